@@ -1,0 +1,80 @@
+"""What every robot, simulated or real, must be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.registry import Registry
+from rlstack.robots import RobotSpec
+
+Array = NDArray[np.float64]
+Signals = Mapping[str, Array]
+"""Arrays by signal name; :mod:`rlstack.interfaces.signals` gives each name's shape, unit and frame."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything that was sensed at one instant.
+
+    Args:
+        time_s: Simulated or robot time of the measurement, s.
+        signals: Arrays by signal name.
+    """
+
+    time_s: float
+    signals: Signals
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """One robot. Nothing above this protocol can tell a simulator from hardware.
+
+    A quadrotor backend senses ``position``, ``orientation``, ``linear_velocity``, ``angular_velocity``,
+    ``linear_acceleration`` and, where it can, ``rotor_speed``; it takes the command ``rotor_speed``.
+    """
+
+    robot: RobotSpec
+    owns_time: bool
+    """True for a simulator: time passes only in :meth:`step`."""
+    sensed: tuple[str, ...]
+    """Signal names that :meth:`read` returns, known before connecting."""
+    commanded: tuple[str, ...]
+    """Signal names that :meth:`write` takes."""
+
+    def connect(self) -> None:
+        """Open the link or build the simulation."""
+
+    def read(self) -> Reading:
+        """Return the newest measurement."""
+
+    def write(self, command: Signals) -> Signals:
+        """Send a command and return what was really sent after the robot's own limits.
+
+        Raises:
+            ValueError: A value is not finite or an array has the wrong shape; nothing was sent.
+        """
+
+    def step(self, duration_s: float) -> None:
+        """Let ``duration_s`` of simulated time pass under the last command (only if it owns time)."""
+
+    def reset(self, state: Signals | None = None) -> None:
+        """Put the robot at rest on the ground, or into ``state`` (simulators only).
+
+        ``state`` holds ``position`` and ``orientation`` (world), ``linear_velocity`` (**world** frame),
+        ``angular_velocity`` (body) and ``rotor_speed``; what is left out is zero. Time goes on, never back.
+        """
+
+    def disarm(self) -> None:
+        """Stop all actuators now."""
+
+    def close(self) -> None:
+        """Release everything; a second call does nothing."""
+
+
+BACKENDS = Registry("backend", "rlstack.sim.backends", "BACKEND", "rlstack.backends")
+"""Each entry is called with a RobotSpec and keyword options and returns an unconnected Backend."""

@@ -1,0 +1,69 @@
+"""The contract that a policy file carries: what goes in, what comes out, at which rate, and where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlstack.schema import value
+
+SCHEMA_VERSION = 1
+"""Raised when a field changes meaning; loading refuses files of another version."""
+
+METADATA_KEY = "rlstack"
+"""The one key in the model's metadata; its value is the contract as JSON."""
+
+STATE_PREFIX, NEXT_STATE_PREFIX = "state.", "next_state."
+"""Graph names of a recurrent state called ``x`` are ``state.x`` (input) and ``next_state.x`` (output)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """One named input or output of the graph, in SI units as on its topic.
+
+    The graph's tensor has a leading batch axis (robots), so its shape is ``(batch, *shape)``, float32.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    unit: str
+    frame: str
+    topic: str
+    type: str
+    field: str
+    element_names: tuple[str, ...] = ()
+    """Names of the elements where they have some, such as rotors or joints; messages are matched by them."""
+    minimum: tuple[float, ...] = ()
+    maximum: tuple[float, ...] = ()
+    """For outputs: the range that the graph never leaves, per element."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatePort:
+    """A recurrent state; it starts at zero and its meaning stays inside the graph."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """Everything that a user of a policy file must know, and all that the nodes use to wire it."""
+
+    schema_version: int
+    name: str
+    task: str
+    robot: str
+    rate_hz: float = value(unit="Hz", above=0.0)
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    state: tuple[StatePort, ...] = ()
+    envelope: dict[str, float] = field(default_factory=dict)
+    """The start states and limits it was trained for, SI units in the keys, such as ``tilt_rad``."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """Provenance: recipe, seed, steps, algorithm, time."""
+    evaluation: dict[str, Any] = field(default_factory=dict)
+    """Figures on held-out starts at the end of training."""
+    code_version: str
+    sha256: str = ""
+    """Of the graph and this contract together with this field empty; set when the file is written."""

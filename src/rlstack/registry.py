@@ -1,0 +1,47 @@
+"""Find the things that can be added with one new file: backends, tasks, algorithms.
+
+A name is a module in a package of rlstack, or an entry point of another installed package, so adding
+one touches no existing file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from rlstack.errors import unknown_name
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Names of one kind, each a module in ``package`` that defines ``attribute``.
+
+    Args:
+        kind: What an entry is called in error messages, such as ``"backend"``.
+        package: The package whose modules are the built-in entries.
+        attribute: The attribute of such a module that is the entry.
+        group: The entry-point group by which other packages add entries.
+    """
+
+    kind: str
+    package: str
+    attribute: str
+    group: str
+
+    def names(self) -> list[str]:
+        """Return every known name, without importing any of them."""
+        package = importlib.import_module(self.package)
+        built_in = {m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")}
+        return sorted(built_in | {e.name for e in entry_points(group=self.group)})
+
+    def load(self, name: str) -> Any:
+        """Return the entry called ``name``; raise ``UserError`` with the nearest names if there is none."""
+        for entry in entry_points(group=self.group):
+            if entry.name == name:
+                return entry.load()
+        if name not in self.names():
+            raise unknown_name(self.kind, name, self.names())
+        return getattr(importlib.import_module(f"{self.package}.{name}"), self.attribute)

@@ -1,0 +1,171 @@
+"""Strict loading of plain data (YAML, JSON) into frozen dataclasses, with errors that name key, value and what is allowed.
+
+Robot files, recipes and policy metadata are all read through this, so a misspelt key or a value out of
+range is refused in the same words everywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from typing import Any, TypeVar
+
+from rlstack.errors import UserError, unknown_name
+
+T = TypeVar("T")
+
+
+def value(
+    default: Any = dataclasses.MISSING,
+    *,
+    unit: str = "",
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    one_of: tuple[Any, ...] | None = None,
+) -> Any:
+    """Declare a dataclass field with its unit and what it may hold; applies to each number of a tuple."""
+    allowed = {"unit": unit, "above": above, "at_least": at_least, "at_most": at_most, "one_of": one_of}
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=allowed)
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata=allowed)
+    return dataclasses.field(default=default, metadata=allowed)
+
+
+def load(cls: type[T], data: Any, where: str) -> T:
+    """Build the dataclass ``cls`` from a mapping; refuse unknown keys, missing keys, wrong types and ranges.
+
+    Args:
+        cls: A dataclass whose annotations are numbers, strings, booleans, tuples, dictionaries, literals,
+            optionals or other dataclasses.
+        data: The parsed mapping.
+        where: What to call the source in errors, such as a file's path.
+    """
+    return typing.cast(T, _load_dataclass(cls, data, where, ""))
+
+
+def check(instance: Any, where: str) -> None:
+    """Refuse an instance whose values are outside what its fields declare (after changes on the command line)."""
+    load(type(instance), to_data(instance), where)
+
+
+def to_data(instance: Any) -> Any:
+    """Return plain dictionaries, lists and scalars for a dataclass instance, ready for YAML or JSON."""
+    if dataclasses.is_dataclass(instance) and not isinstance(instance, type):
+        return {f.name: to_data(getattr(instance, f.name)) for f in dataclasses.fields(instance)}
+    if isinstance(instance, (list, tuple)):
+        return [to_data(item) for item in instance]
+    if isinstance(instance, dict):
+        return {key: to_data(item) for key, item in instance.items()}
+    return instance
+
+
+def _load_dataclass(cls: type, data: Any, where: str, path: str) -> Any:
+    if not isinstance(data, dict):
+        raise UserError(f"{where}: {path or 'the file'} must be a mapping of keys to values, not {_show(data)}.")
+    hints = typing.get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
+    for key in data:
+        if key not in fields:
+            raise UserError(f"{where}: {unknown_name('key', _join(path, str(key)), [_join(path, n) for n in fields])}")
+    arguments = {}
+    for name, field in fields.items():
+        at = _join(path, name)
+        if name in data:
+            arguments[name] = _load_value(hints[name], data[name], where, at)
+            _check_allowed(arguments[name], field.metadata, where, at)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            unit = field.metadata.get("unit")
+            raise UserError(f"{where}: the key '{at}' is missing{f' (unit: {unit})' if unit else ''}.")
+    try:
+        return cls(**arguments)
+    except ValueError as error:
+        raise UserError(f"{where}: {path + ': ' if path else ''}{error}") from error
+
+
+def _load_value(hint: Any, data: Any, where: str, at: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return data
+    if origin in (typing.Union, types.UnionType):
+        if data is None and type(None) in arguments:
+            return None
+        options = [a for a in arguments if a is not type(None)]
+        for option in options[:-1]:
+            try:
+                return _load_value(option, data, where, at)
+            except UserError:
+                continue
+        return _load_value(options[-1], data, where, at)
+    if origin is typing.Literal:
+        if data not in arguments:
+            raise UserError(f"{where}: {at}: {_show(data)} is not allowed: one of {', '.join(map(str, arguments))}.")
+        return data
+    if origin is tuple:
+        if not isinstance(data, (list, tuple)):
+            raise UserError(f"{where}: {at}: {_show(data)} is not allowed: must be a list.")
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_load_value(arguments[0], item, where, f"{at}[{i}]") for i, item in enumerate(data))
+        if len(data) != len(arguments):
+            raise UserError(f"{where}: {at}: {_show(data)} is not allowed: must be a list of {len(arguments)}.")
+        return tuple(_load_value(a, item, where, f"{at}[{i}]") for i, (a, item) in enumerate(zip(arguments, data)))
+    if origin is dict:
+        if not isinstance(data, dict):
+            raise UserError(f"{where}: {at}: {_show(data)} is not allowed: must be a mapping.")
+        return {str(k): _load_value(arguments[1], v, where, _join(at, str(k))) for k, v in data.items()}
+    if dataclasses.is_dataclass(hint):
+        return _load_dataclass(typing.cast(type, hint), data, where, at)
+    return _load_scalar(hint, data, where, at)
+
+
+def _load_scalar(hint: Any, data: Any, where: str, at: str) -> Any:
+    names = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
+    is_number = isinstance(data, (int, float)) and not isinstance(data, bool)
+    if hint is float and is_number:
+        if not math.isfinite(data):
+            raise UserError(f"{where}: {at}: {_show(data)} is not allowed: must be a finite number.")
+        return float(data)
+    if hint is int and is_number and float(data).is_integer():
+        return int(data)
+    if hint in (bool, str) and isinstance(data, hint):
+        return data
+    if hint is float and isinstance(data, str):
+        try:  # YAML 1.1 reads 3e-4 as text
+            return _load_scalar(float, float(data), where, at)
+        except ValueError:
+            pass
+    raise UserError(f"{where}: {at}: {_show(data)} is not allowed: must be {names.get(hint, hint)}.")
+
+
+def _check_allowed(loaded: Any, allowed: Any, where: str, at: str) -> None:
+    items = loaded if isinstance(loaded, tuple) else (loaded,)
+    for item in items:
+        if isinstance(item, tuple):
+            _check_allowed(item, allowed, where, at)
+            continue
+        if allowed.get("one_of") is not None and item not in allowed["one_of"]:
+            choices = ", ".join(map(str, allowed["one_of"]))
+            raise UserError(f"{where}: {at}: {_show(item)} is not allowed: one of {choices}.")
+        if isinstance(item, bool) or not isinstance(item, (int, float)):
+            continue
+        unit = f" {allowed['unit']}" if allowed.get("unit") else ""
+        if allowed.get("above") is not None and not item > allowed["above"]:
+            raise UserError(f"{where}: {at}: {_show(item)} is not allowed: must be above {allowed['above']}{unit}.")
+        if allowed.get("at_least") is not None and not item >= allowed["at_least"]:
+            raise UserError(
+                f"{where}: {at}: {_show(item)} is not allowed: must be at least {allowed['at_least']}{unit}."
+            )
+        if allowed.get("at_most") is not None and not item <= allowed["at_most"]:
+            raise UserError(f"{where}: {at}: {_show(item)} is not allowed: must be at most {allowed['at_most']}{unit}.")
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _show(data: Any) -> str:
+    text = repr(data)
+    return text if len(text) <= 60 else text[:57] + "..."
