@@ -1,0 +1,1 @@
+"""Evaluation: rollouts, metrics, and the report that a flight needs."""

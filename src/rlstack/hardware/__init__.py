@@ -1,0 +1,1 @@
+"""Backends that are real robots; none yet."""

@@ -1,0 +1,1 @@
+"""Simulators: the batch simulator, and backends that put an engine behind the common protocol."""

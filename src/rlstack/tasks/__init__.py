@@ -1,0 +1,1 @@
+"""Tasks: what to learn, as pure functions of batched state."""
