@@ -1,0 +1,125 @@
+"""Quaternion helpers in numpy, batched over leading axes; all are xyzw and turn body vectors into world vectors.
+
+Frames are REP-103: world ENU, body forward-left-up. All functions broadcast over leading axes and assume unit
+quaternions unless they say otherwise. Results are float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def normalise(quaternion: ArrayLike) -> Array:
+    """Return unit quaternions (..., 4); one without a direction (zero, not finite) becomes NaN."""
+    q = np.asarray(quaternion, dtype=float)
+    largest = np.max(np.abs(q), axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scaled = q / largest  # first, so that squares of tiny or huge numbers neither vanish nor overflow
+        return scaled / np.linalg.norm(scaled, axis=-1, keepdims=True)
+
+
+def canonical(quaternion: ArrayLike) -> Array:
+    """Return the one of q and -q (..., 4) with w >= 0; both are the same rotation."""
+    q = np.asarray(quaternion, dtype=float)
+    return np.where(q[..., 3:] < 0.0, -q, q)
+
+
+def inverse(quaternion: ArrayLike) -> Array:
+    """Return the inverse rotations (..., 4)."""
+    return np.asarray(quaternion, dtype=float) * np.array([-1.0, -1.0, -1.0, 1.0])
+
+
+def multiply(left: ArrayLike, right: ArrayLike) -> Array:
+    """Return the Hamilton products (..., 4): first ``right``, then ``left``."""
+    a, b = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
+    ax, ay, az, aw = (a[..., i] for i in range(4))
+    bx, by, bz, bw = (b[..., i] for i in range(4))
+    return np.stack(
+        (
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+            aw * bw - ax * bx - ay * by - az * bz,
+        ),
+        axis=-1,
+    )
+
+
+def rotate(quaternion: ArrayLike, vector: ArrayLike) -> Array:
+    """Return body vectors (..., 3) in the world frame."""
+    q, v = np.asarray(quaternion, dtype=float), np.asarray(vector, dtype=float)
+    axis, w = q[..., :3], q[..., 3:]
+    twice = 2.0 * np.cross(axis, v)
+    return np.asarray(v + w * twice + np.cross(axis, twice))
+
+
+def rotate_inverse(quaternion: ArrayLike, vector: ArrayLike) -> Array:
+    """Return world vectors (..., 3) in the body frame."""
+    return rotate(inverse(quaternion), vector)
+
+
+def to_matrix(quaternion: ArrayLike) -> Array:
+    """Return rotation matrices (..., 3, 3) whose columns are the body axes in the world frame."""
+    q = np.asarray(quaternion, dtype=float)
+    x, y, z, w = (q[..., i] for i in range(4))
+    rows = (
+        (1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)),
+        (2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)),
+        (2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)),
+    )
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def from_matrix(matrix: ArrayLike) -> Array:
+    """Return quaternions (..., 4) with w >= 0 of rotation matrices (..., 3, 3)."""
+    m = np.asarray(matrix, dtype=float)
+    trace = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
+    # The four rows of 4 q q^T; the one with the largest diagonal entry is the best conditioned.
+    outer = np.empty((*m.shape[:-2], 4, 4))
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        outer[..., i, i] = 1.0 + 2.0 * m[..., i, i] - trace
+        outer[..., i, j] = outer[..., j, i] = m[..., j, i] + m[..., i, j]
+        outer[..., i, 3] = outer[..., 3, i] = m[..., k, j] - m[..., j, k]
+    outer[..., 3, 3] = 1.0 + trace
+    best = np.argmax(np.diagonal(outer, axis1=-2, axis2=-1), axis=-1)
+    row = np.take_along_axis(outer, best[..., None, None], axis=-2)[..., 0, :]
+    return canonical(normalise(row))
+
+
+def from_rotation_vector(vector: ArrayLike) -> Array:
+    """Return quaternions (..., 4) of rotations by ``|vector|`` rad about ``vector`` (..., 3)."""
+    v = np.asarray(vector, dtype=float)
+    half = 0.5 * np.linalg.norm(v, axis=-1, keepdims=True)
+    return np.concatenate((0.5 * v * np.sinc(half / np.pi), np.cos(half)), axis=-1)
+
+
+def yaw(quaternion: ArrayLike) -> Array:
+    """Return the heading (...,) in rad, of the body's forward axis in the world's xy plane, in [-pi, pi]."""
+    q = np.asarray(quaternion, dtype=float)
+    x, y, z, w = (q[..., i] for i in range(4))
+    return np.asarray(np.arctan2(2.0 * (x * y + z * w), 1.0 - 2.0 * (y * y + z * z)))
+
+
+def from_yaw(angle: ArrayLike) -> Array:
+    """Return level quaternions (..., 4) with headings (...,) in rad."""
+    half = 0.5 * np.asarray(angle, dtype=float)
+    zero = np.zeros_like(half)
+    return np.stack((zero, zero, np.sin(half), np.cos(half)), axis=-1)
+
+
+def tilt(quaternion: ArrayLike) -> Array:
+    """Return the angle (...,) in rad, 0 to pi, between the body's up axis and the world's."""
+    q = np.asarray(quaternion, dtype=float)
+    # atan2 rather than acos: exact near 0, where acos loses half of the digits.
+    across = np.hypot(q[..., 0], q[..., 1])
+    along = np.hypot(q[..., 2], q[..., 3])
+    return np.asarray(2.0 * np.arctan2(across, along))
+
+
+def wrap_angle(angle: ArrayLike) -> Array:
+    """Return angles (...,) in rad brought into [-pi, pi)."""
+    return np.asarray((np.asarray(angle, dtype=float) + np.pi) % (2.0 * np.pi) - np.pi)
