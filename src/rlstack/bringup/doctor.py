@@ -1,0 +1,276 @@
+"""Say what is installed, what is missing, what each missing part is for, and the command that installs it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from rlstack.bringup.supervisor import child_environment
+
+State = Literal["ok", "missing", "broken"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one part.
+
+    Args:
+        part: Its name.
+        state: ``broken``: it is there and does not work.
+        detail: Version when it works, the reason when it does not.
+        purpose: What it is for.
+        install: The command that brings it, or what to do where no command can.
+        core: Nothing works without it.
+    """
+
+    part: str
+    state: State
+    detail: str
+    purpose: str
+    install: str
+    core: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing to look for; ``look`` returns state and detail."""
+
+    name: str
+    purpose: str
+    install: str
+    look: Callable[[], tuple[State, str]]
+    core: bool = False
+
+    def find(self) -> Finding:
+        """Look for it; an exception while looking is a broken part."""
+        try:
+            state, detail = self.look()
+        except Exception as error:
+            state, detail = "broken", f"{type(error).__name__}: {error}".splitlines()[0]
+        return Finding(self.name, state, detail, self.purpose, self.install, self.core)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings; ``status`` is 1 when a core part is missing or broken, or the installed rclpy does not work."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def status(self) -> int:
+        """Exit status of `rlstack doctor`."""
+        bad = any((f.state != "ok" and f.core) or (f.state == "broken" and f.part == "rclpy") for f in self.findings)
+        return 1 if bad else 0
+
+    def as_data(self) -> dict[str, object]:
+        """Return the findings as plain data for JSON."""
+        return {"ok": self.status == 0, "parts": {f.part: asdict(f) for f in self.findings}}
+
+    def table(self) -> str:
+        """Return the findings for reading: one line each, and under a missing one what to do."""
+        width = max(len(f.part) for f in self.findings)
+        lines = []
+        for f in self.findings:
+            lines.append(f"{f.part:<{width}}  {f.state:<7}  {f.detail}".rstrip())
+            if f.state != "ok":
+                lines.append(f"{'':<{width}}  for {f.purpose}: {f.install}")
+        missing = [f.part for f in self.findings if f.state != "ok"]
+        lines.append("")
+        if self.status:
+            lines.append("A core part does not work: see the lines marked missing or broken above.")
+        elif missing:
+            lines.append(f"The core works. Not there, and needed only for what is said above: {', '.join(missing)}.")
+        else:
+            lines.append("Everything is there.")
+        return "\n".join(lines)
+
+
+def diagnose() -> Diagnosis:
+    """Look for every part; imports heavy ones in processes of their own, so a crash there is only a finding."""
+    return Diagnosis(tuple(part.find() for part in PARTS))
+
+
+def _pip(*packages: str) -> str:
+    return f"{sys.executable} -m pip install {' '.join(packages)}"
+
+
+def _package(module: str, distribution: str) -> Callable[[], tuple[State, str]]:
+    """Look for a small package by importing it here."""
+
+    def look() -> tuple[State, str]:
+        if importlib.util.find_spec(module) is None:
+            return "missing", ""
+        importlib.import_module(module)
+        return "ok", _version(distribution)
+
+    return look
+
+
+def _heavy(module: str, distribution: str, code: str = "") -> Callable[[], tuple[State, str]]:
+    """Look for a package by importing it, and running ``code``, in another process; what it prints is the detail."""
+
+    def look() -> tuple[State, str]:
+        if importlib.util.find_spec(module) is None:
+            return "missing", ""
+        state, detail = _run(f"import {module}\n{code}")
+        return state, " ".join(filter(None, [_version(distribution) if state == "ok" else "", detail]))
+
+    return look
+
+
+def _run(code: str, **variables: str) -> tuple[State, str]:
+    environment = {**child_environment(os.environ), **variables}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "broken", "no answer within 60 s"
+    if done.returncode == 0:
+        return "ok", done.stdout.strip().replace("\n", ", ")
+    last = done.stderr.strip().splitlines()[-1:] or [f"ended with status {done.returncode}"]
+    return "broken", last[0]
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "version unknown"
+
+
+def _python() -> tuple[State, str]:
+    inside = (3, 10) <= sys.version_info[:2] <= (3, 13)
+    return "ok" if inside else "broken", f"{platform.python_version()} on {platform.machine()}"
+
+
+def _robots() -> tuple[State, str]:
+    from rlstack.robots import load_robot, robot_names
+
+    return "ok", ", ".join(load_robot(name).name for name in robot_names())
+
+
+_MESSAGES = (
+    "std_msgs",
+    "geometry_msgs",
+    "sensor_msgs",
+    "nav_msgs",
+    "trajectory_msgs",
+    "visualization_msgs",
+    "diagnostic_msgs",
+    "std_srvs",
+    "rosgraph_msgs",
+)
+
+
+def _messages() -> tuple[State, str]:
+    absent = [name for name in _MESSAGES if importlib.util.find_spec(name) is None]
+    if absent:
+        return "missing", "without " + ", ".join(absent)
+    return _run("\n".join(f"import {name}" for name in _MESSAGES))
+
+
+def _program(name: str, *version: str) -> Callable[[], tuple[State, str]]:
+    def look() -> tuple[State, str]:
+        path = shutil.which(name)
+        if path is None:
+            return "missing", ""
+        if not version:
+            return "ok", path
+        done = subprocess.run([path, *version], capture_output=True, text=True, timeout=20, check=False)
+        if done.returncode != 0:
+            return "broken", (done.stderr.strip().splitlines() or [path])[-1]
+        return "ok", done.stdout.strip().replace("\n", ", ")
+
+    return look
+
+
+def _egl() -> tuple[State, str]:
+    if importlib.util.find_spec("mujoco") is None:
+        return "missing", "needs mujoco first"
+    code = "import mujoco\nc = mujoco.GLContext(64, 64)\nc.make_current()\nc.free()"
+    state, detail = _run(code, MUJOCO_GL="egl")
+    return ("ok", "") if state == "ok" else ("missing", detail)
+
+
+def _ros_install(*packages: str) -> str:
+    if platform.machine() != "x86_64":
+        return f"sudo apt install ros-jazzy-ros-base (the wheels are for x86-64, this is {platform.machine()})"
+    return _pip(*packages)
+
+
+_TORCH = "import torch; print('with CUDA' if torch.cuda.is_available() else 'CPU')"
+_PYBULLET = (
+    _pip("pybullet==3.2.7")
+    if sys.version_info[:2] <= (3, 11)
+    else "wheels exist for Python 3.10 and 3.11 only, here it would compile for many minutes: use Python 3.11"
+)
+
+PARTS: tuple[Part, ...] = (
+    Part("python", "everything", "install Python 3.10 to 3.13", _python, core=True),
+    Part("numpy", "everything", _pip("numpy"), _package("numpy", "numpy"), core=True),
+    Part("pyyaml", "reading robot files and recipes", _pip("pyyaml"), _package("yaml", "pyyaml"), core=True),
+    Part("tyro", "the command line", _pip("tyro"), _package("tyro", "tyro"), core=True),
+    Part("onnxruntime", "running policies", _pip("onnxruntime"), _package("onnxruntime", "onnxruntime"), core=True),
+    Part("robot files", "everything", "reinstall rlstack", _robots, core=True),
+    Part(
+        "rclpy",
+        "nodes, topics, verification over ROS 2 and every real robot",
+        _ros_install("'ros-rclpy[fastrtps]'"),
+        _heavy("rclpy", "ros-rclpy"),
+    ),
+    Part(
+        "ROS 2 messages",
+        "the common topics",
+        _ros_install(*(f"ros-{name.replace('_', '-')}" for name in _MESSAGES)),
+        _messages,
+    ),
+    Part(
+        "tf2_msgs",
+        "publishing /tf for viewers such as RViz",
+        "comes with a system ROS 2 (sudo apt install ros-jazzy-tf2-msgs); without it everything else works",
+        _package("tf2_msgs", "tf2_msgs"),
+    ),
+    Part(
+        "ros2 launch",
+        "the files in launch/; `rlstack up` starts the same systems without it",
+        "comes with a system ROS 2 (sudo apt install ros-jazzy-ros2launch)",
+        _package("launch_ros", "launch-ros"),
+    ),
+    Part(
+        "colcon",
+        "building in a ROS 2 workspace; pip install does without it",
+        _pip("colcon-common-extensions"),
+        _program("colcon"),
+    ),
+    Part("mujoco", "the MuJoCo backend", _pip("mujoco"), _heavy("mujoco", "mujoco")),
+    Part(
+        "EGL",
+        "pictures and cameras from MuJoCo without a screen",
+        "sudo apt install libegl1 libgl1-mesa-dri",
+        _egl,
+    ),
+    Part("pybullet", "the PyBullet backend", _PYBULLET, _package("pybullet", "pybullet")),
+    Part("warp", "the batch simulator's fast kernels", _pip("warp-lang"), _heavy("warp", "warp-lang")),
+    Part("torch", "training and export", _pip("torch==2.13.0"), _heavy("torch", "torch", _TORCH)),
+    Part("rsl_rl", "PPO", _pip("rsl-rl-lib"), _heavy("rsl_rl", "rsl-rl-lib")),
+    Part("onnx", "writing policy files", _pip("onnx onnxscript"), _package("onnx", "onnx")),
+    Part("tensorboard", "training curves", _pip("tensorboard"), _heavy("tensorboard", "tensorboard")),
+    Part("matplotlib", "the plots in reports", _pip("matplotlib"), _package("matplotlib", "matplotlib")),
+    Part(
+        "GPU",
+        "faster training; everything runs on the CPU as well",
+        "install NVIDIA's driver on a machine that has such a GPU",
+        _program("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"),
+    ),
+)
+"""Everything that `rlstack doctor` looks for, what the first steps need first."""

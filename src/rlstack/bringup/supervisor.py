@@ -1,0 +1,278 @@
+"""Start a system's processes, say what happens to them, and leave none behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from rlstack.bringup.system import Process, System
+from rlstack.errors import UserError
+
+Log = Callable[[str], None]
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a system ended.
+
+    Args:
+        status: Exit status: that of the first process that failed, else 128 + the signal that stopped it, else 0.
+        sentence: Which process ended and why, for the user.
+    """
+
+    status: int
+    sentence: str
+
+
+@dataclass
+class _Child:
+    process: Process
+    popen: subprocess.Popen[str]
+    reader: threading.Thread
+    ended: bool = False
+
+
+@dataclass
+class Supervisor:
+    """Runs one :class:`System`; nothing it starts outlives it, not even when it is killed with SIGKILL.
+
+    Args:
+        system: What to run.
+        grace_s: How long processes may take to end after they were asked to, before they are killed.
+        log: Takes every line to show; called from several threads.
+        environment: For the processes; None takes this process's, made fit for ROS.
+    """
+
+    system: System
+    grace_s: float = 5.0
+    log: Log = field(default=lambda line: print(line, flush=True))
+    environment: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        self._children: list[_Child] = []
+        self._failure: Outcome | None = None
+        self._reason = ""
+        self._signal: int = signal.SIGINT
+        self._asked: int | None = None
+        self._kill_at: float | None = None
+        self._killed: list[str] = []
+
+    def start(self) -> None:
+        """Start the first stage; call it from the main thread, which must outlive the processes."""
+        self._start_stage(self.system)
+
+    def alive(self) -> list[str]:
+        """Return the names of the processes that are running."""
+        return [child.process.name for child in self._children if child.popen.poll() is None]
+
+    def pid(self, name: str) -> int:
+        """Return the process id of the process called ``name``."""
+        return next(child.popen.pid for child in self._children if child.process.name == name)
+
+    def poll(self) -> Outcome | None:
+        """Look after the processes without waiting; return the outcome once none is left."""
+        for child in list(self._children):
+            status = child.popen.poll()
+            if status is not None and not child.ended:
+                child.ended = True
+                self._on_end(child, status)
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._kill_at = None
+            self._kill()
+        if self.alive():
+            return None
+        return self._outcome()
+
+    def stop(self, signal_number: int = signal.SIGINT, reason: str = "") -> None:
+        """Ask every process to end; those that have not after the grace period are killed by :meth:`poll`."""
+        if self._kill_at is not None or self._reason:
+            return
+        self._reason = reason or f"{self.system.name} was stopped by {_signal_name(signal_number)}"
+        self._kill_at = time.monotonic() + self.grace_s
+        self._signal = signal_number
+        self._signal_all()
+
+    def interrupt(self, signal_number: int) -> None:
+        """Pass a signal that this process received on to every process, and remember it for the exit status."""
+        if self._asked is None:
+            self._asked = signal_number
+        self.stop(signal_number)
+
+    def close(self) -> Outcome:
+        """Stop what still runs and wait for it; a second call only returns the outcome."""
+        if self.alive():
+            self.stop()
+        while (outcome := self.poll()) is None:
+            time.sleep(0.02)
+        return outcome
+
+    def run(self, tick: Callable[[], bool] | None = None, period_s: float = 0.05) -> Outcome:
+        """Start the system and look after it until it has ended, passing on SIGINT and SIGTERM.
+
+        Args:
+            tick: Called about every ``period_s``; it may take that long itself. Returning False ends the system.
+            period_s: How often to look.
+        """
+        with _signals_to(self.interrupt):
+            self.start()
+            try:
+                while (outcome := self.poll()) is None:
+                    if tick is None or self._reason:
+                        time.sleep(period_s)
+                    elif not tick():
+                        self.stop(reason=f"{self.system.name} was done")
+                return outcome
+            finally:
+                self.close()
+
+    def _start_stage(self, system: System) -> None:
+        environment = dict(os.environ if self.environment is None else self.environment)
+        if self.environment is None:
+            environment = child_environment(environment)
+        for process in system.processes:
+            if self._reason:  # stopped while starting
+                break
+            try:
+                self._children.append(self._spawn(process, environment))
+            except OSError as error:
+                self.stop(reason=f"{process.name} could not be started")
+                raise UserError(f"Cannot start {process.name} ({process.command()[0]}): {error.strerror}.") from error
+        if self._reason:
+            self._signal_all()
+
+    def _signal_all(self) -> None:
+        for child in self._children:
+            if child.popen.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    child.popen.send_signal(self._signal)
+
+    def _spawn(self, process: Process, environment: dict[str, str]) -> _Child:
+        popen = subprocess.Popen(
+            process.command(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,  # the terminal's Ctrl-C must not reach them twice
+            preexec_fn=_die_with_parent(os.getpid()),
+        )
+        reader = threading.Thread(target=self._show, args=(process.name, popen), daemon=True)
+        reader.start()
+        return _Child(process, popen, reader)
+
+    def _show(self, name: str, popen: subprocess.Popen[str]) -> None:
+        assert popen.stdout is not None
+        with contextlib.suppress(ValueError):  # closed while reading
+            for line in popen.stdout:
+                self.log(f"[{name}] {line.rstrip()}")
+
+    def _on_end(self, child: _Child, status: int) -> None:
+        process = child.process
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.popen.pid, signal.SIGKILL)  # what it may have left in its group
+        child.reader.join(timeout=1.0)
+        if self._reason:
+            return
+        how = _how(status)
+        if status != 0 and self._failure is None:
+            self._failure = Outcome(_exit_status(status), f"{process.name} {how}")
+        if process.when_it_ends == "start the next stage" and status == 0:
+            if self.system.then is not None:
+                self.log(f"[{self.system.name}] {process.name} {how}: starting {self.system.then.name}")
+                self.system = self.system.then
+                self._start_stage(self.system)
+        elif process.when_it_ends == "let the rest go on":
+            self.log(f"[{self.system.name}] {process.name} {how}: the rest goes on ({process.why})")
+        else:
+            sentence = f"{process.name} {how}, so everything was stopped: {process.why}"
+            if self._failure is not None and self._failure.sentence == f"{process.name} {how}":
+                self._failure = Outcome(self._failure.status, sentence)
+            self.stop(reason=sentence)
+
+    def _kill(self) -> None:
+        for child in self._children:
+            if child.popen.poll() is None:
+                self._killed.append(child.process.name)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.popen.pid, signal.SIGKILL)
+
+    def _outcome(self) -> Outcome:
+        if self._failure is not None:
+            return self._failure
+        late = f"; {' and '.join(self._killed)} did not end within {self.grace_s:g} s and had to be killed"
+        sentence = (self._reason or f"{self.system.name} ended") + (late if self._killed else "")
+        if self._asked is not None:
+            return Outcome(128 + self._asked, sentence)
+        return Outcome(128 + signal.SIGKILL if self._killed else 0, sentence)
+
+
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return ``environment`` made fit for a process that imports rclpy.
+
+    The ROS wheels set LD_LIBRARY_PATH by running Python again, and mark that with a variable: a child that inherits
+    the mark without the path could not import rclpy, so it gets both or neither. rclpy also fails without HOME.
+    """
+    prepared = dict(environment)
+    if not prepared.get("LD_LIBRARY_PATH"):
+        prepared.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+    prepared.setdefault("HOME", os.path.expanduser("~"))
+    return prepared
+
+
+def _die_with_parent(parent: int) -> Callable[[], None] | None:
+    """Return what a child runs before its program: SIGTERM when the parent dies, so that it still disarms."""
+    libc = _LIBC
+    if libc is None:
+        return None
+
+    def before_exec() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it died in between
+            os._exit(1)
+
+    return before_exec
+
+
+@contextlib.contextmanager
+def _signals_to(handler: Callable[[int], None]) -> Any:
+    """Send SIGINT and SIGTERM to ``handler`` for as long as the context lasts."""
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        handler(number)
+
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _how(status: int) -> str:
+    return f"was ended by {_signal_name(-status)}" if status < 0 else f"ended with status {status}"
+
+
+def _exit_status(status: int) -> int:
+    return 128 - status if status < 0 else status
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
