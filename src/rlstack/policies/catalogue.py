@@ -1,0 +1,218 @@
+"""The contract against what it quotes: the catalogue of signals and the robot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import rlstack
+from rlstack.errors import UserError
+from rlstack.interfaces import signals
+from rlstack.interfaces.signals import Signal
+from rlstack.policies.contract import NEXT_STATE_PREFIX, SCHEMA_VERSION, STATE_PREFIX, Contract, Port, StatePort
+from rlstack.robots import RobotSpec
+
+MAX_ELEMENTS = 2**25
+"""Of one input, output or state: a 3840 x 2160 RGB image passes, a typing error that asks for gigabytes does not."""
+
+_RETRAIN = "Train and export the policy again with this rlstack."
+
+
+def contract_for(
+    robot: RobotSpec,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    name: str,
+    task: str,
+    state: Mapping[str, tuple[int, ...]] | None = None,
+    rate_hz: float | None = None,
+    envelope: Mapping[str, float] | None = None,
+    training: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
+) -> Contract:
+    """Return the contract of a policy for ``robot``, with every unit, frame, topic and limit filled in.
+
+    Args:
+        robot: Gives rotor names, command limits and, unless ``rate_hz`` is given, the control rate.
+        inputs: Names of sensed signals, see :data:`rlstack.interfaces.signals.SENSED`.
+        outputs: Names of commanded signals, see :data:`rlstack.interfaces.signals.COMMANDED`.
+        name: What the policy is called.
+        task: The task it was trained for.
+        state: Shape of each recurrent state of one robot, by name.
+        rate_hz: Steps per second, Hz.
+        envelope: Start states and limits of training, SI units in the keys.
+        training: Provenance.
+        evaluation: Figures on held-out starts.
+
+    Raises:
+        UserError: No topic gives an input or takes an output; the message lists the nearest names.
+    """
+    return Contract(
+        schema_version=SCHEMA_VERSION,
+        name=name,
+        task=task,
+        robot=robot.name,
+        rate_hz=robot.control_rate_hz if rate_hz is None else rate_hz,
+        inputs=tuple(_port(signals.sensed(n), robot) for n in inputs),
+        outputs=tuple(_output_port(signals.commanded(n), robot) for n in outputs),
+        state=tuple(StatePort(name=n, shape=tuple(shape)) for n, shape in (state or {}).items()),
+        envelope=dict(envelope or {}),
+        training=dict(training or {}),
+        evaluation=dict(evaluation or {}),
+        code_version=rlstack.__version__,
+    )
+
+
+def command_range(robot: RobotSpec, name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the least and the greatest value of each element that ``robot`` takes as the command ``name``.
+
+    Raises:
+        UserError: The robot has no limits for such a command.
+    """
+    if name == "rotor_speed":
+        count = len(robot.rotors)
+        return (robot.rotor_model.speed_min_rad_s,) * count, (robot.rotor_model.speed_max_rad_s,) * count
+    raise UserError(f"The robot '{robot.name}' has no limits for the command '{name}'. Choose an output that it takes.")
+
+
+def check_contract(contract: Contract, where: str) -> None:
+    """Refuse a contract that contradicts itself or the catalogue of signals.
+
+    Raises:
+        UserError: Names what differs, the value in the contract and the value in the catalogue.
+    """
+    if not contract.inputs or not contract.outputs:
+        missing = "outputs" if contract.inputs else "inputs"
+        raise UserError(f"{where}: the contract has no {missing}. {_RETRAIN}")
+    _check_names(where, "input", [p.name for p in contract.inputs])
+    _check_names(where, "output", [p.name for p in contract.outputs])
+    _check_names(where, "state", [s.name for s in contract.state])
+    for state in contract.state:
+        _check_size(where, f"state '{state.name}'", state.shape)
+    for port in contract.inputs:
+        if port.name not in signals.SENSED:
+            raise UserError(f"{where}: {_unknown('input', 'gives', port.name, signals.SENSED)}")
+        _check_port(where, "input", port, signals.SENSED[port.name])
+    for port in contract.outputs:
+        if port.name not in signals.COMMANDED:
+            raise UserError(f"{where}: {_unknown('output', 'takes', port.name, signals.COMMANDED)}")
+        _check_port(where, "output", port, signals.COMMANDED[port.name])
+        _check_range(where, port)
+
+
+def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
+    """Refuse a contract for another robot, another order of its rotors, or commands beyond its limits.
+
+    Raises:
+        UserError: Says what differs.
+    """
+    if contract.robot != robot.name:
+        raise UserError(
+            f"{where} is a policy for the robot '{contract.robot}', not for '{robot.name}'."
+            f" Choose --robot {contract.robot}, or a policy trained for {robot.name}."
+        )
+    for kind, ports, catalogue in (
+        ("input", contract.inputs, signals.SENSED),
+        ("output", contract.outputs, signals.COMMANDED),
+    ):
+        for port in ports:
+            if catalogue[port.name].shape == ("rotors",) and port.element_names != robot.rotor_names:
+                raise UserError(
+                    f"{where}: the {kind} '{port.name}' is for the rotors {', '.join(port.element_names) or 'none'}"
+                    f" in this order, but {robot.name} has {', '.join(robot.rotor_names)}. Train and export the"
+                    " policy again with this robot file."
+                )
+    for port in contract.outputs:
+        low, high = command_range(robot, port.name)
+        if any(a < b for a, b in zip(port.minimum, low)) or any(a > b for a, b in zip(port.maximum, high)):
+            raise UserError(
+                f"{where}: the output '{port.name}' may go from {min(port.minimum):g} to {max(port.maximum):g}"
+                f" {port.unit}, beyond the limits of {robot.name} ({min(low):g} to {max(high):g}). Train and export"
+                " the policy again with this robot file."
+            )
+
+
+def _port(signal: Signal, robot: RobotSpec) -> Port:
+    return Port(
+        name=signal.name,
+        shape=tuple(len(robot.rotors) if size == "rotors" else int(size) for size in signal.shape),
+        unit=signal.unit,
+        frame=signal.frame,
+        topic=signal.topic,
+        type=signal.type,
+        field=signal.field,
+        element_names=robot.rotor_names if signal.shape == ("rotors",) else (),
+    )
+
+
+def _output_port(signal: Signal, robot: RobotSpec) -> Port:
+    minimum, maximum = command_range(robot, signal.name)
+    return Port(**{**vars(_port(signal, robot)), "minimum": minimum, "maximum": maximum})
+
+
+def _unknown(kind: str, verb: str, name: str, catalogue: Mapping[str, Signal]) -> str:
+    return f"no topic {verb} the {kind} '{name}' (known: {', '.join(sorted(catalogue))}). {_RETRAIN}"
+
+
+def _check_names(where: str, kind: str, names: list[str]) -> None:
+    for name in names:
+        if not name or name.startswith((STATE_PREFIX, NEXT_STATE_PREFIX)) or names.count(name) > 1:
+            raise UserError(
+                f"{where}: the {kind} name '{name}' is not allowed: each {kind} needs a name of its own that does not"
+                f" begin with '{STATE_PREFIX}' or '{NEXT_STATE_PREFIX}'. Rename it and export the policy again."
+            )
+
+
+def _check_size(where: str, what: str, shape: tuple[int, ...]) -> None:
+    if any(size < 1 for size in shape) or math.prod(shape) > MAX_ELEMENTS:
+        raise UserError(
+            f"{where}: the {what} has the shape {list(shape)}: every size must be at least 1 and their product at most"
+            f" {MAX_ELEMENTS}. Export the policy again with the shape of one robot's value."
+        )
+
+
+def _check_port(where: str, kind: str, port: Port, signal: Signal) -> None:
+    _check_size(where, f"{kind} '{port.name}'", port.shape)
+    for key in ("unit", "frame", "topic", "type", "field"):
+        found, expected = getattr(port, key), getattr(signal, key)
+        if found != expected:
+            raise UserError(
+                f"{where}: the {kind} '{port.name}' has the {key} '{found}', but this rlstack's has '{expected}'."
+                f" {_RETRAIN}"
+            )
+    fits = len(port.shape) == len(signal.shape) and all(
+        isinstance(wanted, str) or wanted == size for wanted, size in zip(signal.shape, port.shape)
+    )
+    if not fits:
+        raise UserError(
+            f"{where}: the {kind} '{port.name}' has the shape {list(port.shape)}, but this rlstack's has"
+            f" [{', '.join(map(str, signal.shape))}]. {_RETRAIN}"
+        )
+    by_name = any(isinstance(size, str) for size in signal.shape)
+    if (by_name or port.element_names) and len(port.element_names) != math.prod(port.shape):
+        raise UserError(
+            f"{where}: the {kind} '{port.name}' has {math.prod(port.shape)} elements but {len(port.element_names)}"
+            " element names. Export the policy again with a name for each, such as contract_for writes."
+        )
+    if len(set(port.element_names)) != len(port.element_names):
+        raise UserError(
+            f"{where}: the {kind} '{port.name}' names an element twice ({', '.join(port.element_names)}). {_RETRAIN}"
+        )
+
+
+def _check_range(where: str, port: Port) -> None:
+    count = math.prod(port.shape)
+    if len(port.minimum) != count or len(port.maximum) != count:
+        raise UserError(
+            f"{where}: the output '{port.name}' has {count} elements but {len(port.minimum)} minimum and"
+            f" {len(port.maximum)} maximum values. Export the policy again with both for each, such as contract_for"
+            " writes."
+        )
+    for low, high in zip(port.minimum, port.maximum):
+        if not low < high:
+            raise UserError(
+                f"{where}: the output '{port.name}' has the minimum {low:g} that is not below its maximum {high:g}."
+                " Export the policy again with the robot's limits."
+            )

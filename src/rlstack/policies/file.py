@@ -1,0 +1,134 @@
+"""Writing and loading policy files; both apply the same checks."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import onnx
+
+from rlstack.errors import UserError
+from rlstack.policies.catalogue import check_contract, check_robot
+from rlstack.policies.container import EXPORT_AGAIN, contract_from, pack, unpack
+from rlstack.policies.contract import Contract
+from rlstack.policies.graph import check_graph, check_model, clean
+from rlstack.policies.runner import Policy, open_session, probe
+from rlstack.robots import RobotSpec
+
+MAX_BYTES = 64 * 2**20
+"""A policy on a robot is kilobytes to a few megabytes; beyond this it is most likely another file."""
+
+
+def write_policy(model: onnx.ModelProto, contract: Contract, path: str | Path) -> Contract:
+    """Write one policy file, whole or not at all, after the checks that loading it makes.
+
+    The file holds a cleaned copy of the graph: local functions inlined, and the exporter's notes (source lines,
+    paths) removed.
+
+    Args:
+        model: Takes and gives float32 tensors (batch, \\*shape) named as in the contract; a state called ``x`` goes in
+            as ``state.x`` and comes out as ``next_state.x``.
+        contract: Such as :func:`contract_for` returns; its ``sha256`` is ignored.
+        path: Replaced if it exists.
+
+    Returns:
+        The contract as written, with its hash.
+
+    Raises:
+        UserError: The model or contract would be refused by :func:`load_policy`, or the file cannot be written.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise UserError(f"Cannot write the policy {path}: it is a folder. Give the name of a file in it.")
+    data, sealed = pack(clean(model, str(path)), contract)
+    _open(data, path, None, MAX_BYTES)
+    _write_atomically(path, data)
+    return sealed
+
+
+def load_policy(path: str | Path, *, robot: RobotSpec | None = None, max_bytes: int = MAX_BYTES) -> Policy:
+    """Load a policy file, trusting nothing in it until it is checked.
+
+    Args:
+        path: The file.
+        robot: If given, the policy must be for this robot, its rotors in this order, and within its limits.
+        max_bytes: Larger files are refused unread.
+
+    Raises:
+        UserError: The file is refused; the message says why and what to do.
+    """
+    path = Path(path)
+    return _open(_read(path, max_bytes), path, robot, max_bytes)
+
+
+def _open(data: bytes, path: Path, robot: RobotSpec | None, max_bytes: int) -> Policy:
+    where = str(path)
+    if len(data) > max_bytes:
+        _refuse_size(where, len(data), max_bytes)
+    package = unpack(data, where)
+    try:
+        contract = contract_from(package.data, where)
+        check_contract(contract, where)
+        check_graph(package.model, contract, where)
+    except UserError as error:
+        if package.intact:
+            raise
+        raise UserError(f"{error} (The file was also changed after it was written: its hash is wrong.)") from error
+    if not package.intact:
+        raise UserError(
+            f"{where} was changed or damaged after it was written: the hash in its contract is not that of its content."
+            f" Copy it again from where it was made. {EXPORT_AGAIN}"
+        )
+    if robot is not None:
+        check_robot(contract, robot, where)
+    check_model(package.model, where)
+    session = open_session(data, where)
+    probe(session, contract, where)
+    return Policy(contract, session, path)
+
+
+def _read(path: Path, max_bytes: int) -> bytes:
+    try:
+        if path.is_dir():
+            raise UserError(f"Cannot read the policy {path}: it is a folder. Give the file in it, such as policy.onnx.")
+        if not path.exists():
+            raise UserError(f"The policy {path} does not exist. Train one with `rlstack train`, or check the path.")
+        if not path.is_file():
+            raise UserError(f"Cannot read the policy {path}: it is not a regular file. Give the path of an .onnx file.")
+        size = path.stat().st_size
+        if size > max_bytes:
+            _refuse_size(str(path), size, max_bytes)
+        with path.open("rb") as file:
+            return file.read(max_bytes + 1)
+    except OSError as error:
+        raise UserError(f"Cannot read the policy {path}: {error.strerror}. Check its path and permissions.") from error
+
+
+def _refuse_size(where: str, size: int, max_bytes: int) -> None:
+    raise UserError(
+        f"{where} has {size / 2**20:.1f} MiB, more than the limit of {max_bytes / 2**20:g} MiB for a policy."
+        " Check that it is the right file, or raise max_bytes."
+    )
+
+
+def _write_atomically(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:  # the rename itself must outlast a power cut
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the policy {path}: {error.strerror}. Check that its folder exists and can be written."
+        ) from error

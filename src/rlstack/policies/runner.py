@@ -1,0 +1,272 @@
+"""Stepping a policy: numpy arrays in SI units in, numpy arrays in SI units out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import ArrayLike, NDArray
+
+from rlstack.errors import UserError
+from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
+
+Array = NDArray[np.float64]
+
+_ALIGNMENT = 16
+"""Floats between the starts of two buffers: 64 bytes, a cache line and the widest vector load."""
+
+_QUATERNION = "quaternion xyzw"
+
+
+class PolicyOutputError(ValueError):
+    """The policy gave a value that is not finite; its recurrent state was left as it was."""
+
+
+class Policy:
+    """A policy that is ready to step, for one robot or for a batch of them; get one from ``load_policy``.
+
+    Not to be stepped from two threads at once.
+
+    Args:
+        contract: What goes in and what comes out.
+        session: The graph, see :func:`open_session`.
+        path: Where it was loaded from.
+    """
+
+    def __init__(self, contract: Contract, session: onnxruntime.InferenceSession, path: Path) -> None:
+        self.contract = contract
+        self.path = path
+        self._session = session
+        self._names = {port.name for port in contract.inputs}
+        self._limits = {p.name: (_shaped(p, p.minimum), _shaped(p, p.maximum)) for p in contract.outputs}
+        self._batch = 0
+        self.reset()
+
+    @property
+    def batch(self) -> int:
+        """How many robots one step moves."""
+        return self._batch
+
+    def reset(self, batch: int = 1) -> None:
+        """Set the recurrent state to zero, for ``batch`` robots from now on.
+
+        Raises:
+            ValueError: ``batch`` is below 1.
+        """
+        if batch < 1:
+            raise ValueError(f"batch: {batch} is not allowed: must be at least 1.")
+        if batch != self._batch:
+            self._allocate(batch)
+        self._state_memory.fill(0.0)
+
+    def reset_where(self, mask: ArrayLike) -> None:
+        """Set the recurrent state of the robots where ``mask``, shape (batch,), is true to zero.
+
+        Raises:
+            ValueError: The mask is not boolean or has another shape.
+        """
+        chosen = np.asarray(mask)
+        if chosen.shape != (self._batch,) or chosen.dtype != np.bool_:
+            raise ValueError(
+                f"mask: {chosen.dtype} of shape {chosen.shape} is not allowed: must be bool of shape {(self._batch,)}."
+            )
+        for state in self._state.values():
+            state[chosen] = 0.0
+
+    def step(self, inputs: Mapping[str, ArrayLike]) -> dict[str, Array]:
+        """Return the outputs for ``inputs`` and advance the recurrent state.
+
+        Args:
+            inputs: For each input of the contract an array in its unit and frame: of the contract's shape for
+                one robot, or of shape (batch, \\*shape) with the batch of the last :meth:`reset`.
+
+        Returns:
+            Each output in its unit, float64, with a leading batch axis if the inputs had one, held to the
+            contract's range (float32 can round beyond a limit by one part in ten million).
+
+        Raises:
+            ValueError: An input is missing, unknown, of the wrong shape or type, or not finite; nothing was done.
+            PolicyOutputError: An output or the next state is not finite; the state was not advanced.
+        """
+        if inputs.keys() != self._names:
+            self._refuse_names(inputs)
+        batched = self._fill(inputs)
+        if not np.isfinite(self._input_memory).all():
+            self._refuse_values()
+        self._session.run_with_iobinding(self._binding)
+        if not np.isfinite(self._output_memory).all():
+            bad = [
+                name for name, value in {**self._outputs, **self._next_state}.items() if not np.isfinite(value).all()
+            ]
+            raise PolicyOutputError(
+                f"The policy {self.path} gave values that are not finite for {', '.join(bad)};"
+                " its recurrent state was not advanced."
+            )
+        self._state_memory[:] = self._next_state_memory
+        result = {}
+        for name, value in self._outputs.items():
+            low, high = self._limits[name]
+            output = value.astype(np.float64)
+            np.maximum(output, low, out=output)
+            np.minimum(output, high, out=output)
+            result[name] = output if batched else output[0]
+        return result
+
+    def _fill(self, inputs: Mapping[str, ArrayLike]) -> bool:
+        """Copy the inputs into the bound memory; return whether they had a batch axis."""
+        batched: bool | None = None
+        with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is refused by name
+            for name, (shape, batched_shape, memory) in self._slots.items():
+                array = np.asarray(inputs[name])
+                if array.shape == batched_shape:
+                    has_batch = True
+                elif array.shape == shape and self._batch == 1:
+                    has_batch = False
+                else:
+                    self._refuse_shape(name, array.shape)
+                if batched is None:
+                    batched = has_batch
+                elif batched != has_batch:
+                    raise ValueError(f"{name}: give every input with a batch axis, or none.")
+                if array.dtype.kind not in "fiub":
+                    raise ValueError(f"{name}: {array.dtype} is not allowed: must be real numbers.")
+                memory[...] = array
+        return bool(batched)
+
+    def _refuse_names(self, inputs: Mapping[str, Any]) -> None:
+        missing, extra = sorted(self._names - inputs.keys()), sorted(inputs.keys() - self._names)
+        problems = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(extra)}"] * bool(extra)
+        raise ValueError(f"The policy takes {', '.join(self._slots)}; {'; '.join(problems)}.")
+
+    def _refuse_shape(self, name: str, found: tuple[int, ...]) -> None:
+        shape, batched_shape, _ = self._slots[name]
+        allowed = f"{shape} or {batched_shape}" if self._batch == 1 else f"{batched_shape}"
+        raise ValueError(
+            f"{name}: the shape {found} is not allowed: must be {allowed}. For another number of robots call"
+            " reset(batch=N)."
+        )
+
+    def _refuse_values(self) -> None:
+        for name, (_, _, memory) in self._slots.items():
+            if not np.isfinite(memory).all():
+                raise ValueError(f"{name}: holds a value that is not finite (or beyond float32).")
+
+    def _allocate(self, batch: int) -> None:
+        """Bind memory for ``batch`` robots once, so that a step allocates only what it returns."""
+        self._batch = batch
+        shapes = {port.name: port.shape for port in self.contract.inputs}
+        self._input_memory, inputs = _arena(shapes, batch)
+        self._slots = {name: (shapes[name], (batch, *shapes[name]), memory) for name, memory in inputs.items()}
+        states = {state.name: state.shape for state in self.contract.state}
+        self._state_memory, self._state = _arena(states, batch)
+        # Outputs and next states share one piece of memory, so that one look tells whether all are finite.
+        outputs = {port.name: port.shape for port in self.contract.outputs}
+        next_size = self._state_memory.size
+        self._output_memory = np.zeros(next_size + _arena_size(outputs, batch), dtype=np.float32)
+        self._next_state_memory, self._next_state = _arena(states, batch, self._output_memory[:next_size])
+        _, self._outputs = _arena(outputs, batch, self._output_memory[next_size:])
+        self._binding = self._session.io_binding()
+        for name, memory in inputs.items():
+            self._binding.bind_cpu_input(name, memory)
+        for name, memory in self._state.items():
+            self._binding.bind_cpu_input(STATE_PREFIX + name, memory)
+        bound = {**self._outputs, **{NEXT_STATE_PREFIX + name: memory for name, memory in self._next_state.items()}}
+        for name, memory in bound.items():
+            self._binding.bind_output(name, "cpu", 0, np.float32, memory.shape, memory.ctypes.data)
+
+
+def open_session(data: bytes, where: str) -> onnxruntime.InferenceSession:
+    """Return an onnxruntime session on one thread of the CPU: small graphs lose more to hand-over than they gain.
+
+    Raises:
+        UserError: onnxruntime cannot run the graph.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions share no base but Exception
+        message = " ".join(str(error).split())[:300].rstrip(".")
+        raise UserError(
+            f"{where}: onnxruntime {onnxruntime.__version__} cannot run the graph: {message}."
+            " Install a newer onnxruntime, or export the policy again for this one."
+        ) from error
+
+
+def probe(session: onnxruntime.InferenceSession, contract: Contract, where: str) -> None:
+    """Run the graph once for one and once for three robots at rest, and refuse what does not fit the contract.
+
+    All inputs are zero but for quaternions, which are level: a robot at rest at its goal.
+
+    Raises:
+        UserError: It fails, or gives another shape, a value that is not finite, or one beyond the contract's range.
+    """
+    for batch in (1, 3):
+        inputs = {port.name: _at_rest(port, batch) for port in contract.inputs}
+        inputs.update({STATE_PREFIX + s.name: np.zeros((batch, *s.shape), np.float32) for s in contract.state})
+        expected = {port.name: port.shape for port in contract.outputs}
+        expected.update({NEXT_STATE_PREFIX + s.name: s.shape for s in contract.state})
+        try:
+            found = dict(zip(expected, session.run(list(expected), inputs)))
+        except Exception as error:  # as above
+            message = " ".join(str(error).split())[:300].rstrip(".")
+            raise UserError(
+                f"{where}: the graph fails for a batch of {batch}: {message}. Export it with a dynamic batch axis."
+            ) from error
+        for name, shape in expected.items():
+            if found[name].shape != (batch, *shape):
+                raise UserError(
+                    f"{where}: the graph gives {name} in the shape {found[name].shape}, but by the contract it is"
+                    f" {(batch, *shape)}. Export the policy again so that graph and contract agree."
+                )
+            if not np.isfinite(found[name]).all():
+                raise UserError(
+                    f"{where}: the graph gives {name} that is not finite for a robot at rest at its goal."
+                    " Train again, or guard divisions and logarithms in the graph."
+                )
+        for port in contract.outputs:
+            low, high = _shaped(port, port.minimum), _shaped(port, port.maximum)
+            slack = 1e-6 * np.maximum(np.abs(low), np.abs(high))  # float32 rounding
+            if (found[port.name] < low - slack).any() or (found[port.name] > high + slack).any():
+                raise UserError(
+                    f"{where}: the graph gives {port.name} outside the range that its contract promises"
+                    f" ({low.min():g} to {high.max():g} {port.unit}). Clip the output in the graph and export the"
+                    " policy again."
+                )
+
+
+def _at_rest(port: Port, batch: int) -> NDArray[np.float32]:
+    value = np.zeros((batch, *port.shape), np.float32)
+    if port.unit == _QUATERNION:
+        value[..., 3] = 1.0
+    return value
+
+
+def _shaped(port: Port, values: tuple[float, ...]) -> Array:
+    return np.array(values, dtype=np.float64).reshape(port.shape)
+
+
+def _slot_size(shape: tuple[int, ...], batch: int) -> int:
+    return -(-batch * math.prod(shape) // _ALIGNMENT) * _ALIGNMENT
+
+
+def _arena_size(shapes: Mapping[str, tuple[int, ...]], batch: int) -> int:
+    return sum(_slot_size(shape, batch) for shape in shapes.values())
+
+
+def _arena(
+    shapes: Mapping[str, tuple[int, ...]], batch: int, memory: NDArray[np.float32] | None = None
+) -> tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]:
+    """Return one piece of zeroed memory and an array (batch, \\*shape) in it for each name."""
+    if memory is None:
+        memory = np.zeros(_arena_size(shapes, batch), dtype=np.float32)
+    arrays, start = {}, 0
+    for name, shape in shapes.items():
+        arrays[name] = memory[start : start + batch * math.prod(shape)].reshape(batch, *shape)
+        start += _slot_size(shape, batch)
+    return memory, arrays
