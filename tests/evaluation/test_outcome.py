@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rlstack.errors import UserError
-from rlstack.evaluation.outcome import judge_window, outcome, tilt
+from rlstack.evaluation.outcome import judge_window, outcome
 
 
 def ramp(*parts):
@@ -98,13 +98,3 @@ def test_a_wider_radius_never_judges_worse(flights, distance, radius, wider):
     assert (narrow.error_m == wide.error_m).all()
     assert (narrow.error_m[narrow.success] <= radius + 1e-9).all()
     assert (narrow.error_m <= narrow.excursion_m + 1e-9).all()
-
-
-@given(st.floats(0, math.pi), st.floats(-math.pi, math.pi), st.floats(-math.pi, math.pi), st.floats(0.1, 10.0))
-@settings(deadline=None)
-def test_tilt_is_the_angle_of_a_roll_whatever_the_yaw_and_length(angle, heading, yaw, length):
-    axis = np.array([math.cos(heading), math.sin(heading), 0.0]) * math.sin(angle / 2)
-    x, y, z, w = *axis, math.cos(angle / 2)
-    c, s = math.cos(yaw / 2), math.sin(yaw / 2)
-    turned = np.array([c * x - s * y, c * y + s * x, c * z + s * w, c * w - s * z])  # yaw first, in the world
-    assert tilt(length * turned) == pytest.approx(angle, abs=1e-7)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rlstack.evaluation.episodes import Array, Episodes
-from rlstack.evaluation.outcome import Outcome, judge_window, outcome, tilt
+from rlstack.evaluation.outcome import Outcome, judge_window, outcome
+from rlstack.robots import frames
 from rlstack.schema import value
 
 _Z95 = 1.959963984540054  # two-sided 95% quantile of the standard normal distribution
@@ -238,7 +239,7 @@ def score(
         never_recovered=float(np.isinf(result.recover_s).mean()),
         excursion_m=float(np.median(result.excursion_m)),
         excursion_max_m=float(result.excursion_m.max()),
-        tilt_rad=_mean(tilt(episodes.orientation[window][:, kept])),
+        tilt_rad=_mean(frames.tilt(episodes.orientation[window][:, kept])),
         speed_m_s=_mean(np.linalg.norm(episodes.linear_velocity[window][:, kept], axis=-1)),
         command_change_rad_s=_mean(np.abs(np.diff(episodes.command[window][:, kept], axis=0))),
         interventions=int(episodes.interventions.sum()),

@@ -63,12 +63,6 @@ def outcome(
     )
 
 
-def tilt(orientation: Array) -> Array:
-    """Return the angle between body z and up, rad, for quaternions xyzw of shape (..., 4), normalised or not."""
-    x, y, z, w = np.moveaxis(orientation, -1, 0)
-    return np.asarray(np.arctan2(2.0 * np.hypot(x * z + w * y, y * z - w * x), w * w - x * x - y * y + z * z))
-
-
 def judge_window(episodes: Episodes, from_s: float, to_s: float) -> NDArray[np.bool_]:
     """Return (T,) which samples are judged: from ``from_s`` to ``to_s``, both included.
 

@@ -1,0 +1,324 @@
+"""Pictures of flights as PNG, drawn without a display; the same colours mean the same thing in all of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.evaluation.episodes import Array, Episodes
+from rlstack.evaluation.metrics import Score
+from rlstack.evaluation.outcome import CLOSE_M, Outcome, outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; crimson is kept for what went wrong.
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a8a8a")
+"""One per backend, in order; also one per rotor."""
+BAD = "#a3123a"
+INK, FAINT = "#1f2328", "#c9ced6"
+
+_STYLE = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so pictures look the same everywhere
+    "font.size": 10.0,
+    "axes.titlesize": 11.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e9ecf0",
+    "grid.linewidth": 0.8,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}
+
+_FLOOR_M, _CEILING_M = 1e-3, 10.0
+_PATHS = 50  # more lines than this hide one another
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One picture: file stem, heading, a sentence that says how to read it, and the PNG's bytes."""
+
+    name: str
+    title: str
+    caption: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class _Flown:
+    """One backend's flights, judged, with the colour that it has in every picture."""
+
+    name: str
+    episodes: Episodes
+    score: Score
+    outcome: Outcome
+    colour: str
+
+
+def draw(
+    episodes: Mapping[str, Episodes], scores: Mapping[str, Score], *, rotor_names: Sequence[str] = (), dpi: int = 140
+) -> list[Plot]:
+    """Draw all pictures of a verification.
+
+    Args:
+        episodes: What was flown, by backend.
+        scores: The same backends' scores; their radius and window are drawn.
+        rotor_names: Names for the rotor speeds, in command order.
+        dpi: Pixels per inch; the pictures are 10 inches wide.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
+    matplotlib = _matplotlib()
+    flown = []
+    for index, (name, recorded) in enumerate(episodes.items()):
+        s = scores[name]
+        judged = outcome(recorded, radius_m=s.radius_m, from_s=s.from_s, to_s=s.to_s, lost_m=s.lost_m)
+        flown.append(_Flown(name, recorded, s, judged, COLOURS[index % len(COLOURS)]))
+    radius = f"{flown[0].score.radius_m:g} m"
+    window = f"second {flown[0].score.from_s:g} to second {flown[0].score.to_s:g}"
+    pictures = (
+        (
+            "error",
+            "Distance from the goal over time",
+            f"Line: median episode; bands: the middle 50% and 90% of episodes; dotted: 1% are farther; grey: {window},"
+            " which is judged.",
+            lambda: _error(flown),
+        ),
+        (
+            "trajectories",
+            "Trajectories",
+            f"Up to {_PATHS} flights per backend seen from above and from the side, pale before {window}; "
+            f"crimson flights left the {radius} circle in it.",
+            lambda: _trajectories(flown),
+        ),
+        (
+            "success",
+            "Success by disturbance",
+            f"Share of episodes within {radius} from {window}, with Wilson 95% intervals and counts.",
+            lambda: _success(flown),
+        ),
+        (
+            "recovery",
+            "Time to recover",
+            f"Share of episodes that have come within {radius} for good by each second; what is missing at the end"
+            " never did.",
+            lambda: _recovery(flown),
+        ),
+        (
+            "commands",
+            "Rotor commands",
+            "Rotor speed commands of the episode with the median position error and of the one with the largest.",
+            lambda: _commands(flown, rotor_names),
+        ),
+    )
+    plots = []
+    with matplotlib.rc_context(_STYLE):
+        for name, title, caption, picture in pictures:
+            png = io.BytesIO()
+            # No software version in the file: the same flights give the same bytes.
+            picture().savefig(png, format="png", dpi=dpi, metadata={"Software": None})
+            plots.append(Plot(name, title, caption, png.getvalue()))
+    return plots
+
+
+def _error(flown: Sequence[_Flown]) -> Figure:
+    figure = _figure(10.0, 4.6)
+    axes = figure.add_subplot()
+    lowest, highest = CLOSE_M, 2.0 * flown[0].score.radius_m
+    for item in flown:
+        ordered = np.clip(np.sort(item.episodes.error_m, axis=1), _FLOOR_M, _CEILING_M)
+        time = item.episodes.time_s
+        for low, high, alpha in ((5, 95, 0.13), (25, 75, 0.25)):
+            axes.fill_between(
+                time, _row(ordered, low), _row(ordered, high), color=item.colour, alpha=alpha, linewidth=0
+            )
+        axes.plot(time, _row(ordered, 50), color=item.colour, linewidth=2.0, label=_title(item))
+        axes.plot(time, _row(ordered, 99), color=item.colour, linewidth=1.0, linestyle=":")
+        lowest, highest = min(lowest, _row(ordered, 5).min()), max(highest, _row(ordered, 99).max())
+    score = flown[0].score
+    axes.axvspan(score.from_s, score.to_s, color="#f2f4f7", zorder=0)
+    end = max(item.episodes.time_s[-1] for item in flown)
+    for radius, style in ((score.radius_m, "-"), (CLOSE_M, "--")):
+        axes.axhline(radius, color=INK, linewidth=0.9, linestyle=style)
+        axes.text(end, radius * 1.04, f"{radius:g} m", ha="right", va="bottom", fontsize=9)
+    axes.set(xlabel="time (s)", ylabel="distance from goal (m)", yscale="log")
+    axes.set(xlim=(0.0, end), ylim=(0.8 * lowest, 1.25 * highest))
+    axes.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(flown), borderaxespad=0.2)
+    return figure
+
+
+def _trajectories(flown: Sequence[_Flown]) -> Figure:
+    reach = max(
+        float(np.nanpercentile(np.where(np.isfinite(i.outcome.excursion_m), i.outcome.excursion_m, np.nan), 97))
+        if np.isfinite(i.outcome.excursion_m).any()
+        else i.score.lost_m
+        for i in flown
+    )
+    reach = min(max(1.15 * reach, 2.0 * flown[0].score.radius_m), flown[0].score.lost_m)
+    figure = _figure(10.0, 5.0 * len(flown))
+    grid = figure.subplots(len(flown), 2, squeeze=False)
+    for item, row in zip(flown, grid):
+        path = item.episodes.position - item.episodes.goal_position
+        chosen = np.unique(np.linspace(0, len(item.episodes) - 1, min(_PATHS, len(item.episodes))).astype(int))
+        judged = item.episodes.time_s >= item.score.from_s
+        for axes, (view, across, up) in zip(row, (("from above", 0, 1), ("from the side", 0, 2))):
+            for n in sorted(chosen, key=lambda n: bool(~item.outcome.success[n])):
+                colour = item.colour if item.outcome.success[n] else BAD
+                x, y = path[:, n, across], path[:, n, up]
+                axes.plot(x[~judged], y[~judged], color=colour, linewidth=0.7, alpha=0.4)
+                axes.plot(x[judged], y[judged], color=colour, linewidth=0.8, alpha=0.9)
+                axes.plot(x[:1], y[:1], "o", color=colour, markersize=2.5, alpha=0.6)
+            for radius, style in ((item.score.radius_m, "-"), (CLOSE_M, "--")):
+                turn = np.linspace(0.0, 2.0 * np.pi, 121)
+                axes.plot(radius * np.cos(turn), radius * np.sin(turn), color=INK, linewidth=0.9, linestyle=style)
+            axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=f"{_title(item)}, {view}")
+            axes.set(xlabel="x from goal (m)", ylabel=f"{'xyz'[up]} from goal (m)")
+    return figure
+
+
+def _success(flown: Sequence[_Flown]) -> Figure:
+    labels = list(dict.fromkeys(label for item in flown for label in item.score.by_label))
+    rows = [*labels, "all episodes"]
+    figure = _figure(10.0, 1.5 + 0.3 * len(rows) * (len(flown) + 0.4))
+    axes = figure.add_subplot()
+    lowest = 1.0
+    for index, item in enumerate(flown):
+        offset = (index - (len(flown) - 1) / 2) * 0.7 / max(len(flown), 1)
+        for row, label in enumerate(rows):
+            if row == len(labels):
+                group = (item.score.episodes, item.score.success, item.score.success_low, item.score.success_high)
+            elif label in item.score.by_label:
+                g = item.score.by_label[label]
+                group = (g.episodes, g.success, g.success_low, g.success_high)
+            else:
+                continue
+            count, share, low, high = group
+            lowest = min(lowest, low)
+            axes.plot([low, high], [row + offset] * 2, color=item.colour, linewidth=2.2, alpha=0.5)
+            axes.plot(
+                share, row + offset, "o", color=item.colour, markersize=7, label=_title(item) if row == 0 else None
+            )
+            axes.annotate(
+                f"{100 * share:.1f}% of {count:,}",
+                (1.0, row + offset),
+                xycoords=("axes fraction", "data"),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+                annotation_clip=False,
+            )
+    axes.axhline(len(labels) - 0.5, color=FAINT, linewidth=0.9)
+    left = max(0.0, np.floor(10 * lowest) / 10)
+    axes.set(xlim=(left, 1.0 + 0.01 * (1.0 - left)), ylim=(len(rows) - 0.5, -0.5), xlabel="share of episodes")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.xaxis.set_major_formatter(lambda number, _: f"{100 * number:g}%")
+    axes.locator_params(axis="x", steps=[1, 2, 5, 10])
+    axes.grid(axis="y", visible=False)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(flown), borderaxespad=0.2)
+    return figure
+
+
+def _recovery(flown: Sequence[_Flown]) -> Figure:
+    figure = _figure(10.0, 4.2)
+    axes = figure.add_subplot()
+    for item in flown:
+        times = np.sort(item.outcome.recover_s)
+        known = times[np.isfinite(times)]
+        end = item.episodes.time_s[-1]
+        share = np.arange(1, len(known) + 1) / len(times)
+        axes.step(
+            [0.0, *known, end],
+            [0.0, *share, share[-1] if len(known) else 0.0],
+            where="post",
+            color=item.colour,
+            linewidth=2.0,
+            label=f"{_title(item)}: median {_seconds(item.score.recover_s)},"
+            f" {100 * item.score.never_recovered:.1f}% never",
+        )
+    score = flown[0].score
+    axes.axvline(score.from_s, color=INK, linewidth=0.9, linestyle="--")
+    axes.annotate(
+        f"judged from {score.from_s:g} s", (score.from_s, 0.0), xytext=(5, 6), textcoords="offset points", fontsize=9
+    )
+    end = max(item.episodes.time_s[-1] for item in flown)
+    axes.set(xlabel="time (s)", ylabel="share recovered for good", xlim=(0.0, end), ylim=(0.0, 1.02))
+    axes.yaxis.set_major_formatter(lambda number, _: f"{100 * number:.0f}%")
+    axes.legend(loc="lower right")
+    return figure
+
+
+def _commands(flown: Sequence[_Flown], rotor_names: Sequence[str]) -> Figure:
+    figure = _figure(10.0, 3.1 * len(flown) + 0.3)
+    grid = figure.subplots(len(flown), 2, squeeze=False, sharex=True, sharey=True)
+    for item, row in zip(flown, grid):
+        order = np.argsort(item.outcome.error_m, kind="stable")
+        for axes, (which, n) in zip(row, (("typical", order[(len(order) - 1) // 2]), ("worst", order[-1]))):
+            for rotor in range(item.episodes.command.shape[2]):
+                axes.plot(
+                    item.episodes.time_s,
+                    item.episodes.command[:, n, rotor],
+                    color=COLOURS[rotor % len(COLOURS)],
+                    linewidth=0.9,
+                    label=rotor_names[rotor] if rotor < len(rotor_names) else f"rotor {rotor + 1}",
+                )
+            error = item.outcome.error_m[n]
+            told = "lost" if item.outcome.lost[n] else f"mean error {error:.3f} m"
+            axes.set_title(f"{_title(item)}, {which} episode\n{item.episodes.labels[n]}, {told}", fontsize=9.5)
+            axes.set_xlim(0.0, item.episodes.time_s[-1])
+            axes.set_ylim(bottom=0.0)
+        row[0].set_ylabel("rotor speed (rad/s)")
+    for axes in grid[-1]:
+        axes.set_xlabel("time (s)")
+    handles, names = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper right", ncols=len(names))
+    return figure
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise UserError("Plots need matplotlib, which is not installed: pip install 'rlstack[view]'.") from error
+    return matplotlib
+
+
+def _figure(width: float, height: float) -> Figure:
+    # The object interface: no pyplot, so no global state and no display, whatever backend the user has set.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _title(item: _Flown) -> str:
+    return item.episodes.backend
+
+
+def _row(ordered: Array, percent: float) -> Array:
+    """Return a percentile over episodes of (T, N) values that are sorted along N, without interpolation."""
+    return ordered[:, max(int(np.ceil(percent / 100.0 * ordered.shape[1])), 1) - 1]
+
+
+def _seconds(number: float) -> str:
+    return f"{number:.2f} s" if np.isfinite(number) else "never"
