@@ -1,0 +1,145 @@
+"""`rlstack up`: check everything that can be checked before anything moves, then run the system and say how it goes."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rlstack.bringup.monitor import Monitor
+from rlstack.bringup.proof import require_proof, write_json
+from rlstack.bringup.supervisor import Supervisor
+from rlstack.bringup.system import System, deploy_system
+from rlstack.errors import UserError
+from rlstack.policies import load_policy
+from rlstack.robots import load_robot
+
+FIRST_ODOMETRY_S = 15.0
+"""How long the robot node may take from its start to its first odometry: Python, ROS and a simulator have to load."""
+
+_STATUS_PERIOD_S = 1.0
+
+
+def checked_deployment(
+    policy: str | Path,
+    robot: str = "crazyflie",
+    backend: str = "mujoco",
+    *,
+    force: bool = False,
+    namespace: str = "",
+    goal: Sequence[float] = (0.0, 0.0, 1.0),
+    goal_yaw_rad: float = 0.0,
+    real_time_factor: float = 1.0,
+    lock_step: bool = False,
+    auto_arm: bool | None = None,
+    noise_seed: int = 0,
+) -> System:
+    """Return the system that flies ``policy``, if it may fly; arguments as of :func:`deploy_system`.
+
+    Args:
+        force: Fly although the policy has no passing verification beside it.
+
+    Raises:
+        UserError: Unknown robot or backend, a bad policy file or one for another robot, or no proof and no ``force``.
+    """
+    system = deploy_system(
+        policy,
+        robot,
+        backend,
+        namespace=namespace,
+        goal=goal,
+        goal_yaw_rad=goal_yaw_rad,
+        real_time_factor=real_time_factor,
+        lock_step=lock_step,
+        auto_arm=auto_arm,
+        noise_seed=noise_seed,
+    )
+    load_policy(policy, robot=load_robot(robot))
+    if not force:
+        require_proof(policy)
+    return system
+
+
+def deploy(
+    policy: str | Path,
+    robot: str = "crazyflie",
+    backend: str = "mujoco",
+    *,
+    namespace: str = "",
+    goal: Sequence[float] = (0.0, 0.0, 1.0),
+    goal_yaw: float = 0.0,
+    real_time_factor: float = 1.0,
+    lock_step: bool = False,
+    noise_seed: int = 0,
+    no_arm: bool = False,
+    seconds: float | None = None,
+    force: bool = False,
+    json: Path | None = None,
+) -> int:
+    """Fly ``policy`` until Ctrl-C or for ``seconds`` of the robot's time; return the exit status.
+
+    Args:
+        no_arm: Leave a simulator disarmed as well.
+        seconds: End then, and print a summary.
+        force: As of :func:`checked_deployment`, like the rest.
+        json: Where to write the summary too.
+
+    Raises:
+        UserError: As of :func:`checked_deployment`, or no odometry came.
+    """
+    if seconds is not None and not (math.isfinite(seconds) and seconds > 0.0):
+        raise UserError(f"--seconds {seconds} is not allowed: give a number above 0.")
+    system = checked_deployment(
+        policy,
+        robot,
+        backend,
+        force=force,
+        namespace=namespace,
+        goal=goal,
+        goal_yaw_rad=goal_yaw,
+        real_time_factor=real_time_factor,
+        lock_step=lock_step,
+        auto_arm=False if no_arm else None,
+        noise_seed=noise_seed,
+    )
+    from rlstack.nodes.runtime import prepare_environment
+
+    prepare_environment()
+    x, y, z = goal
+    monitor = Monitor(system.processes[0].namespace, (x, y, z))
+    started = shown = time.monotonic()
+
+    def tick() -> bool:
+        nonlocal shown
+        monitor.spin(0.05)
+        now = time.monotonic()
+        if not monitor.seen and now - started > FIRST_ODOMETRY_S:
+            raise UserError(
+                f"No odometry came from the robot within {FIRST_ODOMETRY_S:g} s: look at its log lines above."
+            )
+        if now - shown >= _STATUS_PERIOD_S:
+            shown = now
+            print(monitor.line(), flush=True)
+        return seconds is None or monitor.seconds < seconds
+
+    try:
+        status = supervise(system, tick)
+    finally:
+        monitor.close()
+    if monitor.seen:
+        flight = monitor.flight()
+        print(flight.text(), flush=True)
+        if json is not None:
+            write_json(json, asdict(flight))
+    return status
+
+
+def supervise(system: System, tick: Callable[[], bool] | None = None) -> int:
+    """Run ``system`` to its end, say in one sentence how it ended if not well, and return the exit status."""
+    outcome = Supervisor(system).run(tick)
+    if outcome.status not in (0, 130):  # whoever pressed Ctrl-C knows
+        print(f"rlstack: {outcome.sentence}", file=sys.stderr, flush=True)
+    return outcome.status

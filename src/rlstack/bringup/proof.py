@@ -1,0 +1,78 @@
+"""Proof before flight: the record that verification leaves beside a policy, and what deployment makes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rlstack.errors import UserError
+
+RECORD_NAME = "verify.json"
+"""Lies in the policy's folder."""
+
+
+def record_path(policy: str | Path) -> Path:
+    """Return where the verification record of ``policy`` lies."""
+    return Path(policy).expanduser().absolute().parent / RECORD_NAME
+
+
+def file_sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a file's bytes, as ``sha256sum`` prints it."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def require_proof(policy: str | Path) -> dict[str, Any]:
+    """Return the verification record of ``policy``.
+
+    Raises:
+        UserError: There is no record beside the policy, it is of another file, or the policy failed.
+    """
+    path, remedy = record_path(policy), f"run `rlstack verify {policy}`, or fly it unproven with --force"
+    try:
+        record = json.loads(path.read_text())
+        digest, passed = record["sha256"], record["passed"]
+    except FileNotFoundError:
+        raise UserError(f"The policy {policy} has not been verified (there is no {path}): {remedy}.") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"The verification record {path} cannot be read ({error}): {remedy}.") from error
+    if digest != file_sha256(policy):
+        raise UserError(f"The verification record {path} is of another policy file, not of {policy}: {remedy}.")
+    if passed is not True:
+        raise UserError(f"The policy {policy} did not pass its verification ({_shares(record)}): {remedy}.")
+    return dict(record)
+
+
+def write_json(path: str | Path, data: Any) -> None:
+    """Write JSON so that the file is either the old one or the whole new one, never a part."""
+    target = Path(path).expanduser()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w") as stream:
+                json.dump(data, stream, indent=2, allow_nan=False)
+                stream.write("\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(temporary, 0o644)  # mkstemp's files are private
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise UserError(f"Cannot write {target}: {error.strerror}.") from error
+
+
+def _shares(record: dict[str, Any]) -> str:
+    parts = []
+    for name, figures in record.get("backends", {}).items():
+        if isinstance(figures, dict) and isinstance(figures.get("success"), (int, float)):
+            parts.append(f"{name}: {100.0 * figures['success']:.1f}% success")
+    return ", ".join(parts) or "no figures in its record"

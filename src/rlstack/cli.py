@@ -1,0 +1,309 @@
+"""`rlstack <verb>`: each verb a few lines over the floors below, which are imported only when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from rlstack.errors import UserError, unknown_name
+
+_File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+
+
+@dataclass(frozen=True)
+class Show:
+    """Print a policy file's whole contract: inputs, outputs, units, frames, topics, rate, limits, provenance."""
+
+    policy: tyro.conf.Positional[Path]
+    """The policy file."""
+    json: _File = None
+    """Write the contract to this file as well."""
+
+    def run(self) -> int:
+        """Print the table."""
+        from rlstack.bringup.proof import write_json
+        from rlstack.policies import describe, load_policy
+        from rlstack.schema import to_data
+
+        contract = load_policy(self.policy).contract
+        print(describe(contract))
+        if self.json is not None:
+            write_json(self.json, to_data(contract))
+        return 0
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Fly a policy from held-out starts with gusts, mass and motor changes; write a report and say pass or fail.
+
+    The batch simulator is flown directly; MuJoCo is flown over real ROS 2 topics in lock step, through the very
+    policy and guard nodes that are deployed. The record verify.json beside the policy is what `rlstack up deploy`
+    asks for. The exit status is 0 for passed and 1 for failed.
+    """
+
+    policy: tyro.conf.Positional[Path]
+    """The policy file."""
+    backends: str = "batch,mujoco"
+    """Where to fly, separated by commas."""
+    episodes: int = 100
+    """Flights over topics; the batch simulator flies ten times as many."""
+    seed: int = 1
+    """Of the start states and disturbances."""
+    robot: str = ""
+    """A robot's name or file; left out, it is the robot that the policy was made for."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """The report's folder; left out, it is `report` beside the policy."""
+    json: _File = None
+    """Write the figures to this file as well."""
+
+    def run(self) -> int:
+        """Fly, report, and print the figures."""
+        from rlstack.bringup.proof import write_json
+        from rlstack.bringup.verify import verify
+
+        verification = verify(
+            self.policy,
+            backends=tuple(filter(None, (name.strip() for name in self.backends.split(",")))),
+            episodes=self.episodes,
+            seed=self.seed,
+            robot=self.robot,
+            out=self.out,
+            on_progress=_progress,
+        )
+        print(verification.table())
+        if self.json is not None:
+            write_json(self.json, verification.as_data())
+        return 0 if verification.passed else 1
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """Start the robot, the guard and a verified policy, and show once a second how the flight goes.
+
+    Ctrl-C ends everything. Simulators are armed at once; a real robot waits for its `arm` service.
+    """
+
+    policy: Path
+    """The policy file."""
+    robot: str = "crazyflie"
+    """A robot's name or file."""
+    backend: str = "mujoco"
+    """What stands behind the topics: a simulator or a real robot."""
+    namespace: str = ""
+    """Of the robot's topics; left out, it is the robot's name."""
+    goal: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    """Where to hover: x y z in metres, in the frame `odom`."""
+    goal_yaw: float = 0.0
+    """The heading to hold there, rad."""
+    real_time_factor: float = 1.0
+    """Simulated seconds per second (simulators only)."""
+    lock_step: bool = False
+    """Let time wait for every command: deterministic, and faster than real time (simulators only)."""
+    noise_seed: int = 0
+    """Of the simulated sensors' noise."""
+    no_arm: bool = False
+    """Leave a simulator disarmed as well."""
+    seconds: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
+    """End after this many seconds of the robot's time and print a summary."""
+    force: bool = False
+    """Fly although the policy has no passing verification beside it."""
+    json: _File = None
+    """Write the summary to this file as well."""
+
+    def run(self) -> int:
+        """Check everything, start the system, and look after it."""
+        from rlstack.bringup.deploy import deploy
+
+        options = asdict(self)
+        return deploy(**options)
+
+
+@dataclass(frozen=True)
+class UpTrain:
+    """Train with a node that publishes its progress, then fly the new policy in a simulator."""
+
+    recipe: tyro.conf.Positional[str] = "quadrotor_hover"
+    """A training recipe's name or file."""
+    out: str = ""
+    """The run's folder, which must not exist yet; left out, it is runs/<recipe>-<date>-<time>."""
+    seed: int | None = None
+    """Overrides the recipe's."""
+    set: tuple[str, ...] = ()
+    """More recipe fields, each field=value."""
+    no_fly: bool = False
+    """End after training."""
+    robot: str = "crazyflie"
+    """Flown afterwards: a robot's name or file."""
+    backend: str = "mujoco"
+    """The simulator to fly in afterwards."""
+    namespace: str = ""
+    """Of the robot's topics; left out, it is the robot's name."""
+
+    def run(self) -> int:
+        """Start the system and look after it."""
+        from rlstack.bringup.deploy import supervise
+        from rlstack.bringup.system import train_system
+
+        system = train_system(
+            self.recipe,
+            out=self.out,
+            seed=self.seed,
+            overrides=self.set,
+            fly=not self.no_fly,
+            robot=self.robot,
+            backend=self.backend,
+            namespace=self.namespace,
+        )
+        return supervise(system)
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Say what is installed, what is missing, what each missing part is for, and the command that installs it.
+
+    The exit status is 1 only when a core part is missing or does not work.
+    """
+
+    json: _File = None
+    """Write the findings to this file as well."""
+
+    def run(self) -> int:
+        """Look for every part and print the table."""
+        from rlstack.bringup.doctor import diagnose
+        from rlstack.bringup.proof import write_json
+
+        diagnosis = diagnose()
+        print(diagnosis.table())
+        if self.json is not None:
+            write_json(self.json, diagnosis.as_data())
+        return diagnosis.status
+
+
+def _train(arguments: list[str]) -> int:
+    from rlstack.training.command import train_command
+
+    return train_command(arguments)
+
+
+def _export(arguments: list[str]) -> int:
+    from rlstack.training.command import export_command
+
+    return export_command(arguments)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One entry of `rlstack --help`: a dataclass of options with ``run``, or a function that reads them itself."""
+
+    summary: str
+    action: type | Callable[[list[str]], int]
+
+
+VERBS: dict[str, Verb] = {
+    "train": Verb("train a recipe to a policy file, or go on with a run", _train),
+    "export": Verb("write the policy file of a training run again", _export),
+    "show": Verb("print a policy file's whole contract", Show),
+    "verify": Verb("fly a policy from held-out starts and write a report", Verify),
+    "up deploy": Verb("start a robot that flies a verified policy over ROS 2 topics", Deploy),
+    "up train": Verb("train as a ROS 2 node, then fly the new policy", UpTrain),
+    "doctor": Verb("say what is installed, what is missing, and how to get it", Doctor),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit status: 2 for what the user can mend, 130 for Ctrl-C."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = _dispatch(words)
+        sys.stdout.flush()
+        return status
+    except UserError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `rlstack show ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except ModuleNotFoundError as error:
+        if (error.name or "rlstack").startswith("rlstack"):
+            raise
+        return _complain(f"This needs '{error.name}', which is not installed: `rlstack doctor` says how to get it.")
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words:
+        print(_help(), file=sys.stderr)
+        return 2
+    if words[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    if words[0] == "--version":
+        print(f"rlstack {_version()}")
+        return 0
+    for count in (2, 1):
+        name, rest = " ".join(words[:count]), words[count:]
+        if name in VERBS:
+            action = VERBS[name].action
+            if isinstance(action, type):
+                chosen: Any = tyro.cli(
+                    action, args=rest, prog=f"rlstack {name}", config=(tyro.conf.FlagCreatePairsOff,)
+                )
+                return int(chosen.run())
+            return action(rest)
+    group = [name for name in VERBS if name.startswith(words[0] + " ")]
+    if group and (len(words) == 1 or words[1] in ("-h", "--help")):
+        print(_help(words[0]))
+        return 0 if len(words) > 1 else 2
+    wrong = " ".join(words[: 2 if group else 1])
+    raise unknown_name("command", wrong, VERBS)
+
+
+def _help(group: str = "") -> str:
+    shown = {name: verb.summary for name, verb in VERBS.items() if name.startswith(group)}
+    width = max(map(len, shown))
+    lines = [f"usage: rlstack {group + ' ' if group else ''}<command> [options]", ""]
+    if not group:
+        lines += ["Train, prove and fly robot policies over ROS 2.", ""]
+    lines += [f"  {name:<{width}}  {summary}" for name, summary in shown.items()]
+    lines += [
+        "",
+        "`rlstack <command> --help` says everything about one; `rlstack --version` says which rlstack this is.",
+    ]
+    return "\n".join(lines)
+
+
+def _version() -> str:
+    try:
+        return version("rlstack")
+    except PackageNotFoundError:
+        return "(not installed, run from its sources)"
+
+
+def _complain(sentence: str) -> int:
+    print(f"rlstack: {sentence}", file=sys.stderr)
+    return 2
+
+
+_last_shown = [""]
+
+
+def _progress(what: str, done: int, count: int) -> None:
+    """Show progress on one line of a terminal, and only each tenth elsewhere."""
+    if sys.stderr.isatty():
+        print(f"\r{what}: {done}/{count} ", end="" if done < count else "\n", file=sys.stderr, flush=True)
+        return
+    text = f"{what}: {10 * done // count * 10}%"
+    if text != _last_shown[0]:
+        _last_shown[0] = text
+        print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

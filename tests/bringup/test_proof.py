@@ -1,0 +1,71 @@
+"""What deployment accepts as proof."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from rlstack.bringup.proof import file_sha256, record_path, require_proof, write_json
+from rlstack.errors import UserError
+
+
+@pytest.fixture
+def policy(tmp_path):
+    path = tmp_path / "policy.onnx"
+    path.write_bytes(b"a policy")
+    return path
+
+
+def record(policy, **changes):
+    figures = {"batch": {"success": 0.81}, "mujoco": {"success": 0.5}}
+    return {"policy": str(policy), "sha256": file_sha256(policy), "passed": True, "backends": figures, **changes}
+
+
+def test_a_passing_record_of_this_very_file_is_accepted(policy):
+    write_json(record_path(policy), record(policy))
+    assert require_proof(policy)["passed"] is True
+
+
+def test_no_record_is_refused_with_the_way_out(policy):
+    with pytest.raises(UserError, match=r"has not been verified.*rlstack verify .*--force"):
+        require_proof(policy)
+
+
+def test_a_record_of_another_file_is_refused(policy):
+    write_json(record_path(policy), record(policy))
+    policy.write_bytes(b"another policy")
+    with pytest.raises(UserError, match="is of another policy file"):
+        require_proof(policy)
+
+
+@pytest.mark.parametrize("passed", [False, None, "true", 1])
+def test_anything_but_passed_is_refused_with_the_figures(policy, passed):
+    write_json(record_path(policy), record(policy, passed=passed))
+    with pytest.raises(
+        UserError, match=re.escape("did not pass its verification (batch: 81.0% success, mujoco: 50.0% success)")
+    ):
+        require_proof(policy)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '{"passed": true}'])
+def test_an_unreadable_record_is_refused(policy, text):
+    record_path(policy).write_text(text)
+    with pytest.raises(UserError, match="cannot be read"):
+        require_proof(policy)
+
+
+def test_json_is_written_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "folder" / "figures.json"
+    write_json(target, {"a": 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(target, {"a": float("nan")})
+    assert json.loads(target.read_text()) == {"a": 1}
+    assert [p.name for p in target.parent.iterdir()] == ["figures.json"]
+
+
+def test_an_unwritable_place_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="Cannot write"):
+        write_json(tmp_path / "file" / "figures.json", {})
