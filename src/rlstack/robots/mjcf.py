@@ -64,6 +64,8 @@ def mujoco_spec(
     spec.option.timestep = timestep_s
     # Fourth order: with forces taken at mid-step the error is of second order (docs of sim.backends.mujoco).
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    # A diverged simulation must be seen as such, not put back to the start without a word.
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     spec.option.gravity = [0.0, 0.0, -STANDARD_GRAVITY]
     body = spec.worldbody.add_body(name=BODY, pos=[0.0, 0.0, rest_height(robot)])
     body.explicitinertial, body.ipos, body.iquat = True, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]

@@ -1,0 +1,60 @@
+"""Checks of what a simulator is given: commands and states as arrays by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlstack.robots import RobotSpec
+from rlstack.robots.frames import normalise
+
+Array = NDArray[np.float64]
+
+
+def checked_command(robot: RobotSpec, command: Mapping[str, ArrayLike]) -> Array:
+    """Return the ``rotor_speed`` (rotors,) of a command as float64.
+
+    Raises:
+        ValueError: The command is not exactly one finite array of that shape.
+    """
+    if set(command) != {"rotor_speed"}:
+        raise ValueError(f"the command holds {sorted(command)}: must hold 'rotor_speed' alone.")
+    return _checked("rotor_speed", command["rotor_speed"], len(robot.rotors))
+
+
+def checked_state(robot: RobotSpec, state: Mapping[str, ArrayLike]) -> dict[str, Array]:
+    """Return all of a quadrotor's state as float64 with a unit quaternion; what is left out is zero, or level.
+
+    Raises:
+        ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
+    """
+    sizes = {
+        "position": 3,
+        "orientation": 4,
+        "linear_velocity": 3,
+        "angular_velocity": 3,
+        "rotor_speed": len(robot.rotors),
+    }
+    if unknown := sorted(set(state) - set(sizes)):
+        raise ValueError(f"the state holds {unknown}: may hold {', '.join(sizes)}.")
+    checked = {n: _checked(n, state[n], size) if n in state else np.zeros(size) for n, size in sizes.items()}
+    if "orientation" not in state:
+        checked["orientation"][3] = 1.0
+    checked["orientation"] = normalise(checked["orientation"])
+    if not np.isfinite(checked["orientation"]).all():
+        raise ValueError("orientation: a zero quaternion is no rotation.")
+    return checked
+
+
+def _checked(name: str, value: ArrayLike, size: int) -> Array:
+    try:
+        array = np.array(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {value!r} is not allowed: must be {size} numbers.") from error
+    if array.shape != (size,):
+        raise ValueError(f"{name}: the shape {array.shape} is not allowed: must be ({size},).")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name}: {array.tolist()} is not allowed: must be finite.")
+    return array
