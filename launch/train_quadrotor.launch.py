@@ -1,0 +1,25 @@
+"""Train, then fly: `ros2 launch rlstack train_quadrotor.launch.py`.
+
+A train node publishes its progress on train/progress; when it ends well, the MuJoCo robot starts and flies the new
+policy. Starts what `rlstack up train` starts, from the same description (rlstack.bringup.system).
+"""
+
+from rlstack.bringup.launching import Argument, LaunchFile, boolean, maybe_integer, numbers, words
+from rlstack.bringup.system import train_system
+
+LAUNCH_FILE = LaunchFile(
+    build=train_system,
+    arguments=(
+        Argument("recipe", "A training recipe's name or file.", "quadrotor_hover"),
+        Argument("out", "The run's folder, which must not exist; empty: runs/<recipe>-<date>-<time>.", ""),
+        Argument("seed", "Overrides the recipe's.", "", maybe_integer),
+        Argument("overrides", "More recipe fields: 'field=value field=value'.", "", words),
+        Argument("fly", "Fly the new policy when training has ended well.", "true", boolean),
+        Argument("robot", "What flies afterwards: a robot's name or file.", "crazyflie"),
+        Argument("backend", "The simulator that it flies in.", "mujoco"),
+        Argument("namespace", "Of the robot's topics; empty: the robot's name.", ""),
+        Argument("goal", "Where to hover: 'x y z' in metres, in the frame odom.", "0 0 1", numbers),
+    ),
+)
+
+generate_launch_description = LAUNCH_FILE.description

@@ -1,0 +1,162 @@
+"""Render a System for ROS 2's launch; only what touches launch itself needs it installed."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlstack.bringup.system import Process, System, python_module
+from rlstack.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from launch import LaunchDescription
+
+Convert = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a launch file, as in ``name:=value``.
+
+    Args:
+        name: Of the argument and of what ``build`` takes.
+        description: For ``ros2 launch --show-args``.
+        default: As text; None makes it required.
+        convert: Reads the text; raises ValueError with what is allowed.
+    """
+
+    name: str
+    description: str
+    default: str | None = ""
+    convert: Convert = str
+
+
+@dataclass(frozen=True)
+class LaunchFile:
+    """A launch file: its arguments, and the function that makes a System of their values."""
+
+    build: Callable[..., System]
+    arguments: tuple[Argument, ...]
+
+    def system(self, given: Mapping[str, str]) -> System:
+        """Return the system for argument values given as text; what is left out takes its default.
+
+        Raises:
+            UserError: An argument is unknown, missing or not of its kind, or ``build`` refuses it.
+        """
+        names = [argument.name for argument in self.arguments]
+        for name in given:
+            if name not in names:
+                raise unknown_name("launch argument", name, names)
+        values = {}
+        for argument in self.arguments:
+            text = given.get(argument.name, argument.default)
+            if text is None:
+                raise UserError(f"The launch argument {argument.name} is missing: give {argument.name}:=...")
+            try:
+                values[argument.name] = argument.convert(text)
+            except ValueError as error:
+                raise UserError(f"The launch argument {argument.name}: '{text}' is not allowed: {error}.") from error
+        return self.build(**values)
+
+    def description(self) -> LaunchDescription:
+        """Return what ``generate_launch_description`` must return."""
+        from launch import LaunchDescription
+        from launch.actions import DeclareLaunchArgument, OpaqueFunction
+        from launch.substitutions import LaunchConfiguration
+
+        def start(context: Any) -> list[Any]:
+            given = {a.name: LaunchConfiguration(a.name).perform(context) for a in self.arguments}
+            return launch_actions(self.system(given))
+
+        declared = [
+            DeclareLaunchArgument(a.name, default_value=a.default, description=a.description) for a in self.arguments
+        ]
+        return LaunchDescription([*declared, OpaqueFunction(function=start)])
+
+
+def launch_actions(system: System) -> list[Any]:
+    """Return the launch actions that start ``system`` and do at each end what its description says."""
+    return [_node(process, system) for process in system.processes]
+
+
+def _node(process: Process, system: System) -> Any:
+    from launch.actions import LogInfo, Shutdown
+    from launch_ros.actions import Node
+    from launch_ros.parameter_descriptions import ParameterValue
+
+    def on_exit(event: Any, context: Any) -> list[Any]:
+        how = f"{process.name} ended with status {event.returncode}"
+        if context.is_shutdown:
+            return []
+        if process.when_it_ends == "let the rest go on":
+            return [LogInfo(msg=f"{how}: the rest goes on ({process.why})")]
+        if process.when_it_ends == "start the next stage" and event.returncode == 0 and system.then is not None:
+            return [LogInfo(msg=f"{how}: starting {system.then.name}"), *launch_actions(system.then)]
+        return [Shutdown(reason=f"{how}, so everything was stopped: {process.why}")]
+
+    parameters: dict[str, Any] = {}
+    for name, value in process.parameters.items():
+        # launch reads plain text as YAML, in which "1" is a number
+        parameters[name] = ParameterValue(value, value_type=str) if isinstance(value, str) else value
+    executable, *arguments = python_module(process.module)
+    return Node(
+        executable=executable,
+        arguments=arguments,
+        name=process.name,
+        namespace=process.namespace,
+        parameters=[{n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}] if parameters else None,
+        remappings=list(process.remappings),
+        output="screen",
+        emulate_tty=sys.stdout.isatty(),
+        on_exit=on_exit,
+    )
+
+
+def boolean(text: str) -> bool:
+    """Read ``true`` or ``false``, in any case."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return text.lower() == "true"
+
+
+def maybe_boolean(text: str) -> bool | None:
+    """Read ``true``, ``false``, or nothing for None."""
+    return boolean(text) if text else None
+
+
+def number(text: str) -> float:
+    """Read a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError("must be a finite number")
+    return value
+
+
+def integer(text: str) -> int:
+    """Read a whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("must be a whole number") from None
+
+
+def maybe_integer(text: str) -> int | None:
+    """Read a whole number, or nothing for None."""
+    return integer(text) if text else None
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Read finite numbers between spaces or commas, with or without brackets."""
+    return tuple(number(part) for part in text.strip("[]() ").replace(",", " ").split())
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Read words between spaces."""
+    return tuple(text.split())
