@@ -1,0 +1,386 @@
+"""What every simulator promises on top of the protocol: time, states, physics' signs, perturbations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlstack.interfaces.backend import Backend
+from rlstack.robots import RobotSpec, frames
+from rlstack.robots.mjcf import rest_height
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.sim.perturbation import Perturbation
+
+TURNED = frames.from_rotation_vector([0.3, -0.2, 1.1])
+
+
+def hovering(robot: RobotSpec, height: float = 1.0) -> dict[str, np.ndarray]:
+    """Return the state of a robot that hangs level in the air."""
+    speed = np.full(len(robot.rotors), robot.hover_speed_rad_s)
+    return {"position": np.array([0.0, 0.0, height]), "rotor_speed": speed}
+
+
+def flown(simulator: Any, commands: np.ndarray) -> np.ndarray:
+    """Return positions after each of 10 ms commands."""
+    path = []
+    for command in commands:
+        simulator.write({"rotor_speed": command})
+        simulator.step(0.01)
+        path.append(simulator.read().signals["position"])
+    return np.array(path)
+
+
+# ---- time
+
+
+def test_time_is_the_sum_of_the_steps_whatever_their_length(simulator: Any) -> None:
+    start = simulator.read().time_s
+    for duration in (0.01, 0.0, 0.0003, 0.0003, 0.0004, 0.0333, 0.0333, 0.0334):
+        simulator.step(duration)
+    assert simulator.read().time_s - start == pytest.approx(0.111, abs=1e-9)
+
+
+@pytest.mark.parametrize("duration", [-0.01, float("nan"), float("inf")])
+def test_a_duration_that_cannot_pass_is_refused(simulator: Any, duration: float) -> None:
+    with pytest.raises(ValueError, match="duration_s"):
+        simulator.step(duration)
+
+
+def test_time_never_goes_back(simulator: Any) -> None:
+    simulator.step(0.5)
+    before = simulator.read().time_s
+    simulator.reset()
+    assert simulator.read().time_s >= before
+
+
+# ---- states
+
+
+def test_a_state_reads_back_with_the_velocity_in_base_link(simulator: Any, robot: RobotSpec) -> None:
+    state = {
+        "position": np.array([0.4, -0.3, 1.2]),
+        "orientation": TURNED,
+        "linear_velocity": np.array([0.5, -1.0, 0.25]),
+        "angular_velocity": np.array([0.7, -0.1, 2.0]),
+        "rotor_speed": np.array([100.0, 200.0, 300.0, 400.0]),
+    }
+    simulator.reset(state)
+    signals = simulator.read().signals
+    for name in ("position", "angular_velocity", "rotor_speed"):
+        np.testing.assert_allclose(signals[name], state[name], atol=1e-9, err_msg=name)
+    assert abs(signals["orientation"] @ TURNED) == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(
+        signals["linear_velocity"], frames.rotate_inverse(TURNED, state["linear_velocity"]), atol=1e-9
+    )
+
+
+def test_what_a_state_leaves_out_is_zero_and_level(simulator: Any) -> None:
+    simulator.reset(
+        {"position": [0.0, 0.0, 2.0], "linear_velocity": [1.0, 1.0, 1.0], "angular_velocity": [1.0, 2.0, 3.0]}
+    )
+    simulator.reset({"position": [0.0, 0.0, 1.0]})
+    signals = simulator.read().signals
+    np.testing.assert_array_equal(signals["orientation"], [0.0, 0.0, 0.0, 1.0])
+    for name in ("linear_velocity", "angular_velocity", "rotor_speed"):
+        np.testing.assert_array_equal(signals[name], np.zeros_like(signals[name]), err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"position": [0.0, float("nan"), 1.0]},
+        {"position": [0.0, 1.0]},
+        {"orientation": [0.0, 0.0, 0.0, 0.0]},
+        {"rotor_speed": [1.0, 2.0, 3.0]},
+        {"velocity": [0.0, 0.0, 0.0]},
+    ],
+    ids=["nan", "shape", "no rotation", "rotors", "unknown name"],
+)
+def test_a_state_that_cannot_be_is_refused_and_changes_nothing(simulator: Any, state: dict[str, Any]) -> None:
+    simulator.reset({"position": [0.0, 0.0, 1.5]})
+    with pytest.raises(ValueError, match=next(iter(state))):
+        simulator.reset(state)
+    np.testing.assert_allclose(simulator.read().signals["position"], [0.0, 0.0, 1.5])
+
+
+def test_readings_are_copies(simulator: Any, robot: RobotSpec) -> None:
+    simulator.reset(hovering(robot))
+    first = simulator.read()
+    for value in first.signals.values():
+        value[:] = 7.0
+    np.testing.assert_allclose(simulator.read().signals["position"], [0.0, 0.0, 1.0])
+    kept = simulator.read().signals["position"]
+    simulator.step(0.5)
+    np.testing.assert_allclose(kept, [0.0, 0.0, 1.0])
+
+
+def test_a_refused_command_leaves_the_last_one(simulator: Any, robot: RobotSpec) -> None:
+    simulator.reset(hovering(robot))
+    simulator.write({"rotor_speed": np.full(4, robot.hover_speed_rad_s)})
+    with pytest.raises(ValueError):
+        simulator.write({"rotor_speed": np.array([0.0, 0.0, 0.0, np.nan])})
+    simulator.step(0.2)
+    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], robot.hover_speed_rad_s)
+
+
+# ---- on the ground and in the air
+
+
+def test_it_rests_on_the_ground_still_and_at_its_height(simulator: Any, robot: RobotSpec) -> None:
+    simulator.reset()
+    heights, rates, felt = [], [], []
+    for _ in range(100):
+        signals = simulator.read().signals
+        heights.append(signals["position"][2])
+        rates.append(np.abs([*signals["linear_velocity"], *signals["angular_velocity"]]).max())
+        felt.append(signals["linear_acceleration"])
+        simulator.write({"rotor_speed": np.zeros(4)})
+        simulator.step(0.01)
+    np.testing.assert_allclose(heights, rest_height(robot), atol=1e-4)  # 0.1 mm
+    assert max(rates) < 1e-3
+    np.testing.assert_allclose(felt, np.tile([0.0, 0.0, STANDARD_GRAVITY], (100, 1)), atol=0.02)
+
+
+def test_it_stays_put_on_the_ground_below_hover_thrust_and_lifts_off_above(simulator: Any, robot: RobotSpec) -> None:
+    simulator.reset()
+    simulator.write({"rotor_speed": np.full(4, 0.9 * robot.hover_speed_rad_s)})
+    simulator.step(1.0)
+    assert simulator.read().signals["position"][2] == pytest.approx(rest_height(robot), abs=1e-4)
+    simulator.write({"rotor_speed": np.full(4, 1.2 * robot.hover_speed_rad_s)})
+    simulator.step(1.0)
+    assert simulator.read().signals["position"][2] > 0.3
+
+
+def test_a_dropped_robot_comes_to_rest_on_the_ground(simulator: Any, robot: RobotSpec) -> None:
+    simulator.reset({"position": [0.0, 0.0, 0.5], "angular_velocity": [1.0, -1.0, 1.0]})
+    simulator.step(3.0)
+    signals = simulator.read().signals
+    assert signals["position"][2] == pytest.approx(rest_height(robot), abs=1e-3)
+    assert np.linalg.norm(signals["linear_velocity"]) < 1e-2
+
+
+def test_hover_speed_carries_the_weight(simulator: Any, robot: RobotSpec) -> None:
+    simulator.reset(hovering(robot))
+    simulator.write({"rotor_speed": np.full(4, robot.hover_speed_rad_s)})
+    simulator.step(1.0)
+    signals = simulator.read().signals
+    np.testing.assert_allclose(signals["position"], [0.0, 0.0, 1.0], atol=1e-4)
+    np.testing.assert_allclose(signals["linear_acceleration"], [0.0, 0.0, STANDARD_GRAVITY], atol=1e-3)
+
+
+def test_free_fall_feels_no_acceleration(simulator: Any) -> None:
+    simulator.reset({"position": [0.0, 0.0, 2.0]})
+    np.testing.assert_allclose(simulator.read().signals["linear_acceleration"], np.zeros(3), atol=1e-6)
+    simulator.step(0.1)
+    np.testing.assert_allclose(simulator.read().signals["linear_velocity"], [0.0, 0.0, -0.981], rtol=0.02, atol=1e-9)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_each_rotor_turns_the_body_as_its_place_and_sign_say(simulator: Any, robot: RobotSpec, index: int) -> None:
+    simulator.reset(hovering(robot))
+    command = np.full(4, robot.hover_speed_rad_s)
+    command[index] += 100.0
+    simulator.write({"rotor_speed": command})
+    simulator.step(0.02)
+    roll, pitch, yaw = simulator.read().signals["angular_velocity"]
+    x, y, _ = robot.rotors[index].position_m
+    assert np.sign(roll) == np.sign(y)
+    assert np.sign(pitch) == -np.sign(x)
+    assert np.sign(yaw) == robot.rotors[index].yaw_torque_sign
+
+
+def test_motors_lag_by_their_time_constant(simulator: Any, robot: RobotSpec) -> None:
+    simulator.reset({"position": [0.0, 0.0, 1.0]})
+    simulator.write({"rotor_speed": np.full(4, 1000.0)})
+    simulator.step(robot.rotor_model.rise_time_constant_s)
+    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], 1000.0 * (1.0 - np.exp(-1.0)), rtol=1e-6)
+
+
+def test_before_the_first_command_the_rotors_hold_their_speed(simulator: Any, robot: RobotSpec) -> None:
+    simulator.write({"rotor_speed": np.full(4, 2000.0)})
+    simulator.reset(hovering(robot))
+    simulator.step(0.1)
+    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], robot.hover_speed_rad_s)
+
+
+def test_disarm_lets_the_rotors_run_down(simulator: Any, robot: RobotSpec) -> None:
+    simulator.reset(hovering(robot))
+    simulator.write({"rotor_speed": np.full(4, robot.hover_speed_rad_s)})
+    simulator.disarm()
+    simulator.step(1.0)
+    assert simulator.read().signals["rotor_speed"].max() < 0.01 * robot.hover_speed_rad_s
+
+
+# ---- repeatability
+
+
+def test_the_same_commands_give_the_same_flight_also_after_a_reset_and_with_readings_between(
+    simulator: Any, robot: RobotSpec
+) -> None:
+    commands = np.random.default_rng(0).uniform(500.0, 2000.0, (40, 4))
+    simulator.reset(hovering(robot))
+    first = flown(simulator, commands)
+    simulator.reset(hovering(robot))
+    for command in commands:
+        simulator.write({"rotor_speed": command})
+        simulator.step(0.01)
+    np.testing.assert_array_equal(simulator.read().signals["position"], first[-1])
+
+
+def test_two_in_one_process_do_not_touch_each_other(make: Callable[..., Backend], robot: RobotSpec) -> None:
+    alone, beside, other = make(), make(), make()
+    for one in (alone, beside, other):
+        one.connect()
+        one.reset(hovering(robot))
+    commands = np.random.default_rng(1).uniform(500.0, 2000.0, (20, 4))
+    expected = flown(alone, commands)
+    path = []
+    for command in commands:
+        other.write({"rotor_speed": np.zeros(4)})
+        other.step(0.013)
+        path.append(flown(beside, command[None])[0])
+    np.testing.assert_array_equal(path, expected)
+
+
+def test_noise_comes_from_its_seed_and_leaves_the_flight_alone(make: Callable[..., Backend], robot: RobotSpec) -> None:
+    quiet, noisy, same, other = make(), make(noise_seed=3), make(noise_seed=3), make(noise_seed=4)
+    for one in (quiet, noisy, same, other):
+        one.connect()
+        one.reset(hovering(robot))
+    readings = [
+        np.array([np.concatenate(list(one.read().signals.values())) for _ in range(400)])
+        for one in (quiet, noisy, same, other)
+    ]
+    np.testing.assert_array_equal(readings[1], readings[2])
+    assert not np.array_equal(readings[1], readings[3])
+    position = readings[1][:, :3] - readings[0][:, :3]
+    sensor = robot.sensors["odom"]
+    np.testing.assert_allclose(position.std(axis=0), sensor.position_noise_m, rtol=0.15)
+    turn = 2.0 * readings[1][:, 3:6]
+    np.testing.assert_allclose(turn.std(axis=0), sensor.orientation_noise_rad, rtol=0.15)
+    np.testing.assert_allclose(readings[1][:, 7:10].std(axis=0), sensor.linear_velocity_noise_m_s, rtol=0.15)
+    np.testing.assert_allclose(readings[1][:, 10:13].std(axis=0), sensor.angular_velocity_noise_rad_s, rtol=0.15)
+    commands = np.random.default_rng(5).uniform(500.0, 2000.0, (10, 4))
+    flown(quiet, commands)
+    flown(noisy, commands)
+    difference = quiet.read().signals["position"] - noisy.read().signals["position"]
+    assert np.abs(difference).max() < 6.0 * sensor.position_noise_m
+
+
+# ---- perturbations
+
+
+def perturbed(simulator: Any, robot: RobotSpec, **changes: Any) -> dict[str, np.ndarray]:
+    """Return the reading after 0.2 s of hover speed under a perturbation, from the hovering state."""
+    simulator.perturb(replace(Perturbation.none(1), **{n: np.array([v], dtype=float) for n, v in changes.items()}))
+    simulator.reset(hovering(robot))
+    simulator.write({"rotor_speed": np.full(4, robot.hover_speed_rad_s)})
+    simulator.step(0.2)
+    return simulator.read().signals
+
+
+def test_a_heavier_robot_sinks_with_the_missing_thrust(simulator: Any, robot: RobotSpec) -> None:
+    signals = perturbed(simulator, robot, mass_scale=1.25, drag_scale=0.0)
+    np.testing.assert_allclose(signals["linear_velocity"], [0.0, 0.0, -0.2 * STANDARD_GRAVITY * 0.2], atol=1e-6)
+
+
+def test_weaker_thrust_sinks_too_and_one_weak_rotor_tips(simulator: Any, robot: RobotSpec) -> None:
+    signals = perturbed(simulator, robot, thrust_scale=[0.9] * 4, drag_scale=0.0)
+    np.testing.assert_allclose(signals["linear_velocity"], [0.0, 0.0, -0.1 * STANDARD_GRAVITY * 0.2], atol=1e-6)
+    signals = perturbed(simulator, robot, thrust_scale=[0.9, 1.0, 1.0, 1.0])
+    x, y, _ = robot.rotors[0].position_m
+    assert np.sign(signals["angular_velocity"][0]) == -np.sign(y)
+    assert np.sign(signals["angular_velocity"][1]) == np.sign(x)
+
+
+def test_force_and_torque_push_in_world_and_body(simulator: Any, robot: RobotSpec) -> None:
+    force, torque = np.array([0.01, -0.02, 0.005]), np.array([0.0, 0.0, 2e-6])
+    signals = perturbed(simulator, robot, force_n=force, drag_scale=0.0)
+    np.testing.assert_allclose(signals["linear_velocity"], 0.2 * force / robot.body.mass_kg, rtol=1e-6)
+    signals = perturbed(simulator, robot, torque_n_m=torque)
+    np.testing.assert_allclose(
+        signals["angular_velocity"], 0.2 * torque / np.array(robot.body.inertia_kg_m2), rtol=1e-4, atol=1e-9
+    )
+
+
+def test_inertia_and_arms_scale_the_turning(simulator: Any, robot: RobotSpec) -> None:
+    def turning(**changes: Any) -> np.ndarray:
+        simulator.perturb(replace(Perturbation.none(1), **{n: np.array([v], dtype=float) for n, v in changes.items()}))
+        speeds = np.full(4, robot.hover_speed_rad_s)
+        simulator.reset({**hovering(robot), "rotor_speed": speeds + np.array([20.0, 0.0, 0.0, 0.0])})
+        simulator.step(0.001)
+        return np.asarray(simulator.read().signals["angular_velocity"])
+
+    plain = turning()
+    np.testing.assert_allclose(turning(inertia_scale=[2.0, 3.0, 2.5]), plain / [2.0, 3.0, 2.5], rtol=1e-4)
+    np.testing.assert_allclose(turning(arm_scale=1.5), plain * [1.5, 1.5, 1.0], rtol=1e-4)
+    np.testing.assert_allclose(turning(torque_scale=3.0), plain * [1.0, 1.0, 3.0], rtol=1e-4)
+
+
+def test_drag_scale_slows(simulator: Any, robot: RobotSpec) -> None:
+    def speed_after(scale: float) -> float:
+        simulator.perturb(replace(Perturbation.none(1), drag_scale=np.array([scale])))
+        simulator.reset({**hovering(robot, 2.0), "linear_velocity": np.array([2.0, 0.0, 0.0])})
+        simulator.step(0.5)
+        return float(simulator.read().signals["linear_velocity"][0])
+
+    rate = robot.body.linear_drag_n_s_per_m[0] / robot.body.mass_kg
+    assert speed_after(0.0) == pytest.approx(2.0, abs=1e-9)
+    assert speed_after(3.0) == pytest.approx(2.0 * np.exp(-3.0 * rate * 0.5), rel=1e-5)
+
+
+def test_time_constant_scale_slows_the_motors(simulator: Any, robot: RobotSpec) -> None:
+    simulator.perturb(replace(Perturbation.none(1), time_constant_scale=np.array([2.0])))
+    simulator.reset({"position": [0.0, 0.0, 1.0]})
+    simulator.write({"rotor_speed": np.full(4, 1000.0)})
+    simulator.step(0.1)
+    expected = 1000.0 * (1.0 - np.exp(-0.1 / (2.0 * robot.rotor_model.rise_time_constant_s)))
+    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], expected, rtol=1e-6)
+
+
+def test_a_delayed_command_acts_late_and_disarm_does_not_wait(simulator: Any, robot: RobotSpec) -> None:
+    simulator.perturb(replace(Perturbation.none(1), delay_s=np.array([0.03])))
+    simulator.reset({"position": [0.0, 0.0, 1.0]})
+    simulator.write({"rotor_speed": np.full(4, 1000.0)})
+    simulator.step(0.03)
+    np.testing.assert_array_equal(simulator.read().signals["rotor_speed"], np.zeros(4))
+    simulator.write({"rotor_speed": np.full(4, 2000.0)})  # acts 30 ms from now
+    simulator.step(0.02)
+    expected = 1000.0 * (1.0 - np.exp(-0.02 / robot.rotor_model.rise_time_constant_s))
+    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], expected, rtol=1e-6)
+    simulator.disarm()
+    before = simulator.read().signals["rotor_speed"]
+    simulator.step(0.02)
+    assert (simulator.read().signals["rotor_speed"] < before).all()
+
+
+def test_a_gust_blows_in_its_window_after_each_reset(simulator: Any, robot: RobotSpec) -> None:
+    gust = {"gust_force_n": np.array([[0.01, 0.0, 0.0]]), "gust_start_s": np.array([0.1])}
+    simulator.perturb(
+        replace(Perturbation.none(1), **gust, gust_duration_s=np.array([0.05]), drag_scale=np.array([0.0]))
+    )
+    for _ in range(2):
+        simulator.reset(hovering(robot))
+        simulator.step(0.1)
+        assert simulator.read().signals["linear_velocity"][0] == pytest.approx(0.0, abs=1e-12)
+        simulator.step(0.2)
+        expected = 0.01 * 0.05 / robot.body.mass_kg
+        assert simulator.read().signals["linear_velocity"][0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_perturbation_stays_until_the_next(simulator: Any, robot: RobotSpec) -> None:
+    heavy = perturbed(simulator, robot, mass_scale=1.2)["linear_velocity"][2]
+    simulator.reset(hovering(robot))
+    simulator.step(0.2)
+    assert simulator.read().signals["linear_velocity"][2] == pytest.approx(heavy, rel=1e-9)
+    assert perturbed(simulator, robot)["linear_velocity"][2] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [Perturbation.none(2), Perturbation.none(1, 6)], ids=["two robots", "six rotors"])
+def test_a_perturbation_for_other_robots_is_refused(simulator: Any, wrong: Perturbation) -> None:
+    with pytest.raises(ValueError, match=r"must be \(1, 4\)"):
+        simulator.perturb(wrong)
