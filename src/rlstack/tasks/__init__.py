@@ -1,1 +1,6 @@
 """Tasks: what to learn, as pure functions of batched state."""
+
+from rlstack.registry import Registry
+
+TASKS = Registry("task", "rlstack.tasks.catalog", "TASK", "rlstack.tasks")
+"""Each entry is the configuration dataclass of a task; its defaults are the task as published."""

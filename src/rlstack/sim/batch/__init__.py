@@ -1,0 +1,6 @@
+"""The batch simulator: thousands of quadrotors in one kernel, on CPU or CUDA."""
+
+from rlstack.sim.batch.layout import PARAMETERS, STATE, pack_parameters, pack_state
+from rlstack.sim.batch.simulator import BatchSimulator
+
+__all__ = ["PARAMETERS", "STATE", "BatchSimulator", "pack_parameters", "pack_state"]

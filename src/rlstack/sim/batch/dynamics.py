@@ -1,0 +1,214 @@
+"""Quadrotor dynamics as one Warp kernel: written once, run forward on CPU or CUDA, and differentiable.
+
+Rigid body with a unit quaternion; each rotor follows its command with a first-order lag that is solved
+exactly; the body is integrated by one classical Runge-Kutta step (RK4) a kernel step. The measured error
+against a fine-step float64 reference is in docs/results.md.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.sim.batch.layout import PARAMETERS, STATE
+
+wp.config.quiet = True
+wp.set_module_options({"fast_math": False, "enable_backward": True})
+
+_GRAVITY = wp.constant(float(STANDARD_GRAVITY))
+_POSITION, _ORIENTATION = wp.constant(STATE["position"].start), wp.constant(STATE["orientation"].start)
+_VELOCITY, _RATES = wp.constant(STATE["linear_velocity"].start), wp.constant(STATE["angular_velocity"].start)
+_ROTORS, _ELAPSED = wp.constant(STATE["rotor_speed"].start), wp.constant(STATE["elapsed"].start)
+_MASS, _INERTIA = wp.constant(PARAMETERS["mass"].start), wp.constant(PARAMETERS["inertia"].start)
+_DRAG, _THRUST = wp.constant(PARAMETERS["drag"].start), wp.constant(PARAMETERS["thrust_coefficients"].start)
+_THRUST_SCALE = wp.constant(PARAMETERS["thrust_scale"].start)
+_TORQUE_PER_THRUST = wp.constant(PARAMETERS["torque_per_thrust"].start)
+_TIME_CONSTANTS, _SPIN_INERTIA = (
+    wp.constant(PARAMETERS["time_constants"].start),
+    wp.constant(PARAMETERS["spin_inertia"].start),
+)
+_SPEED_RANGE = wp.constant(PARAMETERS["speed_range"].start)
+_ROTOR_X, _ROTOR_Y = wp.constant(PARAMETERS["rotor_x"].start), wp.constant(PARAMETERS["rotor_y"].start)
+_YAW_SIGN = wp.constant(PARAMETERS["yaw_torque_sign"].start)
+_FORCE, _TORQUE = wp.constant(PARAMETERS["force"].start), wp.constant(PARAMETERS["torque"].start)
+_GUST, _GUST_WINDOW = wp.constant(PARAMETERS["gust_force"].start), wp.constant(PARAMETERS["gust_window"].start)
+_DELAY = wp.constant(PARAMETERS["delay"].start)
+
+
+@wp.struct
+class Body:
+    """What moves: position m and velocity m/s in the world, attitude body to world, rates rad/s in the body."""
+
+    position: wp.vec3
+    orientation: wp.quat
+    velocity: wp.vec3
+    rates: wp.vec3
+
+
+@wp.struct
+class Slope:
+    """The time derivative of a Body."""
+
+    position: wp.vec3
+    orientation: wp.quat
+    velocity: wp.vec3
+    rates: wp.vec3
+
+
+@wp.func
+def read_vec3(rows: wp.array2d(dtype=float), i: int, start: int) -> wp.vec3:
+    """Read three columns."""
+    return wp.vec3(rows[i, start], rows[i, start + 1], rows[i, start + 2])
+
+
+@wp.func
+def read_vec4(rows: wp.array2d(dtype=float), i: int, start: int) -> wp.vec4:
+    """Read four columns."""
+    return wp.vec4(rows[i, start], rows[i, start + 1], rows[i, start + 2], rows[i, start + 3])
+
+
+@wp.func
+def lagged(speed: wp.vec4, command: wp.vec4, rise: float, fall: float, duration: float) -> wp.vec4:
+    """Rotor speeds after ``duration`` s of a constant command: the exact first-order response."""
+    keep_rise = wp.exp(-duration / rise)
+    keep_fall = wp.exp(-duration / fall)
+    after = wp.vec4()
+    for r in range(4):
+        keep = keep_fall
+        if command[r] > speed[r]:
+            keep = keep_rise
+        after[r] = command[r] + (speed[r] - command[r]) * keep
+    return after
+
+
+@wp.func
+def slope(
+    body: Body, speed: wp.vec4, force: wp.vec3, parameters: wp.array2d(dtype=float), i: int, gyroscopic: int
+) -> Slope:
+    """Newton and Euler for one robot at given rotor speeds; ``force`` is the disturbance in the world, N."""
+    mass = parameters[i, _MASS]
+    inertia = read_vec3(parameters, i, _INERTIA)
+    thrust = float(0.0)
+    torque = read_vec3(parameters, i, _TORQUE)
+    spin = float(0.0)
+    for r in range(4):
+        w = speed[r]
+        lift = parameters[i, _THRUST_SCALE + r] * (
+            parameters[i, _THRUST] + w * (parameters[i, _THRUST + 1] + w * parameters[i, _THRUST + 2])
+        )
+        sign = parameters[i, _YAW_SIGN + r]
+        thrust = thrust + lift
+        torque = torque + wp.vec3(
+            parameters[i, _ROTOR_Y + r] * lift,
+            -parameters[i, _ROTOR_X + r] * lift,
+            sign * parameters[i, _TORQUE_PER_THRUST] * lift,
+        )
+        spin = spin - sign * w  # a rotor whose drag turns the body one way spins the other way
+    if gyroscopic != 0:
+        torque = torque - wp.cross(body.rates, wp.vec3(0.0, 0.0, parameters[i, _SPIN_INERTIA] * spin))
+    velocity_in_body = wp.quat_rotate_inv(body.orientation, body.velocity)
+    in_body = wp.vec3(0.0, 0.0, thrust) - wp.cw_mul(read_vec3(parameters, i, _DRAG), velocity_in_body)
+    momentum = wp.cw_mul(inertia, body.rates)
+
+    out = Slope()
+    out.position = body.velocity
+    out.orientation = 0.5 * (body.orientation * wp.quat(body.rates[0], body.rates[1], body.rates[2], 0.0))
+    out.velocity = (wp.quat_rotate(body.orientation, in_body) + force) / mass - wp.vec3(0.0, 0.0, _GRAVITY)
+    out.rates = wp.cw_div(torque - wp.cross(body.rates, momentum), inertia)
+    return out
+
+
+@wp.func
+def moved(body: Body, rate: Slope, duration: float) -> Body:
+    """The body after ``duration`` s at a constant slope; the quaternion is left unnormalised."""
+    out = Body()
+    out.position = body.position + rate.position * duration
+    out.orientation = body.orientation + rate.orientation * duration
+    out.velocity = body.velocity + rate.velocity * duration
+    out.rates = body.rates + rate.rates * duration
+    return out
+
+
+@wp.kernel
+def advance(
+    state: wp.array2d(dtype=float),
+    parameters: wp.array2d(dtype=float),
+    commands: wp.array3d(dtype=float),
+    newest: int,
+    period: float,
+    substeps: int,
+    gyroscopic: int,
+    next_state: wp.array2d(dtype=float),
+):
+    """Advance every robot by one control period.
+
+    ``commands`` (slots, N, 4) is a ring of the last commands with slot ``newest`` just written; a robot with
+    a delay flies on older ones, switching inside the period where the delay is no multiple of it.
+    """
+    i = wp.tid()
+    slots = commands.shape[0]
+    delay = parameters[i, _DELAY]
+    whole = int(wp.floor(delay / period))
+    switch = delay - float(whole) * period
+    new_slot = (newest - whole + 2 * slots) % slots
+    old_slot = (newest - whole - 1 + 2 * slots) % slots
+    low, high = parameters[i, _SPEED_RANGE], parameters[i, _SPEED_RANGE + 1]
+    command = wp.vec4()
+    old_command = wp.vec4()
+    for r in range(4):
+        command[r] = wp.clamp(commands[new_slot, i, r], low, high)
+        old_command[r] = wp.clamp(commands[old_slot, i, r], low, high)
+    rise, fall = parameters[i, _TIME_CONSTANTS], parameters[i, _TIME_CONSTANTS + 1]
+
+    body = Body()
+    body.position = read_vec3(state, i, _POSITION)
+    q = read_vec4(state, i, _ORIENTATION)
+    body.orientation = wp.quat(q[0], q[1], q[2], q[3])
+    body.velocity = read_vec3(state, i, _VELOCITY)
+    body.rates = read_vec3(state, i, _RATES)
+    speed = read_vec4(state, i, _ROTORS)
+    elapsed = state[i, _ELAPSED]
+
+    h = period / float(substeps)
+    for k in range(substeps):
+        begin = float(k) * h
+        # rotor speeds at the start, middle and end of the step, exactly
+        ahead = wp.clamp(switch - begin, 0.0, h)
+        middle = wp.vec4()
+        end = wp.vec4()
+        if ahead > 0.0:
+            turned = lagged(speed, old_command, rise, fall, ahead)
+            end = lagged(turned, command, rise, fall, h - ahead)
+            if ahead >= 0.5 * h:
+                middle = lagged(speed, old_command, rise, fall, 0.5 * h)
+            else:
+                middle = lagged(turned, command, rise, fall, 0.5 * h - ahead)
+        else:
+            middle = lagged(speed, command, rise, fall, 0.5 * h)
+            end = lagged(middle, command, rise, fall, 0.5 * h)
+        force = read_vec3(parameters, i, _FORCE)
+        if elapsed >= parameters[i, _GUST_WINDOW] and elapsed < parameters[i, _GUST_WINDOW + 1]:
+            force = force + read_vec3(parameters, i, _GUST)
+
+        k1 = slope(body, speed, force, parameters, i, gyroscopic)
+        k2 = slope(moved(body, k1, 0.5 * h), middle, force, parameters, i, gyroscopic)
+        k3 = slope(moved(body, k2, 0.5 * h), middle, force, parameters, i, gyroscopic)
+        k4 = slope(moved(body, k3, h), end, force, parameters, i, gyroscopic)
+        total = Slope()
+        total.position = (k1.position + 2.0 * (k2.position + k3.position) + k4.position) / 6.0
+        total.orientation = (k1.orientation + 2.0 * (k2.orientation + k3.orientation) + k4.orientation) * (1.0 / 6.0)
+        total.velocity = (k1.velocity + 2.0 * (k2.velocity + k3.velocity) + k4.velocity) / 6.0
+        total.rates = (k1.rates + 2.0 * (k2.rates + k3.rates) + k4.rates) / 6.0
+        body = moved(body, total, h)
+        body.orientation = wp.normalize(body.orientation)
+        speed = end
+        elapsed = elapsed + h
+
+    for c in range(3):
+        next_state[i, _POSITION + c] = body.position[c]
+        next_state[i, _VELOCITY + c] = body.velocity[c]
+        next_state[i, _RATES + c] = body.rates[c]
+    for c in range(4):
+        next_state[i, _ORIENTATION + c] = body.orientation[c]
+        next_state[i, _ROTORS + c] = speed[c]
+    next_state[i, _ELAPSED] = elapsed

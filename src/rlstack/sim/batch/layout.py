@@ -1,0 +1,105 @@
+"""How a robot's state and parameters lie in the two float32 rows that the kernel reads.
+
+Rows rather than one array a quantity: a reset is then one gather and one scatter, whatever is randomised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots import RobotSpec
+from rlstack.sim.perturbation import Perturbation
+
+
+def _slices(widths: Mapping[str, int]) -> dict[str, slice]:
+    ends = np.cumsum(list(widths.values())).tolist()
+    return {name: slice(end - width, end) for (name, width), end in zip(widths.items(), ends)}
+
+
+STATE = _slices(
+    {
+        "position": 3,  # m, world
+        "orientation": 4,  # xyzw, body to world
+        "linear_velocity": 3,  # m/s, world
+        "angular_velocity": 3,  # rad/s, body
+        "rotor_speed": 4,  # rad/s
+        "elapsed": 1,  # s since the reset
+    }
+)
+"""Columns of the state row by name."""
+
+STATE_WIDTH = STATE["elapsed"].stop
+
+PARAMETERS = _slices(
+    {
+        "mass": 1,  # kg
+        "inertia": 3,  # kg m^2
+        "drag": 3,  # N s/m
+        "thrust_coefficients": 3,  # N, N s/rad, N s^2/rad^2
+        "thrust_scale": 4,
+        "torque_per_thrust": 1,  # m
+        "time_constants": 2,  # s, rise and fall
+        "spin_inertia": 1,  # kg m^2
+        "speed_range": 2,  # rad/s
+        "rotor_x": 4,  # m
+        "rotor_y": 4,  # m
+        "yaw_torque_sign": 4,
+        "force": 3,  # N, world
+        "torque": 3,  # N m, body
+        "gust_force": 3,  # N, world
+        "gust_window": 2,  # s, start and end
+        "delay": 1,  # s
+    }
+)
+"""Columns of the parameter row by name."""
+
+PARAMETER_WIDTH = PARAMETERS["delay"].stop
+
+Rows = NDArray[np.float32]
+
+
+def pack_parameters(robot: RobotSpec, perturbation: Perturbation) -> Rows:
+    """Return the parameter rows (N, PARAMETER_WIDTH) of ``robot`` with N perturbations."""
+    if robot.kind != "quadrotor":
+        raise UserError(f"The batch simulator flies quadrotors; {robot.name} is a {robot.kind}.")
+    p, body, rotor = perturbation, robot.body, robot.rotor_model
+    count = len(p)
+    columns = {
+        "mass": body.mass_kg * p.mass_scale,
+        "inertia": np.asarray(body.inertia_kg_m2) * p.inertia_scale,
+        "drag": np.asarray(body.linear_drag_n_s_per_m) * p.drag_scale[:, None],
+        "thrust_coefficients": np.tile(rotor.thrust_coefficients, (count, 1)),
+        "thrust_scale": p.thrust_scale,
+        "torque_per_thrust": rotor.torque_per_thrust_m * p.torque_scale,
+        "time_constants": np.outer(p.time_constant_scale, [rotor.rise_time_constant_s, rotor.fall_time_constant_s]),
+        "spin_inertia": np.full(count, rotor.spin_inertia_kg_m2),
+        "speed_range": np.tile([rotor.speed_min_rad_s, rotor.speed_max_rad_s], (count, 1)),
+        "rotor_x": np.outer(p.arm_scale, robot.rotor_positions[:, 0]),
+        "rotor_y": np.outer(p.arm_scale, robot.rotor_positions[:, 1]),
+        "yaw_torque_sign": np.tile(robot.yaw_torque_signs, (count, 1)),
+        "force": p.force_n,
+        "torque": p.torque_n_m,
+        "gust_force": p.gust_force_n,
+        "gust_window": np.stack([p.gust_start_s, p.gust_start_s + p.gust_duration_s], axis=1),
+        "delay": p.delay_s,
+    }
+    return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count)
+
+
+def pack_state(state: Mapping[str, NDArray[np.floating]]) -> Rows:
+    """Return the state rows (N, STATE_WIDTH) of a dictionary of arrays by name; ``elapsed`` may be left out."""
+    count = len(next(iter(state.values())))
+    return _pack({"elapsed": np.zeros(count), **state}, STATE, STATE_WIDTH, count)
+
+
+def _pack(columns: Mapping[str, NDArray[np.floating]], layout: dict[str, slice], width: int, count: int) -> Rows:
+    if set(columns) != set(layout):
+        raise ValueError(f"expected the arrays {sorted(layout)}, got {sorted(columns)}")
+    rows = np.empty((count, width), dtype=np.float32)
+    for name, where in layout.items():
+        rows[:, where] = np.asarray(columns[name]).reshape(count, where.stop - where.start)
+    return rows
