@@ -1,0 +1,65 @@
+"""Time on the topics: which topics are due, and what time it is on the stamps' clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rlstack.interfaces.messages import NANOSECONDS
+
+_LIVE_WITHIN_NS = 10 * NANOSECONDS
+_RATE_WINDOW_NS = NANOSECONDS // 2
+
+
+class Schedule:
+    """Which topics are due at each tick of a timer.
+
+    Args:
+        rates_hz: By topic.
+        tick_hz: How often :meth:`due` is called; a topic that is faster is due at every tick.
+    """
+
+    def __init__(self, rates_hz: Mapping[str, float], tick_hz: float) -> None:
+        self._shares = {topic: min(rate / tick_hz, 1.0) for topic, rate in rates_hz.items()}
+        self._tick = 0
+
+    def due(self) -> list[str]:
+        """Return the topics that are due now, and go on to the next tick; all are due at the first."""
+        tick = self._tick
+        self._tick += 1
+        # The margin keeps a rate that divides the tick's from slipping to the next tick by rounding.
+        return [t for t, s in self._shares.items() if int(tick * s + 1e-9) > int((tick - 1) * s + 1e-9) or tick == 0]
+
+
+class StampClock:
+    """Tells the time on the clock of the observations' stamps, without subscribing to ``/clock``.
+
+    Stamps near the system's clock (a real robot) are ages of that clock, so transport delays count. Other stamps (a
+    simulator that owns time) are taken as the present when they come, and time goes on from there at the rate
+    at which stamps have been advancing, so a simulation slower or faster than real time ages right.
+    """
+
+    def __init__(self) -> None:
+        self._stamp_ns: int | None = None
+        self._arrived_ns = 0
+        self._anchor_ns = (0, 0)
+        self._rate = 1.0
+        self._live = False
+
+    def observe(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> None:
+        """Take in a stamp that has just arrived."""
+        last, self._stamp_ns, self._arrived_ns = self._stamp_ns, stamp_ns, monotonic_ns
+        self._live = abs(system_ns - stamp_ns) < _LIVE_WITHIN_NS
+        stamps, arrivals = stamp_ns - self._anchor_ns[0], monotonic_ns - self._anchor_ns[1]
+        if last is None or stamp_ns < last or stamp_ns - last > _RATE_WINDOW_NS:
+            self._anchor_ns = (stamp_ns, monotonic_ns)
+        elif arrivals >= _RATE_WINDOW_NS:
+            self._rate = stamps / arrivals
+            self._anchor_ns = (stamp_ns, monotonic_ns)
+
+    def now_ns(self, monotonic_ns: int, system_ns: int) -> int | None:
+        """Return the present time on the stamps' clock; None before the first stamp."""
+        if self._stamp_ns is None:
+            return None
+        if self._live:
+            return system_ns
+        return self._stamp_ns + int((monotonic_ns - self._arrived_ns) * self._rate)

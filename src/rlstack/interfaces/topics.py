@@ -1,0 +1,87 @@
+"""The names, types and quality of service of the common topics; only ROS nodes need what touches rclpy here."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlstack.errors import UserError
+
+if TYPE_CHECKING:
+    from rclpy.qos import QoSProfile
+
+ODOM = "odom"
+IMU = "imu"
+JOINT_STATES = "joint_states"
+GOAL = "goal"
+ROTOR_COMMAND = "cmd/rotors"
+POLICY_PREFIX = "policy/"
+"""The policy node sends its commands under this; the guard alone publishes the topics without it."""
+GUARD_MODE = "guard/mode"
+DIAGNOSTICS = "diagnostics"
+MARKERS = "markers"
+CLOCK = "/clock"
+"""Absolute: one clock for all robots of a simulation."""
+
+RESET = "reset"
+ARM = "arm"
+ESTOP = "estop"
+CLEAR_ESTOP = "clear_estop"
+
+WORLD_FRAME = "odom"
+BODY_FRAME = "base_link"
+
+TYPES: dict[str, str] = {
+    ODOM: "nav_msgs/msg/Odometry",
+    IMU: "sensor_msgs/msg/Imu",
+    JOINT_STATES: "sensor_msgs/msg/JointState",
+    GOAL: "geometry_msgs/msg/PoseStamped",
+    ROTOR_COMMAND: "sensor_msgs/msg/JointState",
+    GUARD_MODE: "std_msgs/msg/String",
+    DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",
+    MARKERS: "visualization_msgs/msg/MarkerArray",
+    CLOCK: "rosgraph_msgs/msg/Clock",
+}
+"""Message type by topic; commands have the same type under :data:`POLICY_PREFIX`."""
+
+Quality = Literal["sensor_out", "sensor_in", "sensor_in_reliable", "command", "latched", "event"]
+
+
+def message_type(name: str) -> Any:
+    """Return the message class for a full type name such as ``nav_msgs/msg/Odometry``.
+
+    Raises:
+        UserError: The name is not a message type, or its package is not installed.
+    """
+    package, _, kind = name.partition("/msg/")
+    try:
+        return getattr(importlib.import_module(f"{package}.msg"), kind)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"The message type '{name}' is not installed: install the ROS package '{package}',"
+            " or pip install 'rlstack[ros]'."
+        ) from error
+    except AttributeError as error:
+        raise UserError(f"'{name}' is not a message type: the package '{package}' has no message '{kind}'.") from error
+
+
+def type_of(topic: str) -> Any:
+    """Return the message class of one of the common topics."""
+    return message_type(TYPES[topic.removeprefix(POLICY_PREFIX)])
+
+
+def quality(use: Quality) -> QoSProfile:
+    """Return the quality of service for a use.
+
+    Sensors follow REP-2003: reliable writers, best-effort readers, newest value only. In lock step a lost
+    message would stop time, so there the readers are reliable too. Commands are reliable with depth 1;
+    latched topics (goal, guard mode) reach whoever comes later.
+    """
+    from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=10 if use == "event" else 1,
+        reliability=ReliabilityPolicy.BEST_EFFORT if use == "sensor_in" else ReliabilityPolicy.RELIABLE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if use == "latched" else DurabilityPolicy.VOLATILE,
+    )

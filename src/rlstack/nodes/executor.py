@@ -1,0 +1,120 @@
+"""A single-threaded executor whose wait set lasts, because rclpy's own is most of the time from message to message."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor, TimeoutException
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+
+_GENERAL_PERIOD_S = 1.0
+_LONGEST_WAIT_NS = 50_000_000
+_MAX_GENERAL = 50
+
+
+class ControlExecutor(SingleThreadedExecutor):
+    """Serves subscriptions and timers from a lasting wait set; rclpy's own loop serves the rest when it is due.
+
+    rclpy's loop collects every entity, builds a wait set and makes a task for each callback, and then does it all
+    again because that task woke it. With the dozen services of a lifecycle node this doubles the time from
+    message to message (`benchmarks/control_path.py` prints both). Services wake this loop at once, too; QoS events are
+    looked at once a second. The order is rclpy's: timers first, then subscriptions in the order of their creation.
+    Callbacks must be plain functions.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._general_at = 0.0
+        self._watched: list[Any] | None = None
+        self._held = ExitStack()
+        self._hot: Any = None
+
+    def spin_while(self, go_on: Callable[[], bool]) -> None:
+        """Serve callbacks until ``go_on()`` is false; it is asked at least every 50 ms.
+
+        What a callback raises comes out here. A context that was shut down ends it quietly.
+        """
+        try:
+            while go_on() and self._context.ok():
+                now = time.monotonic()
+                if now >= self._general_at:
+                    self._general_at = now + _GENERAL_PERIOD_S
+                    self._serve_general()
+                self._serve_hot()
+        except (ExternalShutdownException, ShutdownException, InvalidHandle):
+            if self._context.ok() and not self._is_shutdown:
+                raise
+        finally:
+            self._release()
+
+    def _serve_general(self) -> None:
+        """Let rclpy's own loop serve everything that is ready, then watch what exists now."""
+        try:
+            for _ in range(_MAX_GENERAL):
+                handler, _entity, _node = self.wait_for_ready_callbacks(timeout_sec=0.0)
+                handler()
+                if handler.exception() is not None:
+                    raise handler.exception()
+        except TimeoutException:
+            pass
+        self._watch()
+
+    def _watch(self) -> None:
+        nodes = self.get_nodes()
+        subscriptions = [s for node in nodes for s in node.subscriptions]
+        timers = [t for node in nodes for t in node.timers]
+        services = [s for node in nodes for s in node.services]
+        clients = [c for node in nodes for c in node.clients]
+        guards = [self._guard, *(g for node in nodes for g in node.guards)]
+        entities = [*subscriptions, *timers, *services, *clients, *guards]
+        if self._watched == entities:
+            return
+        self._release()
+        for entity in [*entities, self._context]:
+            self._held.enter_context(entity.handle)  # keeps it from being destroyed while it is waited for
+        counts = (len(subscriptions), len(guards), len(timers), len(clients), len(services), 0)
+        self._hot = _rclpy.WaitSet(*counts, self._context.handle)
+        self._watched = entities
+        self._subscription_handles = [s.handle for s in subscriptions]
+        self._timer_handles = [t.handle for t in timers]
+        self._service_handles = [s.handle for s in services]
+        self._client_handles = [c.handle for c in clients]
+        self._guard_handles = [g.handle for g in guards]
+        self._subscriptions = {s.handle.pointer: s for s in subscriptions}
+        self._timers = {t.handle.pointer: t for t in timers}
+
+    def _serve_hot(self) -> None:
+        wait_set = self._hot
+        wait_set.clear_entities()
+        for handle in self._subscription_handles:
+            wait_set.add_subscription(handle)
+        for handle in self._timer_handles:
+            wait_set.add_timer(handle)
+        for handle in self._service_handles:
+            wait_set.add_service(handle)
+        for handle in self._client_handles:
+            wait_set.add_client(handle)
+        for handle in self._guard_handles:
+            wait_set.add_guard_condition(handle)
+        wait_set.wait(_LONGEST_WAIT_NS)
+        for pointer in wait_set.get_ready_entities("timer"):
+            timer = self._timers[pointer]
+            if timer.handle.is_timer_ready():  # a timer that was cancelled meanwhile is not
+                timer.handle.call_timer()
+                timer.callback()
+        for pointer in wait_set.get_ready_entities("subscription"):
+            subscription = self._subscriptions[pointer]
+            taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+            if taken is not None:
+                subscription.callback(taken[0])
+        for kind in ("guard_condition", "service", "client"):
+            if wait_set.get_ready_entities(kind):
+                self._general_at = 0.0
+
+    def _release(self) -> None:
+        self._hot, self._watched = None, None
+        self._held.close()

@@ -1,0 +1,148 @@
+"""Declared node parameters: one description each, from which ROS descriptors, ranges and refusals follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rlstack.errors import UserError, unknown_name
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_BUILT_IN = ("use_sim_time", "start_type_description_service")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a node.
+
+    Args:
+        name: As in ``--ros-args -p name:=value``.
+        default: Its type is the parameter's type; a tuple is a list of numbers of that length.
+        description: One sentence with the unit.
+        minimum: Smallest allowed number.
+        maximum: Largest allowed number.
+        choices: Allowed texts; empty for any.
+        live: Whether it may change while the node runs.
+        nan: Whether NaN is allowed and means "not set".
+    """
+
+    name: str
+    default: bool | int | float | str | tuple[float, ...]
+    description: str
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    choices: tuple[str, ...] = ()
+    live: bool = False
+    nan: bool = False
+
+    def checked(self, value: Any) -> Any:
+        """Return ``value`` as this parameter's type.
+
+        Raises:
+            ValueError: Wrong type or out of range; the text says what is allowed.
+        """
+        if isinstance(self.default, tuple):
+            if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) != len(self.default):
+                raise ValueError(f"{self.name}: {_show(value)} is not allowed: must be {len(self.default)} numbers")
+            return tuple(self._checked_scalar(item, float) for item in value)
+        return self._checked_scalar(value, type(self.default))
+
+    def _checked_scalar(self, value: Any, kind: type) -> Any:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if kind is float and is_number:
+            number = float(value)
+            if math.isnan(number) and self.nan:
+                return number
+            if not math.isfinite(number):
+                raise ValueError(f"{self.name}: {_show(value)} is not allowed: must be a finite number")
+            self._check_range(number)
+            return number
+        if kind is int and is_number and float(value).is_integer():
+            self._check_range(int(value))
+            return int(value)
+        if kind in (bool, str) and isinstance(value, kind):
+            if self.choices and value not in self.choices:
+                raise ValueError(
+                    f"{self.name}: {_show(value)} is not allowed: must be one of {', '.join(self.choices)}"
+                )
+            return value
+        raise ValueError(f"{self.name}: {_show(value)} is not allowed: must be {_KINDS[kind]}")
+
+    def _check_range(self, number: float) -> None:
+        if not self.minimum <= number <= self.maximum:
+            if math.isinf(self.maximum):
+                allowed = f"at least {self.minimum:g}"
+            elif math.isinf(self.minimum):
+                allowed = f"at most {self.maximum:g}"
+            else:
+                allowed = f"between {self.minimum:g} and {self.maximum:g}"
+            raise ValueError(f"{self.name}: {_show(number)} is not allowed: must be {allowed}")
+
+
+class ParameterSet:
+    """The parameters of one node, declared with descriptors; a bad live change is refused with its reason.
+
+    Args:
+        node: The rclpy node, whose command-line overrides are applied.
+        parameters: What it knows.
+        overrides: Values from Python, under the command line's.
+
+    Raises:
+        UserError: An initial value is not allowed, or a parameter name is unknown (nearest names listed).
+    """
+
+    def __init__(self, node: Any, parameters: Iterable[Parameter], overrides: dict[str, Any] | None = None) -> None:
+        from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+
+        self._known = {p.name: p for p in parameters}
+        self._values: dict[str, Any] = {}
+        self._result = SetParametersResult
+        given = {n: p.value for n, p in getattr(node, "_parameter_overrides", {}).items()}
+        where = f"The node '{node.get_name()}'"
+        for name in [*given, *(overrides or {})]:
+            if name not in self._known and name not in _BUILT_IN and not name.startswith("qos_overrides."):
+                raise UserError(f"{where}: {unknown_name('parameter', name, self._known)}")
+        for parameter in self._known.values():
+            value = given.get(parameter.name, (overrides or {}).get(parameter.name, parameter.default))
+            try:
+                self._values[parameter.name] = value = parameter.checked(value)
+            except ValueError as error:
+                raise UserError(f"{where}: {error}. {parameter.description}") from error
+            # Dynamic typing leaves the type to `checked`, so that `rate:=1` is a number and every refusal has a reason.
+            descriptor = ParameterDescriptor(
+                description=parameter.description,
+                read_only=not parameter.live,
+                additional_constraints=f"one of {', '.join(parameter.choices)}" if parameter.choices else "",
+                dynamic_typing=True,
+            )
+            # rcl checks ranges as doubles with a tolerance; they are here to be read, `checked` decides.
+            if isinstance(parameter.default, float) and not parameter.nan and math.isfinite(parameter.minimum):
+                top = parameter.maximum if math.isfinite(parameter.maximum) else 1e308
+                descriptor.floating_point_range = [FloatingPointRange(from_value=parameter.minimum, to_value=top)]
+            if type(parameter.default) is int and math.isfinite(parameter.minimum):
+                top = parameter.maximum if math.isfinite(parameter.maximum) else 2**63 - 1
+                descriptor.integer_range = [IntegerRange(from_value=int(parameter.minimum), to_value=int(top))]
+            stored = list(value) if isinstance(value, tuple) else value
+            node.declare_parameter(parameter.name, stored, descriptor, ignore_override=True)
+        node.add_on_set_parameters_callback(self._on_set)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def _on_set(self, changes: list[Any]) -> Any:
+        accepted: dict[str, Any] = {}
+        for change in changes:
+            if change.name in self._known:
+                try:
+                    accepted[change.name] = self._known[change.name].checked(change.value)
+                except ValueError as error:
+                    return self._result(successful=False, reason=f"{error}.")
+        self._values.update(accepted)
+        return self._result(successful=True)
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

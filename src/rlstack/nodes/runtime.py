@@ -1,0 +1,305 @@
+"""What all nodes share: environment, lifecycle with autostart, diagnostics, and a main function that ends cleanly."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.interfaces import topics
+from rlstack.nodes.parameters import Parameter, ParameterSet
+from rlstack.resources import find_resource
+
+try:
+    from rclpy.clock import Clock, ClockType
+    from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+
+    _MISSING_ROS: ImportError | None = None
+except ImportError as error:  # said by require_ros, so that importing a node's module never ends in a traceback
+    LifecycleNode, LifecycleState, TransitionCallbackReturn = object, Any, Any
+    _MISSING_ROS = error
+
+USER_ERROR_STATUS = 2
+
+_AUTOSTART = Parameter("autostart", True, "Configure and activate without waiting for a lifecycle manager.")
+
+
+def require_ros() -> None:
+    """Raise ``UserError`` if rclpy cannot be imported."""
+    if _MISSING_ROS is None:
+        return
+    if isinstance(_MISSING_ROS, ModuleNotFoundError):
+        raise UserError("ROS 2 for Python (rclpy) is not installed: pip install 'rlstack[ros]'.") from _MISSING_ROS
+    raise UserError(
+        f"rclpy is installed but cannot be loaded ({_MISSING_ROS}): start Python from the environment that"
+        " pip install 'rlstack[ros]' went into, or source your ROS 2 setup file."
+    ) from _MISSING_ROS
+
+
+def prepare_environment() -> None:
+    """Give this process, and those it starts, rlstack's defaults for ROS; what is already set stays.
+
+    Discovery stays on this machine, Fast DDS takes ``config/fastdds.xml``, and the log directory is one that can be
+    written to. Call it before rclpy is initialised.
+    """
+    environment = os.environ
+    environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    profile = find_resource("config/fastdds.xml")
+    own_profile = {"FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE"} & set(environment)
+    if profile is not None and not own_profile:
+        environment["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(profile)
+    environment.setdefault("HOME", tempfile.gettempdir())  # rclpy ends the process where there is none
+    if "ROS_LOG_DIR" not in environment:
+        logs = Path(environment.get("ROS_HOME") or Path(environment["HOME"]) / ".ros") / "log"
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+            writable = os.access(logs, os.W_OK)
+        except OSError:
+            writable = False
+        if not writable:
+            environment["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="rlstack-log-")
+    if not environment.get("LD_LIBRARY_PATH"):
+        # The ROS wheels mark a process whose library path they have set; a child with the mark but without the path
+        # could not load rclpy.
+        environment.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
+
+
+class ManagedNode(LifecycleNode):  # type: ignore[misc]
+    """A lifecycle node with declared parameters, diagnostics once a second and errors that reach the user.
+
+    Subclasses fill in :meth:`configure`, :meth:`activate`, :meth:`deactivate`, :meth:`cleanup` and :meth:`status`.
+
+    Args:
+        name: Default node name; remapping changes it.
+        parameters: What can be set.
+        overrides: Parameter values from Python, under the command line's.
+        options: For ``rclpy.node.Node``, such as ``namespace`` or ``context``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Sequence[Parameter],
+        overrides: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(name, **options)
+        self.failure: Exception | None = None
+        self.active = False
+        self.parameters = ParameterSet(self, [*parameters, _AUTOSTART], overrides)
+        self.steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._warned_at: dict[str, float] = {}
+        self._lifecycle_entities: list[tuple[Callable[[Any], Any], Any]] = []
+        self._activity_timers: list[Any] = []
+        self._diagnostics = self.create_publisher(
+            topics.type_of(topics.DIAGNOSTICS), topics.DIAGNOSTICS, topics.quality("event")
+        )
+        self.create_timer(1.0, self._publish_diagnostics, clock=self.steady)
+
+    # What subclasses fill in ---------------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        """Read parameters and create what talks; raise ``UserError`` for what the user must change."""
+
+    def activate(self) -> None:
+        """Start working."""
+
+    def deactivate(self) -> None:
+        """Stop working and leave everything safe."""
+
+    def cleanup(self) -> None:
+        """Release what :meth:`configure` made, other than topics, services and timers."""
+
+    def status(self) -> tuple[str, dict[str, Any]]:
+        """Return a warning (empty when all is well) and the figures for diagnostics."""
+        return "", {}
+
+    # What they use -------------------------------------------------------------------------------------------
+
+    def publisher(self, kind: Any, topic: str, use: topics.Quality) -> Any:
+        """Create a publisher that lasts until cleanup."""
+        made = self.create_publisher(kind, topic, topics.quality(use))
+        self._lifecycle_entities.append((self.destroy_publisher, made))
+        return made
+
+    def subscriber(self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality) -> None:
+        """Create a subscription that lasts until cleanup."""
+        made = self.create_subscription(kind, topic, callback, topics.quality(use))
+        self._lifecycle_entities.append((self.destroy_subscription, made))
+
+    def server(self, kind: Any, name: str, callback: Callable[[Any, Any], Any]) -> None:
+        """Create a service that lasts until cleanup."""
+        made = self.create_service(kind, name, callback)
+        self._lifecycle_entities.append((self.destroy_service, made))
+
+    def every(self, period_s: float, callback: Callable[[], None]) -> None:
+        """Call ``callback`` periodically, in real time, while the node is active; use it in :meth:`activate`."""
+        self._activity_timers.append(self.create_timer(period_s, callback, clock=self.steady))
+
+    def warn(self, sentence: str, key: str = "") -> None:
+        """Log a warning, at most one every 5 s for each ``key``."""
+        now = time.monotonic()
+        if now - self._warned_at.get(key or sentence, -1e9) >= 5.0:
+            self._warned_at[key or sentence] = now
+            self.get_logger().warning(sentence)
+
+    # Lifecycle -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Configure and activate, if ``autostart`` says so; raise what went wrong."""
+        if not self.parameters["autostart"]:
+            return
+        for trigger in (self.trigger_configure, self.trigger_activate):
+            if trigger() != TransitionCallbackReturn.SUCCESS:
+                raise self.failure or RuntimeError(f"The node '{self.get_name()}' did not start.")
+
+    def stop(self) -> None:
+        """Deactivate and clean up from whatever state; a second call does nothing."""
+        if self.active:
+            self.on_deactivate(None)
+        self._release()
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Lifecycle: configure."""
+        return self._attempt(self.configure, self._release)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Lifecycle: activate."""
+        result = self._attempt(self.activate, self._stop_timers)
+        self.active = result == TransitionCallbackReturn.SUCCESS
+        return result
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Lifecycle: deactivate."""
+        self.active = False
+        self._stop_timers()
+        return self._attempt(self.deactivate)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Lifecycle: clean up."""
+        return self._attempt(self._release)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Lifecycle: shut down."""
+        return self._attempt(self.stop)
+
+    def _attempt(self, action: Callable[[], None], undo: Callable[[], None] | None = None) -> TransitionCallbackReturn:
+        try:
+            action()
+        except Exception as error:
+            self.failure = error
+            if not self.parameters["autostart"]:
+                self.get_logger().error(str(error))
+            if undo is not None:
+                undo()
+            return TransitionCallbackReturn.FAILURE
+        return TransitionCallbackReturn.SUCCESS
+
+    def _stop_timers(self) -> None:
+        for timer in self._activity_timers:
+            self.destroy_timer(timer)
+        self._activity_timers.clear()
+
+    def _release(self) -> None:
+        self._stop_timers()
+        self.cleanup()
+        for destroy, entity in self._lifecycle_entities:
+            destroy(entity)
+        self._lifecycle_entities.clear()
+
+    def _publish_diagnostics(self) -> None:
+        from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+        warning, figures = self.status() if self.active else ("not active", {})
+        name = f"{self.get_namespace().rstrip('/')}/{self.get_name()}".lstrip("/")
+        status = DiagnosticStatus(
+            level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
+            name=name,
+            message=warning or "ok",
+            hardware_id="",
+            values=[KeyValue(key=key, value=str(value)) for key, value in figures.items()],
+        )
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(message)
+
+
+def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None = None) -> int:
+    """Run nodes in this process until SIGINT or SIGTERM, and return the exit status.
+
+    A ``UserError`` from any of them is printed as one sentence; the status is then 2. Stopping by signal is
+    status 0, also when the signal comes twice.
+
+    Args:
+        make: Creates the nodes, once ROS is initialised.
+        arguments: The command line without the program; None takes ``sys.argv``.
+    """
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    try:
+        require_ros()
+        prepare_environment()
+        return _run(make, arguments, stopping)
+    except UserError as error:
+        print(error, file=sys.stderr, flush=True)
+        return USER_ERROR_STATUS
+
+
+def _run(
+    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, stopping: threading.Event
+) -> int:
+    import rclpy
+    from rclpy.signals import SignalHandlerOptions
+
+    from rlstack.nodes.executor import ControlExecutor
+
+    given = sys.argv if arguments is None else [sys.argv[0], *arguments]
+    try:
+        # Python's own handlers, above, keep the context alive for an orderly end; the executor wakes often enough.
+        rclpy.init(args=given, signal_handler_options=SignalHandlerOptions.NO)
+    except Exception as error:  # rclpy raises several private types for what a user typed
+        raise UserError(f"ROS did not accept the command line: {_first_line(error)}") from error
+    nodes: list[ManagedNode] = []
+    executor = ControlExecutor()
+    try:
+        unknown = rclpy.utilities.remove_ros_args(given)[1:]
+        if unknown:
+            raise UserError(f"Unknown argument '{unknown[0]}': parameters are given as --ros-args -p name:=value.")
+        made = make()
+        nodes = list(made) if isinstance(made, Sequence) else [made]
+        for node in nodes:
+            executor.add_node(node)
+            node.start()
+        # What exists now lives as long as the process: leaving it out keeps collections short on the control path.
+        gc.collect()
+        gc.freeze()
+        executor.spin_while(lambda: not stopping.is_set())
+        return 0
+    finally:
+        for node in nodes:
+            _quietly(node.stop)
+        _quietly(executor.shutdown)
+        for node in nodes:
+            _quietly(node.destroy_node)
+        _quietly(rclpy.try_shutdown)
+
+
+def _quietly(action: Callable[[], Any]) -> None:
+    """Run one step of the way down; the next ones must happen whatever it raises."""
+    try:
+        action()
+    except Exception as error:
+        print(f"While stopping: {_first_line(error)}", file=sys.stderr, flush=True)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,47 @@
+"""Parallel-safe ROS: every integration test has a domain of its own, on this machine, whoever else is testing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_DOMAINS = range(1, 101)  # above 101 a domain's ports lie among those that Linux hands out to anyone
+
+
+@contextmanager
+def own_domain() -> Iterator[int]:
+    """Hold a ROS domain that no other test on this machine holds; the lock goes with the process."""
+    folder = Path(tempfile.gettempdir()) / "rlstack-test-domains"
+    folder.mkdir(exist_ok=True)
+    for domain in random.sample(_DOMAINS, len(_DOMAINS)):
+        with open(folder / str(domain), "a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield domain
+            return
+    raise RuntimeError("Every ROS domain is taken by another test.")
+
+
+@pytest.fixture(autouse=True)
+def _ros_environment(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Give integration tests, and the processes they start, a domain and a log folder of their own."""
+    if request.node.get_closest_marker("integration") is None:
+        yield
+        return
+    with own_domain() as domain:
+        monkeypatch.setenv("ROS_DOMAIN_ID", str(domain))
+        monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        monkeypatch.setenv("ROS_LOG_DIR", str(tmp_path_factory.mktemp("ros_log")))
+        monkeypatch.setenv("HOME", os.environ.get("HOME", tempfile.gettempdir()))
+        yield
