@@ -256,4 +256,4 @@ def _resolve_robot(robot: str) -> str:
 def _as_yaml(value: Parameter) -> str:
     """Return ``value`` as rcl reads it after ``:=`` (YAML, of which JSON is a part)."""
     plain: Any = list(value) if isinstance(value, tuple) else value
-    return json.dumps(plain)
+    return json.dumps(plain, ensure_ascii=False)  # JSON's escapes beyond 16 bits are not YAML's

@@ -1,0 +1,139 @@
+"""The description of what to start, and that nothing unreasonable can be described."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlstack.bringup.supervisor import child_environment
+from rlstack.bringup.system import Process, System, checked_namespace, deploy_system, train_system
+from rlstack.errors import UserError
+
+
+def by_name(system):
+    return {process.name: process for process in system.processes}
+
+
+def test_deploy_is_robot_guard_and_policy_in_one_namespace(tmp_path):
+    system = deploy_system(tmp_path / "policy.onnx", goal=(1, 2, 3), real_time_factor=2.0)
+    processes = by_name(system)
+    assert list(processes) == ["robot", "guard", "policy"]
+    assert {process.namespace for process in system.processes} == {"/crazyflie"}
+    assert processes["robot"].parameters["real_time_factor"] == 2.0
+    assert processes["policy"].parameters["goal_position"] == (1.0, 2.0, 3.0)
+    assert processes["policy"].parameters["policy"] == str(tmp_path / "policy.onnx")
+
+
+def test_only_the_policy_may_end_without_the_rest():
+    processes = by_name(deploy_system("policy.onnx"))
+    assert {name: p.when_it_ends for name, p in processes.items()} == {
+        "robot": "stop the rest",
+        "guard": "stop the rest",
+        "policy": "let the rest go on",
+    }
+
+
+def test_lock_step_is_the_same_for_all():
+    for chosen in (True, False):
+        system = deploy_system("policy.onnx", lock_step=chosen)
+        assert {process.parameters["lock_step"] for process in system.processes} == {chosen}
+
+
+def test_simulators_arm_themselves_unless_told_not_to():
+    assert by_name(deploy_system("policy.onnx"))["guard"].parameters["auto_arm"] is True
+    assert by_name(deploy_system("policy.onnx", auto_arm=False))["guard"].parameters["auto_arm"] is False
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"robot": "crazyfly"}, "Unknown robot 'crazyfly'. Nearest: crazyflie"),
+        ({"backend": "mujocco"}, "Unknown backend 'mujocco'. Nearest: mujoco"),
+        ({"real_time_factor": 0.0}, "real-time factor 0.0 is not allowed"),
+        ({"real_time_factor": float("nan")}, "real-time factor nan is not allowed"),
+        ({"goal": (0.0, 1.0)}, "three finite numbers"),
+        ({"goal": (0.0, 1.0, float("inf"))}, "three finite numbers"),
+        ({"namespace": "1cf"}, "The namespace '1cf' is not allowed"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, said):
+    with pytest.raises(UserError, match=said):
+        deploy_system("policy.onnx", **options)
+
+
+def test_training_is_followed_by_a_flight_of_its_policy(tmp_path):
+    system = train_system("quadrotor_hover", out=tmp_path / "run", seed=3, overrides=["envs=16"])
+    (train,) = system.processes
+    assert train.when_it_ends == "start the next stage"
+    assert train.parameters["seed"] == 3
+    assert yaml.safe_load(train.parameters["overrides"]) == ["envs=16"]
+    assert system.then is not None
+    assert by_name(system.then)["policy"].parameters["policy"] == str(tmp_path / "run" / "policy.onnx")
+    assert train_system("quadrotor_hover", out=tmp_path / "run", fly=False).then is None
+
+
+def test_a_run_folder_that_exists_is_refused(tmp_path):
+    with pytest.raises(UserError, match="exists and is never overwritten"):
+        train_system("quadrotor_hover", out=tmp_path)
+
+
+def test_process_names_must_differ():
+    twice = Process(name="a", module="b")
+    with pytest.raises(ValueError, match="must differ"):
+        System(name="s", processes=(twice, twice))
+
+
+PRINTS_ITS_PARAMETERS = """
+import json, rclpy
+IMPLICIT = ("use_sim_time", "start_type_description_service")
+rclpy.init()
+node = rclpy.create_node("x", automatically_declare_parameters_from_overrides=True)
+values = {n: p.value for n, p in node.get_parameters_by_prefix("").items() if n not in IMPLICIT}
+print(json.dumps({n: list(v) if hasattr(v, "__len__") and not isinstance(v, str) else v for n, v in values.items()}))
+print(node.get_fully_qualified_name())
+"""
+
+
+@pytest.mark.integration
+def test_a_real_node_gets_every_parameter_with_its_type(tmp_path):
+    (tmp_path / "prints.py").write_text(PRINTS_ITS_PARAMETERS)
+    parameters = {
+        "yes": True,
+        "no": False,
+        "whole": 3,
+        "real": 3.0,
+        "tiny": 1e-7,
+        "huge": 1e22,
+        "goal": (0.0, -1.5, 1e-7),
+        "empty": "",
+        "looks_like_a_number": "1",
+        "looks_like_no": "no",
+        "odd": "a b: #c 'd' \"e\" \\f é 𐀀 /g",
+    }
+    process = Process(name="n", module="prints", namespace="/fleet/cf1", parameters=parameters)
+    environment = {**child_environment(os.environ), "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(process.command(), env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    values, name = done.stdout.splitlines()[-2:]
+    assert name == "/fleet/cf1/n"
+    got = json.loads(values)
+    assert got == {n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}
+    assert {n: type(v) for n, v in got.items() if n != "goal"} == {
+        n: type(v) for n, v in parameters.items() if n != "goal"
+    }
+
+
+@settings(deadline=None)
+@given(st.text(max_size=12))
+def test_namespaces_are_absolute_names_or_refused(name):
+    try:
+        checked = checked_namespace(name)
+    except UserError:
+        return
+    assert checked.startswith("/") and all(part.isidentifier() for part in checked.split("/")[1:] if part)
