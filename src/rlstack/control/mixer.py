@@ -50,7 +50,7 @@ class Mixer:
     def wrench(self, thrusts: Sequence[float]) -> Wrench:
         """Return the wrench of rotor thrusts (4,) in N."""
         a, b, c, d = thrusts
-        t, x, y, z = ((r[0] * a + r[1] * b + r[2] * c + r[3] * d) for r in self._forward)
+        t, x, y, z = [r[0] * a + r[1] * b + r[2] * c + r[3] * d for r in self._forward]
         return t, x, y, z
 
     def mix(self, wanted: Wrench, now: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[float]:
@@ -62,20 +62,20 @@ class Mixer:
             low: (4,) N, least thrust that each rotor can reach in time.
             high: (4,) N, largest.
         """
-        present = self.wrench(now)
-        dt, dx, dy, dz = (w - p for w, p in zip(wanted, present))
+        dt, dx, dy, dz = [w - p for w, p in zip(wanted, self.wrench(now))]
         turn = [dx * r + dy * p for r, p in zip(self._roll, self._pitch)]
         # Every rotor allows a range of common lift per unit; the roll and pitch change shrinks until the ranges meet.
         # Without any change they meet at zero lift, because the present thrusts are inside the bounds.
         room = [((lo - n) / a, (hi - n) / a, t / a) for lo, hi, n, a, t in zip(low, high, now, self._lift, turn)]
         share = 1.0
-        for floor_i, _, turn_i in room:
-            for _, ceiling_j, turn_j in room:
-                spread = turn_j - turn_i
-                if share * spread > ceiling_j - floor_i:
-                    share = max(0.0, (ceiling_j - floor_i) / spread)
-        least = max(lo - share * t for lo, _, t in room)
-        most = min(hi - share * t for _, hi, t in room)
+        least, most = max([lo - t for lo, _, t in room]), min([hi - t for _, hi, t in room])
+        if least > most:
+            for floor_i, _, turn_i in room:
+                for _, ceiling_j, turn_j in room:
+                    spread = turn_j - turn_i
+                    if share * spread > ceiling_j - floor_i:
+                        share = max(0.0, (ceiling_j - floor_i) / spread)
+            least, most = max([lo - share * t for lo, _, t in room]), min([hi - share * t for _, hi, t in room])
         lift = min(max(dt, least), most)
         thrusts = [n + share * t + lift * a for n, t, a in zip(now, turn, self._lift)]
         share = 1.0

@@ -1,0 +1,248 @@
+"""The classical hover controller: flies any quadrotor to a place and holds it, from its robot file alone.
+
+Geometric tracking control (T. Lee, M. Leok, N. H. McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)",
+CDC 2010): the wanted acceleration gives the wanted thrust direction, the thrust is its part along the body's up axis,
+and the attitude error is taken on the rotation group. The error is split into tilt and heading (D. Brescianini,
+R. D'Andrea, "Tilt-prioritized quadrocopter attitude control", TCST 2020), so that a heading error never spoils the
+recovery of the thrust direction and the tilt error keeps growing up to 180 degrees.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.control.mixer import Mixer, allocation
+from rlstack.control.motors import MotorModel
+from rlstack.robots import RobotSpec
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.schema import value
+
+Array = NDArray[np.float64]
+Vector = Sequence[float] | NDArray[np.floating]
+
+LONGEST_STEP_S = 0.1
+"""A gap between calls that is longer than this counts as this long in the integral."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoverGains:
+    """Gains as bandwidths; each loop is slower than the one inside it by a fixed ratio."""
+
+    horizon_s: float = value(unit="s", above=0.0)
+    """How soon the rotors reach a wanted speed under the motor lead."""
+    tilt_per_s: float = value(unit="1/s", above=0.0)
+    """Roll and pitch rate per tilt error."""
+    tilt_rate_per_s: float = value(unit="1/s", above=0.0)
+    """Angular acceleration per error of the roll and pitch rate."""
+    tilt_rate_rad_s: float = value(unit="rad/s", above=0.0)
+    """Largest wanted roll and pitch rate."""
+    yaw_per_s: float = value(unit="1/s", above=0.0)
+    yaw_rate_per_s: float = value(unit="1/s", above=0.0)
+    yaw_rate_rad_s: float = value(unit="rad/s", above=0.0)
+    """The same three for the heading."""
+    velocity_per_s: float = value(unit="1/s", above=0.0)
+    """Acceleration per velocity error."""
+    position_per_s: float = value(unit="1/s", above=0.0)
+    """Velocity per position error."""
+    integral_per_s: float = value(unit="1/s", above=0.0)
+    """Rate at which the remaining position error is taken up by the integral."""
+    speed_m_s: float = value(unit="m/s", above=0.0)
+    """Largest wanted speed, which bounds the effect of a position error."""
+    tilt_rad: float = value(unit="rad", above=0.0, at_most=1.4)
+    """Largest wanted tilt."""
+    integral_m_s2: float = value(unit="m/s^2", at_least=0.0)
+    """Largest acceleration that the integral may ask for, per axis."""
+
+    @staticmethod
+    def for_robot(robot: RobotSpec, latency_s: float | None = None, speed_m_s: float = 1.0) -> HoverGains:
+        """Return gains from the robot's motors and rate.
+
+        Args:
+            robot: The robot.
+            latency_s: From a measurement to its command's arrival at the motors; one control period if None.
+            speed_m_s: Largest speed wanted on the way to a place.
+        """
+        period = 1.0 / robot.control_rate_hz
+        slowest = max(robot.rotor_model.rise_time_constant_s, robot.rotor_model.fall_time_constant_s)
+        # A shorter horizon would turn sensor noise into full-range rotor commands.
+        horizon = max(2.0 * period, slowest / 8.0)
+        lag = horizon + 0.5 * period + (period if latency_s is None else latency_s)
+        # Neither loop may be faster than the lag allows, nor ask a radian's error of more than the rotors can turn.
+        turn, spin = _authority(robot)
+        rate = min(1.0 / (RATE_RATIO * lag), math.sqrt(DAMPING_RATIO * turn))
+        yaw_rate = min(0.5 * rate, math.sqrt(DAMPING_RATIO * spin))
+        tilt_per_s = rate / DAMPING_RATIO
+        velocity = math.sqrt(tilt_per_s * rate) / LOOP_RATIO
+        position = velocity / LOOP_RATIO
+        fastest = 0.5 * robot.limits.angular_velocity_rad_s
+        # Level flight must stay possible with a quarter of the thrust in hand.
+        tilt = min(math.acos(min(1.0, 1.25 / robot.thrust_to_weight)), 0.7) if robot.thrust_to_weight > 1.4 else 0.3
+        return HoverGains(
+            horizon_s=horizon,
+            tilt_per_s=tilt_per_s,
+            tilt_rate_per_s=rate,
+            tilt_rate_rad_s=min(fastest, math.sqrt(0.5 * turn)),  # half the authority stops it within half a radian
+            yaw_per_s=yaw_rate / DAMPING_RATIO,
+            yaw_rate_per_s=yaw_rate,
+            yaw_rate_rad_s=min(fastest, math.sqrt(0.5 * spin)),
+            velocity_per_s=velocity,
+            position_per_s=position,
+            integral_per_s=position / LOOP_RATIO,
+            speed_m_s=speed_m_s,
+            tilt_rad=tilt,
+            integral_m_s2=0.3 * STANDARD_GRAVITY,
+        )
+
+
+RATE_RATIO, DAMPING_RATIO, LOOP_RATIO = 1.6, 2.5, 2.0
+"""Loop separations: rate loop slower than the lag; attitude loop (2.5: damping ratio 0.79); each outer loop."""
+
+
+def _authority(robot: RobotSpec) -> tuple[float, float]:
+    """Return the angular accelerations in rad/s^2 that are left at hover: the lesser of roll and pitch, and yaw."""
+    model = robot.rotor_model
+    low, high = (float(model.thrust(np.array(s))) for s in (model.speed_min_rad_s, model.speed_max_rad_s))
+    hover = robot.weight_n / len(robot.rotors)
+    room = min(hover - low, high - hover)
+    roll, pitch, yaw = (np.abs(allocation(robot)[1:]).sum(axis=1) * room / np.array(robot.body.inertia_kg_m2)).tolist()
+    return min(roll, pitch), yaw
+
+
+class HoverController:
+    """Flies to a goal and holds it; keeps an integral and a motor model between calls.
+
+    Args:
+        robot: The robot.
+        gains: Gains; from the robot if None.
+    """
+
+    def __init__(self, robot: RobotSpec, gains: HoverGains | None = None) -> None:
+        self.robot = robot
+        self.gains = gains or HoverGains.for_robot(robot)
+        self.mixer = Mixer(robot)
+        self.motors = MotorModel(robot, self.gains.horizon_s)
+        self._mass = robot.body.mass_kg
+        self._inertia = robot.body.inertia_kg_m2
+        self._top_acceleration = robot.thrust_to_weight * STANDARD_GRAVITY
+        self._c0, self._c1, self._c2 = robot.rotor_model.thrust_coefficients
+        self._command: list[float] | None = None
+        self._integral = [0.0, 0.0, 0.0]
+
+    def reset(self, rotor_speed: float | None = None) -> None:
+        """Forget the past; believe that all rotors turn at ``rotor_speed`` rad/s (the hover speed if None)."""
+        self._integral = [0.0, 0.0, 0.0]
+        self._command = None
+        self.motors.reset(self.robot.hover_speed_rad_s if rotor_speed is None else rotor_speed)
+
+    def forget_integral(self) -> None:
+        """Start the integral anew, as when the goal changes, and keep the motor model."""
+        self._integral = [0.0, 0.0, 0.0]
+
+    def sent(self, rotor_speed: Sequence[float]) -> None:
+        """Tell what really went to the rotors, (rotors,) rad/s, when it is not what :meth:`command` returned."""
+        self._command = list(rotor_speed)
+
+    def follow(self, dt: float) -> None:
+        """Let the motor model run for ``dt`` s under what was last sent; for the time in which someone else flies."""
+        if self._command is not None and dt > 0.0:
+            self.motors.follow(self._command, dt)
+
+    def command(
+        self,
+        position: Vector,
+        orientation: Vector,
+        linear_velocity_world: Vector,
+        angular_velocity: Vector,
+        goal_position: Vector,
+        goal_yaw: float,
+        dt: float,
+    ) -> Array:
+        """Return rotor speeds (rotors,) in rad/s, finite and within the rotors' limits for any finite input.
+
+        Args:
+            position: (3,) m, world.
+            orientation: (4,) xyzw, body to world, unit.
+            linear_velocity_world: (3,) m/s, world.
+            angular_velocity: (3,) rad/s, body.
+            goal_position: (3,) m, world.
+            goal_yaw: rad.
+            dt: Since the call before, s.
+        """
+        self.follow(dt)
+        qx, qy, qz, qw = map(float, orientation)
+        rate = tuple(map(float, angular_velocity))
+        wanted = self._acceleration(position, linear_velocity_world, goal_position, min(max(dt, 0.0), LONGEST_STEP_S))
+
+        # Columns of the rotation matrix are the body's axes; the wanted thrust direction in the body is R^T wanted.
+        xx, xy, xz = 1.0 - 2.0 * (qy * qy + qz * qz), 2.0 * (qx * qy + qz * qw), 2.0 * (qx * qz - qy * qw)
+        yx, yy, yz = 2.0 * (qx * qy - qz * qw), 1.0 - 2.0 * (qx * qx + qz * qz), 2.0 * (qy * qz + qx * qw)
+        zx, zy, zz = 2.0 * (qx * qz + qy * qw), 2.0 * (qy * qz - qx * qw), 1.0 - 2.0 * (qx * qx + qy * qy)
+        ax, ay, az = wanted
+        forward, left, up = ax * xx + ay * xy + az * xz, ax * yx + ay * yy + az * yz, ax * zx + ay * zy + az * zz
+        across = math.hypot(forward, left)
+        # Turn body z onto the wanted direction, about z x direction; upside down any axis will do.
+        angle = math.atan2(across, up)
+        tilt_x, tilt_y = (-left * angle / across, forward * angle / across) if across > 1e-9 else (angle, 0.0)
+        # The heading of a body on its side means nothing: its error fades with the tilt.
+        heading = math.remainder(goal_yaw - math.atan2(xy, xx), 2.0 * math.pi) * max(zz, 0.0)
+
+        torque = self._torque(tilt_x, tilt_y, heading, rate)
+        speeds = self._rotor_speeds((self._mass * max(up, 0.0), *torque))
+        self._command = self.motors.command_for(speeds)
+        return np.array(self._command)
+
+    def _acceleration(self, position: Vector, velocity: Vector, goal: Vector, dt: float) -> tuple[float, float, float]:
+        """Return the wanted thrust per mass (3,) in m/s^2, world, bounded in tilt and size."""
+        gains = self.gains
+        error = [float(g) - float(p) for g, p in zip(goal, position)]
+        far = math.hypot(*error)
+        # Up to the speed limit the wanted velocity grows with the distance.
+        slow = gains.position_per_s * min(1.0, gains.speed_m_s / max(gains.position_per_s * far, 1e-9))
+        x, y, z = (gains.velocity_per_s * (slow * e - float(v)) + i for e, v, i in zip(error, velocity, self._integral))
+        up = min(max(STANDARD_GRAVITY + z, 0.3 * STANDARD_GRAVITY), 0.9 * self._top_acceleration)
+        # Height before place: the horizontal part gets what the tilt limit and the thrust leave.
+        level = min(up * math.tan(gains.tilt_rad), math.sqrt(max(self._top_acceleration**2 - up * up, 0.0)))
+        size = math.hypot(x, y)
+        share = min(1.0, level / max(size, 1e-9))
+        within = far * gains.position_per_s < gains.speed_m_s
+        free = (within and share == 1.0, within and share == 1.0, within and up == STANDARD_GRAVITY + z)
+        rate = gains.integral_per_s * gains.position_per_s * gains.velocity_per_s * dt
+        most = gains.integral_m_s2
+        self._integral = [
+            min(max(i + rate * e, -most), most) if f else i for i, e, f in zip(self._integral, error, free)
+        ]
+        return x * share, y * share, up
+
+    def _torque(
+        self, tilt_x: float, tilt_y: float, heading: float, rate: tuple[float, ...]
+    ) -> tuple[float, float, float]:
+        gains, (jx, jy, jz), (p, q, r) = self.gains, self._inertia, rate
+        tilt = math.hypot(tilt_x, tilt_y)
+        slow = min(gains.tilt_per_s, gains.tilt_rate_rad_s / max(tilt, 1e-9))
+        turn = min(max(gains.yaw_per_s * heading, -gains.yaw_rate_rad_s), gains.yaw_rate_rad_s)
+        return (
+            jx * gains.tilt_rate_per_s * (slow * tilt_x - p) + (jz - jy) * q * r,
+            jy * gains.tilt_rate_per_s * (slow * tilt_y - q) + (jx - jz) * p * r,
+            jz * gains.yaw_rate_per_s * (turn - r) + (jy - jx) * p * q,
+        )
+
+    def _rotor_speeds(self, wrench: tuple[float, float, float, float]) -> list[float]:
+        low, high = self.motors.reachable()
+        thrust = self._thrust
+        now = [thrust(s) for s in self.motors.speed]
+        thrusts = self.mixer.mix(wrench, now, [thrust(s) for s in low], [thrust(s) for s in high])
+        return [self._speed(t) for t in thrusts]
+
+    def _thrust(self, speed: float) -> float:
+        return self._c0 + speed * (self._c1 + speed * self._c2)
+
+    def _speed(self, thrust: float) -> float:
+        wanted = max(thrust - self._c0, 0.0)
+        if self._c2 == 0.0:
+            return wanted / self._c1
+        return (math.sqrt(self._c1 * self._c1 + 4.0 * self._c2 * wanted) - self._c1) / (2.0 * self._c2)
