@@ -91,7 +91,9 @@ def test_the_gyroscopic_term_matters_so_agreeing_on_it_means_something(robot: Ro
     ends = []
     for gyroscopic in (False, True):
         backend = connected(robot, gyroscopic=gyroscopic, floor=False)
-        backend.reset({"angular_velocity": [5.0, 0.0, 0.0], "rotor_speed": [2000.0, 500.0, 2000.0, 500.0]})
+        backend.reset(
+            {"angular_velocity": np.array([5.0, 0.0, 0.0]), "rotor_speed": np.array([2000.0, 500.0, 2000.0, 500.0])}
+        )
         backend.step(0.2)
         ends.append(backend.read().signals["angular_velocity"])
     assert np.linalg.norm(ends[0] - ends[1]) > 0.1
@@ -100,7 +102,7 @@ def test_the_gyroscopic_term_matters_so_agreeing_on_it_means_something(robot: Ro
 def test_it_runs_at_least_eight_times_as_fast_as_time(robot: RobotSpec) -> None:
     backend = connected(robot)
     command = {"rotor_speed": np.full(4, robot.hover_speed_rad_s)}
-    backend.reset({"position": [0.0, 0.0, 1.0], **command})
+    backend.reset({"position": np.array([0.0, 0.0, 1.0]), **command})
     begin = time.process_time()  # CPU time: other work on the machine must not decide
     for _ in range(100):
         backend.read()
@@ -123,7 +125,7 @@ def test_a_world_file_can_be_flown_in(robot: RobotSpec, tmp_path: Path) -> None:
         "<geom name='table' type='box' size='1 1 .1' pos='0 0 -.1'/></worldbody></mujoco>"
     )
     backend = connected(robot, world=world)
-    backend.reset({"position": [0.5, 0.0, 0.5], "rotor_speed": np.full(4, robot.hover_speed_rad_s)})
+    backend.reset({"position": np.array([0.5, 0.0, 0.5]), "rotor_speed": np.full(4, robot.hover_speed_rad_s)})
     backend.step(0.2)
     np.testing.assert_allclose(backend.read().signals["position"], [0.5, 0.0, 0.5], atol=1e-6)
     backend.disarm()
@@ -146,7 +148,7 @@ def test_without_mujoco_the_command_that_installs_it_is_said(robot: RobotSpec, m
 def test_a_diverged_simulation_says_so(robot: RobotSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # MuJoCo logs its warning in the working folder
     backend = connected(robot)
-    backend.reset({"position": [0.0, 0.0, 1.0], "angular_velocity": [1e8, 2e8, 1e8]})
+    backend.reset({"position": np.array([0.0, 0.0, 1.0]), "angular_velocity": np.array([1e8, 2e8, 1e8])})
     with pytest.raises(RuntimeError, match="diverged"):
         backend.step(1.0)
     backend.reset()

@@ -1,0 +1,210 @@
+"""RobotSpec: the shipped file is good and sourced; bad files are refused with key, value and what is allowed."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlstack import schema
+from rlstack.errors import UserError
+from rlstack.robots import RobotSpec, RotorModel, load_robot, robot_names
+from rlstack.robots.spec import robot_files
+
+FILE = robot_files()["crazyflie"]
+GOOD: dict[str, Any] = yaml.safe_load(FILE.read_text())
+
+
+def refused(tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> str:
+    """Return the message with which the Crazyflie's file after ``change`` is refused, without its path."""
+    data = copy.deepcopy(GOOD)
+    change(data)
+    path = tmp_path / "robot.yaml"
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(UserError) as caught:
+        load_robot(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    return message.removeprefix(f"{path}: ")
+
+
+# ---- the good file
+
+
+def test_the_crazyflie_is_what_the_paper_says() -> None:
+    robot = load_robot("crazyflie")
+    assert robot.rotor_names == ("m1", "m2", "m3", "m4")
+    assert robot.body.mass_kg == 0.027
+    assert robot.thrust_to_weight == pytest.approx(2.25, abs=0.01)
+    np.testing.assert_array_equal(robot.yaw_torque_signs, [-1, 1, -1, 1])
+    np.testing.assert_array_equal(robot.rotor_positions[0], [0.028, -0.028, 0.0])
+    assert 4 * robot.rotor_model.thrust(np.array(robot.hover_speed_rad_s)) == pytest.approx(robot.weight_n)
+    # rpm of the paper against rad/s of the file, to the digits that the file keeps
+    assert robot.rotor_model.speed_max_rad_s == pytest.approx(21702 * 2 * np.pi / 60, rel=1e-4)
+    assert robot.rotor_model.thrust_coefficients[2] == pytest.approx(3.16e-10 * (60 / (2 * np.pi)) ** 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", robot_names())
+def test_every_line_with_a_number_cites_a_source_of_the_header(name: str) -> None:
+    text = robot_files()[name].read_text()
+    sources = set(re.findall(r"^#\s+\[(\d+)\]", text, flags=re.MULTILINE))
+    assert sources
+    uncited, block = [], ""
+    for line in text.splitlines():
+        if line.startswith(("#", "name:", "kind:", "description:")) or not line.strip():
+            continue
+        content, _, comment = line.partition("#")
+        cited = set(re.findall(r"\[(\d+)\]", comment))
+        assert cited <= sources, f"a source that the header does not list: {line}"
+        if not line.startswith((" ", "-")):
+            block = ""
+        if content.rstrip().endswith(":"):  # a heading's comment speaks for the list below it
+            block = comment if cited else ""
+        elif re.search(r"(?<![a-z_\d])-?\d", content) and not cited and not re.search(r"\[\d+\]", block):
+            uncited.append(line)
+    assert not uncited
+
+
+def test_a_path_loads_like_a_name() -> None:
+    assert load_robot(FILE) == load_robot(str(FILE)) == load_robot("crazyflie")
+
+
+# ---- bad files
+
+
+def test_an_unknown_robot_lists_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"Unknown robot 'crazyfly'. Nearest: crazyflie. Known: .*crazyflie"):
+        load_robot("crazyfly")
+
+
+def test_a_file_that_is_not_there_or_is_no_yaml_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Cannot read the robot file .*none\.yaml: No such file"):
+        load_robot(tmp_path / "none.yaml")
+    path = tmp_path / "bad.yaml"
+    path.write_text("body: [1, 2")
+    with pytest.raises(UserError, match=r"bad\.yaml is not valid YAML"):
+        load_robot(path)
+    path.write_text("- 1\n- 2\n")
+    with pytest.raises(UserError, match=r"bad\.yaml: the file must be a mapping"):
+        load_robot(path)
+
+
+def test_an_unknown_key_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    message = refused(tmp_path, lambda d: d["body"].update(mas_kg=d["body"].pop("mass_kg")))
+    assert "'body.mas_kg'" in message
+    assert "Nearest: body.mass_kg" in message
+
+
+def test_a_missing_key_is_refused_with_its_unit(tmp_path: Path) -> None:
+    assert "the key 'body.mass_kg' is missing (unit: kg)" in refused(tmp_path, lambda d: d["body"].pop("mass_kg"))
+
+
+CASES: list[tuple[str, Callable[[dict[str, Any]], Any], list[str]]] = [
+    ("text for a number", lambda d: d["body"].update(mass_kg="heavy"), ["body.mass_kg: 'heavy'", "must be a number"]),
+    ("boolean for a number", lambda d: d["body"].update(mass_kg=True), ["body.mass_kg: True", "must be a number"]),
+    ("number for text", lambda d: d.update(name=7), ["name: 7", "must be text"]),
+    ("number for a list", lambda d: d["body"].update(inertia_kg_m2=1.0), ["inertia_kg_m2: 1.0", "must be a list"]),
+    ("short list", lambda d: d["body"].update(inertia_kg_m2=[1e-6, 1e-6]), ["inertia_kg_m2", "must be a list of 3"]),
+    ("list for a mapping", lambda d: d.update(body=[1]), ["body must be a mapping", "[1]"]),
+    ("NaN", lambda d: d["body"].update(mass_kg=float("nan")), ["body.mass_kg: nan", "must be a finite number"]),
+    ("infinity", lambda d: d["limits"].update(tilt_rad=float("inf")), ["limits.tilt_rad: inf", "finite"]),
+    (
+        "NaN in a list",
+        lambda d: d["rotors"][1].update(position_m=[0.0, float("nan"), 0.0]),
+        ["rotors[1].position_m[1]"],
+    ),
+    ("no mass", lambda d: d["body"].update(mass_kg=0.0), ["body.mass_kg: 0.0", "must be above 0.0 kg"]),
+    ("negative inertia", lambda d: d["body"].update(inertia_kg_m2=[1e-6, -1e-6, 1e-6]), ["-1e-06", "above 0.0 kg m^2"]),
+    ("tilt past 180", lambda d: d["limits"].update(tilt_rad=4.0), ["limits.tilt_rad: 4.0", "must be at most 3.14"]),
+    (
+        "inertia triangle",
+        lambda d: d["body"].update(inertia_kg_m2=[1e-6, 1e-6, 3e-6]),
+        ["body: inertia_kg_m2: [1e-06, 1e-06, 3e-06]", "no moment may exceed the sum of the other two"],
+    ),
+    ("three rotors", lambda d: d["rotors"].pop(), ["rotors: 3 rotors", "a quadrotor has 4"]),
+    ("twin names", lambda d: d["rotors"][1].update(name="m1"), ["rotors: ['m1', 'm1'", "a name of its own"]),
+    (
+        "yaw sign 2",
+        lambda d: d["rotors"][0].update(yaw_torque_sign=2),
+        ["rotors[0].yaw_torque_sign: 2", "one of -1, 1"],
+    ),
+    ("all turn alike", lambda d: [r.update(yaw_torque_sign=1) for r in d["rotors"]], ["yaw_torque_sign", "one half"]),
+    ("too heavy", lambda d: d["body"].update(mass_kg=0.08), ["lift 0.76 times the weight", "must be above 1"]),
+    (
+        "slow rotors",
+        lambda d: d["rotor_model"].update(speed_min_rad_s=3000.0),
+        ["2272.6", "above speed_min_rad_s (3000.0)"],
+    ),
+    ("fence inside out", lambda d: d["limits"].update(geofence_max_m=[3.0, -4.0, 3.0]), ["geofence_max_m", "[-3.0"]),
+    ("another kind", lambda d: d.update(kind="boat"), ["kind: 'boat'", "one of quadrotor"]),
+    ("silent sensor", lambda d: d["sensors"]["odom"].update(rate_hz=0), ["sensors.odom.rate_hz: 0", "above 0.0 Hz"]),
+    (
+        "no time constant",
+        lambda d: d["rotor_model"].update(rise_time_constant_s=0),
+        ["rise_time_constant_s: 0", "above"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_a_bad_value_is_refused_with_key_value_and_what_is_allowed(
+    tmp_path: Path, change: Callable[[dict[str, Any]], Any], said: list[str]
+) -> None:
+    message = refused(tmp_path, change)
+    for part in said:
+        assert part in message
+
+
+# ---- properties
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    mass=st.floats(0.005, 0.05),
+    ratio=st.tuples(st.floats(1.0, 1.9), st.floats(1.0, 1.9)),
+    size=st.floats(1e-7, 1e-4),
+    arm=st.floats(0.01, 0.5),
+    names=st.lists(
+        st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1), min_size=4, max_size=4, unique=True
+    ),
+)
+def test_to_data_and_back_is_the_same_robot(
+    mass: float, ratio: tuple[float, float], size: float, arm: float, names: list[str]
+) -> None:
+    data = copy.deepcopy(GOOD)
+    data["body"].update(mass_kg=mass, inertia_kg_m2=[size, size * ratio[0], size * min(ratio[1], ratio[0] + 0.99)])
+    for rotor, name in zip(data["rotors"], names):
+        rotor.update(name=name, position_m=[arm, -arm, 0.0])
+    robot = schema.load(RobotSpec, data, "here")
+    again = schema.load(RobotSpec, yaml.safe_load(yaml.safe_dump(schema.to_data(robot))), "there")
+    assert again == robot
+    assert robot.rotor_names == tuple(names)
+
+
+@settings(deadline=None)
+@given(
+    c1=st.floats(0.0, 1e-3),
+    c2=st.floats(1e-9, 1e-4),
+    speeds=st.lists(st.floats(100.0, 2000.0), min_size=1, max_size=6),
+)
+def test_speed_for_thrust_undoes_thrust(c1: float, c2: float, speeds: list[float]) -> None:
+    model = RotorModel(
+        speed_min_rad_s=0.0,
+        speed_max_rad_s=2500.0,
+        thrust_coefficients=(0.01, c1, c2),
+        torque_per_thrust_m=0.01,
+        rise_time_constant_s=0.1,
+        fall_time_constant_s=0.1,
+        radius_m=0.02,
+    )
+    np.testing.assert_allclose(model.speed_for_thrust(model.thrust(np.array(speeds))), speeds, rtol=1e-6)
+    assert model.speed_for_thrust(np.array(1e9)) == 2500.0
+    assert model.speed_for_thrust(np.array(-1.0)) == 0.0
