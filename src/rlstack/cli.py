@@ -59,7 +59,7 @@ class Verify:
     robot: str = ""
     """A robot's name or file; left out, it is the robot that the policy was made for."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """The report's folder; left out, it is `report` beside the policy."""
+    """The report's folder; left out, it is the policy's folder."""
     json: _File = None
     """Write the figures to this file as well."""
 
@@ -68,7 +68,7 @@ class Verify:
         from rlstack.bringup.proof import write_json
         from rlstack.bringup.verify import verify
 
-        verification = verify(
+        verified = verify(
             self.policy,
             backends=tuple(filter(None, (name.strip() for name in self.backends.split(",")))),
             episodes=self.episodes,
@@ -77,10 +77,10 @@ class Verify:
             out=self.out,
             on_progress=_progress,
         )
-        print(verification.table())
+        print(verified.table())
         if self.json is not None:
-            write_json(self.json, verification.as_data())
-        return 0 if verification.passed else 1
+            write_json(self.json, verified.as_data())
+        return 0 if verified.passed else 1
 
 
 @dataclass(frozen=True)

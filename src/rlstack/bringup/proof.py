@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
-
-RECORD_NAME = "verify.json"
-"""Lies in the policy's folder."""
+from rlstack.evaluation.report import RECORD_NAME
+from rlstack.files import write_atomically
 
 
 def record_path(policy: str | Path) -> Path:
-    """Return where the verification record of ``policy`` lies."""
+    """Return where the verification record of ``policy`` lies: in its folder."""
     return Path(policy).expanduser().absolute().parent / RECORD_NAME
 
 
@@ -51,23 +48,7 @@ def require_proof(policy: str | Path) -> dict[str, Any]:
 
 def write_json(path: str | Path, data: Any) -> None:
     """Write JSON so that the file is either the old one or the whole new one, never a part."""
-    target = Path(path).expanduser()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w") as stream:
-                json.dump(data, stream, indent=2, allow_nan=False)
-                stream.write("\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.chmod(temporary, 0o644)  # mkstemp's files are private
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise UserError(f"Cannot write {target}: {error.strerror}.") from error
+    write_atomically(Path(path).expanduser(), json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
 def _shares(record: dict[str, Any]) -> str:

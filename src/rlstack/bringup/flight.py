@@ -1,0 +1,319 @@
+"""Fly a scenario in a simulator over real topics, in lock step, through the nodes that are deployed."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.bringup.supervisor import Supervisor
+from rlstack.bringup.system import Parameter, System, deploy_system
+from rlstack.errors import UserError
+from rlstack.evaluation.episodes import Episodes
+from rlstack.interfaces import topics
+from rlstack.interfaces.backend import BACKENDS, Reading, Signals
+from rlstack.robots import RobotSpec, frames
+from rlstack.tasks.scenario import Scenario
+
+OnProgress = Callable[[int, int], None]
+
+FAR_M = 1e3
+"""The guard's geofence and speed limits during verification, m and m/s: nothing within them is the guard's business."""
+
+WARM_UP_STEPS = 20
+"""Control periods under the policy's command before the first episode, in which discovery settles."""
+
+START_S = 20.0
+"""How long the nodes may take from their start to the first command that the guard lets through."""
+
+STUCK_S = 5.0
+"""How long a command may take to come in the middle of a flight."""
+
+_LOOK_S = 0.05
+
+
+def fly_over_topics(
+    policy: str | Path,
+    scenario: Scenario,
+    robot: RobotSpec,
+    backend_name: str = "mujoco",
+    duration_s: float = 8.0,
+    *,
+    robot_name: str = "",
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Episodes:
+    """Fly every episode of ``scenario``, one after the other, and record it.
+
+    The robot node runs in this process; policy and guard are the separate processes of a deployment, with the guard's
+    limits opened because the start states are beyond them. Between episodes time jumps, and policy and guard
+    start afresh as they do after any reset. Time waits for every command, so the speed of this machine does not matter.
+
+    Args:
+        policy: The policy file.
+        scenario: N episodes; with the floor well below them.
+        robot: What flies.
+        backend_name: A simulator that can be perturbed.
+        duration_s: Length of every episode; the record has ``round(duration_s * rate) + 1`` samples.
+        robot_name: The name or file that the nodes load; empty takes the robot's name.
+        seed: Of the sensor noise.
+        on_progress: Called after every episode with the episodes done and their total.
+
+    Returns:
+        The flights as sensed. The command of the last sample is NaN: nothing was flown after it.
+
+    Raises:
+        UserError: The backend cannot do this, a node ended, or a command did not come.
+    """
+    from rlstack.nodes.runtime import prepare_environment, require_ros
+
+    require_ros()
+    prepare_environment()
+    backend = _make_backend(backend_name, robot, seed)
+    namespace = f"/verify_{os.getpid()}"  # beside whatever else flies in this domain
+    system = _system(policy, robot_name or robot.name, backend_name, namespace, scenario)
+    recorder = _Recorder(scenario, backend, robot, duration_s, on_progress)
+    lines: deque[str] = deque(maxlen=5)
+    started = time.monotonic()
+    with ExitStack() as stack:
+        backend.connect()
+        stack.callback(backend.close)
+        node, executor = _host(recorder, backend, namespace, stack)
+        supervisor = Supervisor(system, log=lines.append)
+        stack.callback(supervisor.close)
+        supervisor.start()
+        watch = _Watch(recorder, supervisor, lines)
+        recorder.begin(node)
+        node.start()
+        executor.spin_while(watch)
+    return recorder.episodes(f"{backend_name} (topics)", time.monotonic() - started)
+
+
+class _Recorder:
+    """Is asked after every period: keeps the record and moves on from episode to episode."""
+
+    def __init__(
+        self, scenario: Scenario, backend: Any, robot: RobotSpec, duration_s: float, on_progress: OnProgress | None
+    ) -> None:
+        self.scenario, self.backend, self.robot = scenario, backend, robot
+        self._on_progress = on_progress
+        self.rate_hz = robot.control_rate_hz
+        self.periods = round(duration_s * self.rate_hz)
+        count, rotors = len(scenario), len(robot.rotors)
+        shape = (self.periods + 1, count)
+        self._signals = {
+            "position": np.full((*shape, 3), np.nan),
+            "orientation": np.full((*shape, 4), np.nan),
+            "linear_velocity": np.full((*shape, 3), np.nan),
+            "angular_velocity": np.full((*shape, 3), np.nan),
+        }
+        self._command = np.full((*shape, rotors), np.nan)
+        self._latency = np.full((self.periods, count), np.nan)
+        self._interventions = np.zeros(count, dtype=np.int64)
+        self.steps = 0
+        """Commands answered so far, in all: shows that time goes on."""
+        self.episode, self._period, self._warm = -1, 0, 0
+        self._mode = ""
+        self._node: Any = None
+
+    @property
+    def done(self) -> bool:
+        """Whether every episode has been flown."""
+        return self.episode >= len(self.scenario)
+
+    @property
+    def flying(self) -> bool:
+        """Whether the first episode has begun."""
+        return self.episode >= 0
+
+    def begin(self, node: Any) -> None:
+        """Put the robot into the warm-up: at the first goal, level, at hover speed."""
+        self._node = node
+        hover = np.full(len(self.robot.rotors), self.robot.hover_speed_rad_s)
+        self.backend.reset({"position": self.scenario.goal_position[0], "rotor_speed": hover})
+        kind = topics.type_of(topics.GUARD_MODE)
+        node.create_subscription(kind, topics.GUARD_MODE, self._on_mode, topics.quality("latched"))
+        self._goal = node.create_publisher(topics.type_of(topics.GOAL), topics.GOAL, topics.quality("latched"))
+
+    def on_step(self, reading: Reading, sent: Signals) -> None:
+        """Take in one control period."""
+        self.steps += 1
+        if self.done:
+            return
+        if not self.flying:
+            self._warm = self._warm + 1 if "rotor_speed" in sent else 0
+            if self._warm >= WARM_UP_STEPS:
+                self._next()
+            return
+        i, k = self.episode, self._period
+        self._command[k, i] = sent.get("rotor_speed", np.zeros(len(self.robot.rotors)))
+        self._latency[k, i] = self._node.last_latency_s
+        self._period = k + 1
+        self._keep(reading)
+        if self._period == self.periods:
+            self._next()
+
+    def _next(self) -> None:
+        self.episode += 1
+        self._period = 0
+        if self._on_progress is not None and self.episode > 0:
+            self._on_progress(self.episode, len(self.scenario))
+        if self.done:
+            return
+        i = self.episode
+        self._send_goal(i)
+        self.backend.perturb(self.scenario.perturbation.take(np.array([i])))
+        self.backend.reset({name: array[i] for name, array in self.scenario.state.items()})
+        self._keep(self.backend.read())
+        self._node.publish_now()
+
+    def _send_goal(self, i: int) -> None:
+        position, yaw = self.scenario.goal_position, self.scenario.goal_yaw
+        if i == 0 or (np.array_equal(position[i], position[i - 1]) and yaw[i] == yaw[i - 1]):
+            return  # the policy node was started with the first
+        message = topics.type_of(topics.GOAL)()
+        message.header.frame_id = topics.WORLD_FRAME
+        p, q = message.pose.position, message.pose.orientation
+        p.x, p.y, p.z = map(float, position[i])
+        q.x, q.y, q.z, q.w = map(float, frames.from_yaw(yaw[i]))
+        self._goal.publish(message)
+        time.sleep(_LOOK_S)  # topics keep no order among each other
+
+    def _keep(self, reading: Reading) -> None:
+        s, i, k = reading.signals, self.episode, self._period
+        for name in ("position", "orientation", "angular_velocity"):
+            self._signals[name][k, i] = s[name]
+        self._signals["linear_velocity"][k, i] = frames.rotate(s["orientation"], s["linear_velocity"])
+
+    def _on_mode(self, message: Any) -> None:
+        before, self._mode = self._mode, message.data
+        if self.flying and not self.done and before == "policy" and self._mode != "policy":
+            self._interventions[self.episode] += 1
+
+    def episodes(self, name: str, wall_s: float) -> Episodes:
+        """Return what was flown."""
+        latency = self._latency[np.isfinite(self._latency)]
+        return Episodes(
+            backend=name,
+            rate_hz=self.rate_hz,
+            **self._signals,
+            command=self._command,
+            goal_position=self.scenario.goal_position,
+            labels=self.scenario.labels,
+            interventions=self._interventions,
+            latency_s=latency,
+            wall_s=wall_s,
+        )
+
+
+@dataclass
+class _Watch:
+    """The executor's question whether to go on; raises when that has become pointless."""
+
+    recorder: _Recorder
+    supervisor: Supervisor
+    lines: deque[str]
+
+    def __post_init__(self) -> None:
+        self._looked = self._moved = time.monotonic()
+        self._steps = 0
+
+    def __call__(self) -> bool:
+        if self.recorder.done:
+            return False
+        now = time.monotonic()
+        if now - self._looked < _LOOK_S:
+            return True
+        self._looked = now
+        self.supervisor.poll()
+        alive = self.supervisor.alive()
+        for process in self.supervisor.system.processes:
+            if process.name not in alive:
+                raise UserError(f"The {process.name} node ended during the flights{self._said()}")
+        flying, steps = self.recorder.flying, self.recorder.steps
+        if steps != self._steps and flying:
+            self._moved = now
+        self._steps = steps
+        allowed = STUCK_S if flying else START_S
+        if now - self._moved > allowed:
+            what = "command came" if flying else "command of the policy was let through by the guard"
+            raise UserError(f"No {what} within {allowed:g} s over topics{self._said()}")
+        return True
+
+    def _said(self) -> str:
+        last = " | ".join(line for line in self.lines if line.strip())
+        return f"; it last said: {last}" if last else "."
+
+
+def _make_backend(name: str, robot: RobotSpec, seed: int) -> Any:
+    factory = BACKENDS.load(name)
+    if not getattr(factory, "owns_time", False) or not hasattr(factory, "perturb"):
+        raise UserError(f"The backend '{name}' is not a simulator that can be perturbed: verify in another, as mujoco.")
+    options = {"noise_seed": seed} if "noise_seed" in inspect.signature(factory).parameters else {}
+    return factory(robot, **options)
+
+
+def _system(policy: str | Path, robot: str, backend: str, namespace: str, scenario: Scenario) -> System:
+    """Return the deployment without its robot node and with the guard's limits opened."""
+    x, y, z = map(float, scenario.goal_position[0])
+    system = deploy_system(
+        policy,
+        robot,
+        backend,
+        namespace=namespace,
+        goal=(x, y, z),
+        goal_yaw_rad=float(scenario.goal_yaw[0]),
+        lock_step=True,
+        auto_arm=True,
+    )
+    opened: dict[str, Parameter] = {
+        "allow_wider": True,
+        "tilt_rad": math.pi,
+        "linear_velocity_m_s": FAR_M,
+        "angular_velocity_rad_s": FAR_M,
+        "geofence_min_m": (-FAR_M,) * 3,
+        "geofence_max_m": (FAR_M,) * 3,
+    }
+    processes = [
+        replace(process, parameters={**process.parameters, **opened}) if process.name == "guard" else process
+        for process in system.processes
+        if process.name != "robot"
+    ]
+    return replace(system, name="verify", processes=tuple(replace(p, when_it_ends="stop the rest") for p in processes))
+
+
+def _host(recorder: _Recorder, backend: Any, namespace: str, stack: ExitStack) -> tuple[Any, Any]:
+    """Make the robot node and its executor in a ROS context of their own."""
+    import rclpy
+    from rclpy.context import Context
+    from rclpy.signals import SignalHandlerOptions
+
+    from rlstack.nodes.executor import ControlExecutor
+    from rlstack.nodes.robot import RobotNode
+
+    context = Context()
+    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    stack.callback(context.try_shutdown)
+    node = RobotNode(
+        backend,
+        recorder.on_step,
+        overrides={"lock_step": True, "lock_step_timeout_s": 600.0},
+        namespace=namespace,
+        context=context,
+        cli_args=["--ros-args", "-r", "/clock:=clock"],  # the clock of these flights is nobody else's
+    )
+    stack.callback(node.destroy_node)
+    stack.callback(node.stop)
+    executor = ControlExecutor(context=context)
+    stack.callback(executor.shutdown)
+    executor.add_node(node)
+    return node, executor

@@ -1,0 +1,179 @@
+"""Proof before flight: fly a policy where nothing can break, from starts it was not trained on, and report."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.bringup.flight import fly_over_topics
+from rlstack.bringup.proof import file_sha256, record_path, write_json
+from rlstack.errors import UserError, unknown_name
+from rlstack.evaluation.episodes import Episodes
+from rlstack.evaluation.metrics import Score, Thresholds, score
+from rlstack.evaluation.report import Verification, environment, record, write_report
+from rlstack.interfaces.backend import BACKENDS
+from rlstack.policies import Policy, load_policy
+from rlstack.robots import RobotSpec, load_robot
+from rlstack.tasks import TASKS
+from rlstack.tasks.scenario import Scenario
+
+OnProgress = Callable[[str, int, int], None]
+
+BATCH = "batch"
+"""The batch simulator, flown in process; every other name is a backend that is flown over topics."""
+
+BATCH_EPISODES_FACTOR = 10
+"""Episodes in the batch simulator for each one over topics."""
+
+DURATION_S = 8.0
+"""Episodes are scored from second 3 to second 8."""
+
+ABOVE_FLOOR = np.array([0.0, 0.0, 2.5])
+"""m; the task has its goal at the origin, and its worst starts fall less than this before they are caught."""
+
+THRESHOLDS = {BATCH: Thresholds(success=0.95, lost=0.01, episodes=1)}
+"""What a policy must reach in the batch simulator."""
+
+THRESHOLDS_OVER_TOPICS = Thresholds(success=0.93, lost=0.02, intervened=0.05, episodes=1)
+"""What it must reach in every backend over topics; fewer episodes are flown there, so one more may fail."""
+
+_STREAM = 0x5EED
+"""Keeps the held-out episodes apart from what training draws with the same seed."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A verification and where its report lies."""
+
+    verification: Verification
+    report: Path
+    record: Path
+
+    @property
+    def passed(self) -> bool:
+        """The verdict."""
+        return self.verification.passed
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what verify.json holds."""
+        return record(self.verification)
+
+    def table(self) -> str:
+        """Return figures and verdict for reading."""
+        scores = self.verification.scores
+        rows = [[""] + [self.verification.episodes[name].backend for name in scores]]
+        columns = {name: dict((f.key, f.text(v)) for f, v in s.figures()) for name, s in scores.items()}
+        titles = {f.key: f.title for s in scores.values() for f, _ in s.figures()}
+        for key in _SHOWN:
+            rows.append([titles[key]] + [columns[name][key] for name in scores])
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        lines += ["", *(f"Not passed: {reason}" for reason in self.verification.failures)]
+        lines += [f"{'PASSED' if self.passed else 'FAILED'}. Report: {self.report}"]
+        return "\n".join(lines)
+
+
+_SHOWN = (
+    "episodes",
+    "success",
+    "within_0_1",
+    "lost",
+    "error_m",
+    "recover_s",
+    "interventions",
+    "latency_p50_ms",
+    "latency_p99_ms",
+    "wall_s",
+)
+
+
+def verify(
+    policy: str | Path,
+    *,
+    backends: Sequence[str] = (BATCH, "mujoco"),
+    episodes: int = 100,
+    seed: int = 1,
+    robot: str = "",
+    out: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> Verified:
+    """Fly ``policy`` in every backend, judge it, and write the report and the record that deployment asks for.
+
+    Args:
+        policy: The policy file.
+        backends: ``batch``, and simulators that are flown over topics.
+        episodes: Over topics; the batch simulator flies :data:`BATCH_EPISODES_FACTOR` times as many.
+        seed: Of the starts, disturbances and sensor noise.
+        robot: A robot's name or file; empty takes the policy's.
+        out: The report's folder; None takes the policy's. The record always lies beside the policy.
+        on_progress: Called with a backend's name, what is done, and the total.
+
+    Raises:
+        UserError: Anything is unknown, missing or unreadable, or the flights could not be flown to their end.
+    """
+    if episodes < 1:
+        raise UserError(f"{episodes} episodes are not allowed: fly at least 1.")
+    names = list(dict.fromkeys(backends))
+    if not names:
+        raise UserError("No backend was given: give at least one, such as batch.")
+    known = [BATCH, *BACKENDS.names()]
+    for name in names:
+        if name not in known:
+            raise unknown_name("backend", name, known)
+    path = Path(policy).expanduser()
+    loaded = load_policy(path)
+    robot_name = robot or loaded.contract.robot
+    spec = load_robot(robot_name)
+    loaded = load_policy(path, robot=spec)
+    digest = file_sha256(path)
+    drawn = draw(loaded, spec, episodes * BATCH_EPISODES_FACTOR, seed)
+    scenarios: dict[str, Scenario] = {}
+    flights: dict[str, Episodes] = {}
+    for name in names:
+        show = _shown(on_progress, name)
+        if name == BATCH:
+            from rlstack.evaluation.rollout import rollout
+
+            scenarios[name] = drawn
+            flights[name] = rollout(loaded, drawn, spec, DURATION_S, show, noise_seed=seed)
+        else:
+            scenarios[name] = drawn.take(slice(0, episodes)).shifted(ABOVE_FLOOR)
+            flights[name] = fly_over_topics(
+                path, scenarios[name], spec, name, DURATION_S, robot_name=robot_name, seed=seed, on_progress=show
+            )
+    scores: dict[str, Score] = {name: score(flight, to_s=DURATION_S) for name, flight in flights.items()}
+    typed = ["rlstack", "verify", str(policy), "--backends", ",".join(names), "--episodes", str(episodes)]
+    typed += ["--seed", str(seed), *(["--robot", robot] if robot else [])]
+    verification = Verification(
+        contract=loaded.contract,
+        sha256=digest,
+        robot=spec,
+        scores=scores,
+        thresholds={name: THRESHOLDS.get(name, THRESHOLDS_OVER_TOPICS) for name in names},
+        episodes=flights,
+        scenarios=scenarios,
+        provenance={"seed": seed, "training": loaded.contract.training, **environment()},
+        command=shlex.join(typed),
+    )
+    report = write_report(path.parent if out is None else Path(out).expanduser(), verification)
+    beside = record_path(path)
+    write_json(beside, record(verification))
+    return Verified(verification, report, beside)
+
+
+def draw(policy: Policy, robot: RobotSpec, count: int, seed: int) -> Scenario:
+    """Return held-out episodes of the policy's task: its own disturbances, gusts, mass and motor changes."""
+    task = TASKS.load(policy.contract.task)()
+    scenario: Scenario = task.held_out(np.random.default_rng([_STREAM, seed]), count, robot)
+    return scenario
+
+
+def _shown(on_progress: OnProgress | None, name: str) -> Callable[[int, int], None] | None:
+    if on_progress is None:
+        return None
+    return lambda done, count: on_progress(name, done, count)
