@@ -75,7 +75,7 @@ def quality(use: Quality) -> QoSProfile:
 
     Sensors follow REP-2003: reliable writers, best-effort readers, newest value only. In lock step a lost
     message would stop time, so there the readers are reliable too. Commands are reliable with depth 1;
-    latched topics (goal, guard mode) reach whoever comes later.
+    a latched topic (guard mode, goal) reaches whoever comes later. A latched reader hears latched writers only.
     """
     from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 

@@ -1,0 +1,233 @@
+"""The policy node: a policy file between the topics that its contract names."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.interfaces import topics
+from rlstack.interfaces.backend import Array
+from rlstack.interfaces.messages import Reader, RotorMessage, field_reader, stamp_to_ns
+from rlstack.interfaces.timing import StampClock
+from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.policy_loop import Answer, PolicyLoop
+from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.policies import Policy, Port, load_policy
+from rlstack.robots import load_robot
+from rlstack.robots.frames import from_yaw
+
+_LATCHED = frozenset({topics.GOAL})
+_NAN = math.nan
+
+PARAMETERS = (
+    Parameter("policy", "", "Path of the policy file (ONNX)."),
+    Parameter("robot", "", "Name or file of the robot that it must be for; empty takes the policy's."),
+    Parameter(
+        "goal_position",
+        (_NAN, _NAN, _NAN),
+        "Position to hold until a goal comes, m in odom; NaN waits for the goal topic.",
+        nan=True,
+        live=True,
+    ),
+    Parameter("goal_yaw", _NAN, "Heading that goes with goal_position, rad; NaN is 0.", nan=True, live=True),
+    Parameter("lock_step", False, "Answer every observation once, on inputs of exactly the same stamp."),
+    Parameter(
+        "stale_after_periods",
+        2.0,
+        "Control periods after which an observation is too old to act on.",
+        minimum=1.0,
+        maximum=100.0,
+        live=True,
+    ),
+    Parameter(
+        "topic_timeout_s", 5.0, "Seconds to wait for the first message of every topic.", minimum=0.1, maximum=3600.0
+    ),
+)
+
+
+class PolicyNode(ManagedNode):
+    """Steps a policy on the robot's topics and sends its commands to the guard, under ``policy/``.
+
+    Args:
+        policy: A loaded policy; None takes the parameter ``policy``.
+        overrides: Parameter values.
+        options: For ``rclpy.node.Node``.
+    """
+
+    def __init__(self, policy: Policy | None = None, overrides: dict[str, Any] | None = None, **options: Any) -> None:
+        super().__init__("policy", PARAMETERS, overrides, **options)
+        self._given = policy
+
+    def configure(self) -> None:
+        """Load the policy and wire exactly what its contract names."""
+        self._policy = self._given or self._load()
+        contract = self._policy.contract
+        self._lock_step = self.parameters["lock_step"]
+        self._loop = PolicyLoop(
+            self._policy,
+            latched=_LATCHED,
+            stale_after_periods=self.parameters["stale_after_periods"],
+            lock_step=self._lock_step,
+        )
+        self._stamps = StampClock()
+        self._senders = {port.name: self._sender(port) for port in contract.outputs}
+        by_topic: dict[str, list[Port]] = {}
+        for port in contract.inputs:
+            by_topic.setdefault(port.topic, []).append(port)
+        self._types = {topic: ports[0].type for topic, ports in by_topic.items()}
+        for topic, ports in by_topic.items():
+            self._subscribe(topic, ports)
+        if contract.state and not self._lock_step:  # in lock step the stamps alone decide, so that runs are equal
+            self._mode = ""
+            self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
+
+    def activate(self) -> None:
+        """Begin to step."""
+        self._loop.reset()
+        self._goal_came = False
+        self._use_default_goal()
+        self._waiting_since = time.monotonic()
+        self.every(1.0 / self._policy.contract.rate_hz, self._tick)
+        self._waiting_for_topics = True
+
+    def status(self) -> tuple[str, dict[str, Any]]:
+        """Say how the steps have gone."""
+        counts = self._loop.counts
+        figures = {
+            "policy": self._policy.contract.name,
+            "steps": counts.steps,
+            "steps on a repeated observation": counts.repeated,
+            "stale": counts.stale,
+            "refused": counts.refused,
+            "last refusal": counts.last_refusal,
+            "recurrent state resets": counts.resets,
+        }
+        missing = sorted(self._loop.missing)
+        return (f"waiting for {', '.join(missing)}" if missing else counts.warning), figures
+
+    def _load(self) -> Policy:
+        path = self.parameters["policy"]
+        if not path:
+            raise UserError("The policy node needs a policy file: --ros-args -p policy:=PATH.")
+        robot = load_robot(self.parameters["robot"]) if self.parameters["robot"] else None
+        policy = load_policy(path, robot=robot)
+        if robot is None:
+            policy = load_policy(path, robot=load_robot(policy.contract.robot))
+        return policy
+
+    def _sender(self, port: Port) -> Callable[[int, Array], None]:
+        kind = topics.message_type(port.type)
+        publisher = self.publisher(kind, topics.POLICY_PREFIX + port.topic, "command")
+        message = RotorMessage(kind(), port.element_names)
+        return lambda stamp_ns, values: publisher.publish(message.fill(stamp_ns, values))
+
+    def _subscribe(self, topic: str, ports: list[Port]) -> None:
+        kind = topics.message_type(ports[0].type)
+        readers = [(port.name, field_reader(kind, port.field, port.element_names)) for port in ports]
+        if topic in _LATCHED:
+            uses: tuple[topics.Quality, ...] = ("latched", "command")  # some publishers of goals latch, RViz does not
+            for use in uses:
+                self.subscriber(kind, topic, lambda message: self._on_goal(readers, message), use)
+            return
+        quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
+        loop, clock, is_trigger = self._loop, self._stamps, topic == self._loop.trigger
+
+        def receive(message: Any) -> None:
+            if not self.active:
+                return
+            stamp = stamp_to_ns(message.header.stamp)
+            if is_trigger:
+                clock.observe(stamp, time.monotonic_ns(), time.time_ns())
+            try:
+                values = {name: read(message) for name, read in readers}
+            except ValueError as error:
+                loop.counts.refused += 1
+                loop.counts.last_refusal = loop.counts.warning = f"{topic}: {error}"
+                return
+            answer = loop.on_message(topic, stamp, values)
+            if answer is not None:
+                self._send(answer)
+
+        self.subscriber(kind, topic, receive, quality)
+
+    def _send(self, answer: Answer) -> None:
+        for name, values in answer.outputs.items():
+            self._senders[name](answer.stamp_ns, values)
+
+    def _tick(self) -> None:
+        if self._waiting_for_topics:
+            self._look_for_topics()
+        now = self._stamps.now_ns(time.monotonic_ns(), time.time_ns())
+        if now is not None:
+            self._loop.stale_after_periods = self.parameters["stale_after_periods"]
+            answer = self._loop.on_tick(now)
+            if answer is not None:
+                self._send(answer)
+
+    def _look_for_topics(self) -> None:
+        if not self._goal_came:
+            self._use_default_goal()
+        missing = sorted(self._loop.missing)
+        self._waiting_for_topics = bool(missing)
+        waited = time.monotonic() - self._waiting_since
+        if missing and waited > self.parameters["topic_timeout_s"]:
+            raise UserError(" ".join(self._say_missing(topic) for topic in missing))
+
+    def _say_missing(self, topic: str) -> str:
+        full, wanted = self.resolve_topic_name(topic), self._types[topic]
+        offered = {info.topic_type for info in self.get_publishers_info_by_topic(full)}
+        seconds = f"{self.parameters['topic_timeout_s']:g} s"
+        sentence = f"The topic {full} ({wanted}) did not come within {seconds}: "
+        if offered and wanted not in offered:
+            return sentence + f"its publisher sends {', '.join(sorted(offered))}; remap {topic} to the right topic."
+        if offered:
+            return sentence + "it has a publisher that sends nothing; check that the sensor behind it runs."
+        if topic in _LATCHED:
+            return sentence + "publish it, or give -p goal_position:=[x, y, z] in metres."
+        return (
+            sentence + "nothing publishes it; check that the robot node runs, in the same namespace"
+            f" ({self.get_namespace()}) and ROS_DOMAIN_ID, or remap {topic}."
+        )
+
+    def _use_default_goal(self) -> None:
+        position, yaw = np.array(self.parameters["goal_position"]), self.parameters["goal_yaw"]
+        if topics.GOAL in self._types and np.isfinite(position).all():
+            self._set_goal(position, from_yaw(0.0 if math.isnan(yaw) else yaw))
+
+    def _on_goal(self, readers: list[tuple[str, Reader]], message: Any) -> None:
+        values = {name: read(message) for name, read in readers}
+        frame = message.header.frame_id.rpartition("/")[2]
+        if frame not in ("", "odom", "map"):
+            self.warn(f"A goal in the frame '{message.header.frame_id}' was refused: give it in {topics.WORLD_FRAME}.")
+            return
+        orientation = values.get("goal_orientation")
+        bad_turn = orientation is not None and abs(float(np.linalg.norm(orientation)) - 1.0) > 1e-3
+        if bad_turn or not all(np.isfinite(v).all() for v in values.values()):
+            self.warn("A goal was refused: its position must be finite and its orientation a unit quaternion.")
+            return
+        self._goal_came = True
+        self._loop.on_message(topics.GOAL, 0, values)
+
+    def _set_goal(self, position: Array, orientation: Array) -> None:
+        wanted = {port.name for port in self._policy.contract.inputs if port.topic == topics.GOAL}
+        values = {"goal_position": position, "goal_orientation": orientation}
+        self._loop.on_message(topics.GOAL, 0, {name: value for name, value in values.items() if name in wanted})
+
+    def _on_mode(self, message: Any) -> None:
+        before, self._mode = self._mode, message.data
+        if self._mode == "policy" and before != "policy":
+            self._loop.reset()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the policy node; return the exit status."""
+    return run_nodes(PolicyNode, arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

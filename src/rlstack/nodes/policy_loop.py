@@ -1,0 +1,169 @@
+"""When a policy steps and on what: the policy node without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rlstack.errors import UserError
+from rlstack.interfaces.backend import Array
+from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.policies import Policy, PolicyOutputError
+
+RESET_JUMP_NS = NANOSECONDS // 2
+"""Stamps that go back, or ahead by more than this, mean another flight: the recurrent state starts afresh."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the policy commands.
+
+    Args:
+        stamp_ns: Of the observation that it answers.
+        outputs: Arrays by signal name.
+    """
+
+    stamp_ns: int
+    outputs: Mapping[str, Array]
+
+
+@dataclass
+class Counts:
+    """What has happened since the start."""
+
+    steps: int = 0
+    repeated: int = 0
+    stale: int = 0
+    refused: int = 0
+    resets: int = 0
+    last_refusal: str = "none"
+    warning: str = field(default="")
+
+
+class PolicyLoop:
+    """Feed it messages and ticks of a timer; it says what to command.
+
+    The first sensor topic of the contract is the trigger: a fresh message on it makes a step once a control period has
+    passed by the messages' stamps. If the trigger is slower than the control rate, ticks step again on the last
+    observation while it is younger than ``stale_after_periods``. Latched topics (the goal) are never stale.
+
+    Args:
+        policy: Ready to step.
+        latched: Topics whose last value holds forever.
+        stale_after_periods: Of the policy's control rate.
+        lock_step: Step for every trigger stamp on inputs of exactly that stamp; a repeated stamp gets the same answer.
+    """
+
+    def __init__(
+        self, policy: Policy, *, latched: frozenset[str], stale_after_periods: float = 2.0, lock_step: bool = False
+    ) -> None:
+        self.counts = Counts()
+        self.stale_after_periods = stale_after_periods
+        self._policy = policy
+        self._lock_step = lock_step
+        self._period_ns = round(NANOSECONDS / policy.contract.rate_hz)
+        topics = list(dict.fromkeys(port.topic for port in policy.contract.inputs))
+        sensors = [topic for topic in topics if topic not in latched]
+        if not sensors:
+            raise UserError(f"{policy.path}: the policy reads no sensor, so nothing would make it step.")
+        self.trigger = sensors[0]
+        self.sensors = tuple(sensors)
+        self._missing = set(topics)
+        self._values: dict[str, Array] = {}
+        self._stamps: dict[str, int] = {}
+        self._interval_ns = self._period_ns
+        self._due_ns: int | None = None
+        self._answer: Answer | None = None
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Topics that have not come yet."""
+        return frozenset(self._missing)
+
+    def reset(self) -> None:
+        """Start another flight: forget the recurrent state and when the last step was."""
+        self._policy.reset()
+        self._due_ns = None
+        self._answer = None
+        self.counts.resets += 1
+
+    def on_message(self, topic: str, stamp_ns: int, values: Mapping[str, Array]) -> Answer | None:
+        """Take in a message's signals; return a command if it is time for one."""
+        last = self._stamps.get(topic)
+        self._values.update(values)
+        self._stamps[topic] = stamp_ns
+        self._missing.discard(topic)
+        if topic == self.trigger and last is not None:
+            if stamp_ns < last or stamp_ns - last > RESET_JUMP_NS:
+                self.reset()
+            elif stamp_ns > last:
+                self._interval_ns = stamp_ns - last
+        if self._missing or topic not in self.sensors:
+            return None
+        if self._lock_step:
+            return self._in_lock_step()
+        if topic != self.trigger or stamp_ns == last or not self._is_due(stamp_ns):
+            return None
+        return self._step(stamp_ns)
+
+    def on_tick(self, now_ns: int) -> Answer | None:
+        """Return a command on the last observation if the trigger is slower than the control rate (not in lock step).
+
+        Args:
+            now_ns: The present time on the stamps' clock.
+        """
+        if self._lock_step or self._missing or self._due_ns is None:
+            return None
+        stamp = self._stamps[self.trigger]
+        # A trigger that is only late by jitter must not make a step of its own.
+        is_slow = self._interval_ns > 1.5 * self._period_ns
+        margin = -self._period_ns // 4 if is_slow else self._period_ns // 2
+        if now_ns < self._due_ns + margin:
+            return None
+        if now_ns - stamp > self.stale_after_periods * self._period_ns:
+            self.counts.stale += 1
+            self.counts.warning = f"{self.trigger} is {1e-6 * (now_ns - stamp):.0f} ms old: no command"
+            return None
+        answer = self._step(stamp, repeated=True)
+        self._schedule(now_ns)
+        return answer
+
+    def _in_lock_step(self) -> Answer | None:
+        stamp = self._stamps[self.trigger]
+        if any(self._stamps[topic] != stamp for topic in self.sensors):
+            return None
+        if self._answer is not None and (stamp == self._answer.stamp_ns or not self._is_due(stamp)):
+            self._answer = Answer(stamp, self._answer.outputs)  # holds; time must go on
+            return self._answer
+        return self._step(stamp)
+
+    def _is_due(self, stamp_ns: int) -> bool:
+        tolerance = min(self._interval_ns, self._period_ns) // 2
+        return self._due_ns is None or stamp_ns >= self._due_ns - tolerance
+
+    def _schedule(self, at_ns: int) -> None:
+        """Set when the next step is due; from the last due time, so that a rate is kept on average."""
+        if self._due_ns is None or abs(at_ns - self._due_ns) > self._period_ns:
+            self._due_ns = at_ns
+        self._due_ns += self._period_ns
+
+    def _step(self, stamp_ns: int, repeated: bool = False) -> Answer | None:
+        limit = self.stale_after_periods * self._period_ns
+        for topic in self.sensors:
+            if abs(stamp_ns - self._stamps[topic]) > max(limit, self._period_ns):
+                self.counts.stale += 1
+                self.counts.warning = f"{topic} is {1e-6 * abs(stamp_ns - self._stamps[topic]):.0f} ms off: no command"
+                return None
+        if not repeated:
+            self._schedule(stamp_ns)
+        try:
+            outputs = self._policy.step(self._values)
+        except (ValueError, PolicyOutputError) as error:
+            self.counts.refused += 1
+            self.counts.last_refusal = self.counts.warning = str(error)
+            return None
+        self.counts.steps += 1
+        self.counts.repeated += repeated
+        self.counts.warning = ""
+        self._answer = Answer(stamp_ns, outputs)
+        return self._answer
