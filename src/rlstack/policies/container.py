@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rlstack import schema
 from rlstack.errors import UserError
@@ -170,12 +170,14 @@ def _truncated(where: str, missing: int) -> NoReturn:
     raise UserError(f"{where} is cut short (at least {missing} bytes are missing). Copy it again. {EXPORT_AGAIN}")
 
 
-def _entry(payload: bytes, where: str) -> tuple[str, bytes]:
+def _entry(payload: bytes, where: str) -> tuple[str | bytes, bytes]:
     try:
         entry = onnx.StringStringEntryProto.FromString(payload)
-        return entry.key, entry.value.encode()
-    except (DecodeError, UnicodeError) as error:
+    except DecodeError as error:
         raise UserError(f"{where} is damaged: its metadata cannot be read. Copy it again. {EXPORT_AGAIN}") from error
+    # Text that is not UTF-8 comes out of protobuf as bytes.
+    value: str | bytes = entry.value
+    return entry.key, value if isinstance(value, bytes) else value.encode()
 
 
 def _parse(text: bytes, where: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import inliner, numpy_helper
 
 from rlstack.errors import UserError
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
@@ -29,7 +29,7 @@ def clean(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
     cleaned.CopyFrom(model)
     if cleaned.functions:
         try:
-            cleaned = onnx.inliner.inline_local_functions(cleaned)
+            cleaned = inliner.inline_local_functions(cleaned)
         except Exception as error:  # the C++ inliner raises many types
             raise UserError(f"{where}: the graph's local functions cannot be inlined: {_first_line(error)}.") from error
     for part in (cleaned, cleaned.graph):
@@ -114,7 +114,8 @@ def _check_tensor(owner: str, tensor: onnx.TensorProto, where: str) -> None:
         ) from error
     if tensor.data_type not in _REAL_TYPES:
         return
-    values = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN warns when it is converted
+        values = values.astype(np.float64)
     # A lone infinity is an open limit or an attention mask; among weights it is a training run that diverged.
     bad = np.isnan(values) if values.size == 1 else ~np.isfinite(values)
     if bad.any():
@@ -143,8 +144,8 @@ def _check_interface(
     for name in expected:
         if name not in found:
             raise UserError(
-                f"{where}: the graph has no {kind} '{name}' that the contract names (it has {', '.join(found)})."
-                f" {advice}"
+                f"{where}: the graph has no {kind} '{name}' that the contract names"
+                f" (it has {', '.join(map(str, found))}). {advice}"
             )
     for name, value in found.items():
         if name not in expected:

@@ -1,0 +1,148 @@
+"""Small real ONNX graphs, and the sealing of a policy file written out by hand from its documentation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from rlstack import schema
+from rlstack.policies import METADATA_KEY, Contract, contract_for
+from rlstack.robots import RobotSpec, load_robot
+
+INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
+SIZES = {"position": 3, "orientation": 4, "linear_velocity": 3, "angular_velocity": 3}
+HIDDEN = 8
+
+
+def crazyflie() -> RobotSpec:
+    return load_robot("crazyflie")
+
+
+def weights(seed: int = 0, inputs: int = 13, hidden: int = HIDDEN) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    shapes = {"w1": (inputs, hidden), "b1": (hidden,), "w2": (hidden, 4), "b2": (4,)}
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    arrays["w2"] *= 300.0
+    arrays["b2"] += 1000.0
+    return arrays
+
+
+def mlp_contract(**changes: Any) -> Contract:
+    return contract_for(crazyflie(), INPUTS, ["rotor_speed"], **{"name": "mlp", "task": "quadrotor_hover", **changes})
+
+
+def mlp_model(arrays: dict[str, np.ndarray] | None = None) -> onnx.ModelProto:
+    """Concatenate, Gemm, Tanh, Gemm, Clip."""
+    arrays = {**weights(), **(arrays or {}), "low": np.float32(0.0), "high": np.float32(2272.6)}
+    nodes = [
+        helper.make_node("Concat", INPUTS, ["x"], axis=1),
+        helper.make_node("Gemm", ["x", "w1", "b1"], ["g1"]),
+        helper.make_node("Tanh", ["g1"], ["h"]),
+        helper.make_node("Gemm", ["h", "w2", "b2"], ["g2"]),
+        helper.make_node("Clip", ["g2", "low", "high"], ["rotor_speed"]),
+    ]
+    return model(nodes, {n: [SIZES[n]] for n in INPUTS}, {"rotor_speed": [4]}, arrays)
+
+
+def mlp_reference(arrays: dict[str, np.ndarray], inputs: dict[str, np.ndarray]) -> np.ndarray:
+    x = np.concatenate([inputs[n] for n in INPUTS], axis=-1)
+    y = np.tanh(x @ arrays["w1"].astype(float) + arrays["b1"]) @ arrays["w2"].astype(float) + arrays["b2"]
+    return np.clip(y, 0.0, 2272.6)
+
+
+def gru_contract(**changes: Any) -> Contract:
+    return mlp_contract(**{"name": "gru", "state": {"hidden": (HIDDEN,)}, **changes})
+
+
+def gru_weights(seed: int = 1) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    arrays = weights(seed)
+    shapes = {"w": (1, 3 * HIDDEN, 13), "r": (1, 3 * HIDDEN, HIDDEN), "b": (1, 6 * HIDDEN)}
+    return arrays | {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def gru_model() -> onnx.ModelProto:
+    """ONNX's own GRU operator over one step, then a linear layer."""
+    arrays: dict[str, np.ndarray] = {k: v for k, v in gru_weights().items() if k not in ("w1", "b1")}
+    arrays |= {"axis": np.array([0], np.int64), "low": np.float32(0.0), "high": np.float32(2272.6)}
+    nodes = [
+        helper.make_node("Concat", INPUTS, ["x"], axis=1),
+        helper.make_node("Unsqueeze", ["x", "axis"], ["sequence"]),
+        helper.make_node("Unsqueeze", ["state.hidden", "axis"], ["before"]),
+        helper.make_node("GRU", ["sequence", "w", "r", "b", "", "before"], ["", "after"], hidden_size=HIDDEN),
+        helper.make_node("Squeeze", ["after", "axis"], ["next_state.hidden"]),
+        helper.make_node("Gemm", ["next_state.hidden", "w2", "b2"], ["g"]),
+        helper.make_node("Clip", ["g", "low", "high"], ["rotor_speed"]),
+    ]
+    inputs = {n: [SIZES[n]] for n in INPUTS} | {"state.hidden": [HIDDEN]}
+    return model(nodes, inputs, {"rotor_speed": [4], "next_state.hidden": [HIDDEN]}, arrays)
+
+
+def gru_reference(arrays: dict[str, np.ndarray], x: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """One step by ONNX's formula (gates z, r, h; linear_before_reset = 0)."""
+    w, r, b = (arrays[k][0].astype(float) for k in ("w", "r", "b"))
+    wz, wr, wh = np.split(w, 3)
+    rz, rr, rh = np.split(r, 3)
+    bz, br, bh, cz, cr, ch = np.split(b, 6)
+    z = 1.0 / (1.0 + np.exp(-(x @ wz.T + h @ rz.T + bz + cz)))
+    gate = 1.0 / (1.0 + np.exp(-(x @ wr.T + h @ rr.T + br + cr)))
+    candidate = np.tanh(x @ wh.T + (gate * h) @ rh.T + ch + bh)
+    return (1.0 - z) * candidate + z * h
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, list[int]],
+    outputs: dict[str, list[int]],
+    constants: dict[str, np.ndarray] | None = None,
+    *,
+    batch: str | int = "batch",
+    kind: int = TensorProto.FLOAT,
+    opsets: Sequence[tuple[str, int]] = (("", 18),),
+    functions: Sequence[onnx.FunctionProto] = (),
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [helper.make_tensor_value_info(n, kind, [batch, *shape]) for n, shape in inputs.items()],
+        [helper.make_tensor_value_info(n, kind, [batch, *shape]) for n, shape in outputs.items()],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in (constants or {}).items()],
+    )
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
+
+
+def sealed(bare: onnx.ModelProto, contract: Contract | dict[str, Any]) -> bytes:
+    """Return a policy file with the right hash and nothing checked: the hash as the documentation gives it."""
+    data = schema.to_data(contract) if isinstance(contract, Contract) else contract
+    body = bare.SerializeToString(deterministic=True)
+    empty = json.dumps({**data, "sha256": ""}, sort_keys=True, separators=(",", ":")).encode()
+    data = {**data, "sha256": hashlib.sha256(body + empty).hexdigest()}
+    return with_text(bare, json.dumps(data, sort_keys=True, separators=(",", ":")))
+
+
+def with_text(bare: onnx.ModelProto, *texts: str) -> bytes:
+    """Return the model with each text as a metadata entry under rlstack's key."""
+    filled = onnx.ModelProto()
+    filled.CopyFrom(bare)
+    for text in texts:
+        filled.metadata_props.add(key=METADATA_KEY, value=text)
+    return filled.SerializeToString(deterministic=True)
+
+
+def put(folder: Path, data: bytes) -> Path:
+    path = folder / "policy.onnx"
+    path.write_bytes(data)
+    return path
+
+
+def random_inputs(seed: int, *batch: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.normal(size=(*batch, SIZES[name])) for name in INPUTS}

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlstack import schema
+from rlstack.errors import UserError
+from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.policies import Contract, StatePort, contract_for, load_policy
+from rlstack.policies.catalogue import check_robot
+from rlstack.robots import RobotSpec
+from tests.policies.graphs import crazyflie, gru_contract, gru_model, mlp_contract, mlp_model, put, sealed
+
+
+def refused(folder: Path, contract: Contract | dict[str, Any], robot: RobotSpec | None = None) -> str:
+    """The hash is right: only the contract is wrong."""
+    with pytest.raises(UserError) as caught:
+        load_policy(put(folder, sealed(mlp_model(), contract)), robot=robot)
+    return str(caught.value)
+
+
+def with_input(index: int, **changes: Any) -> Contract:
+    contract = mlp_contract()
+    ports = list(contract.inputs)
+    ports[index] = replace(ports[index], **changes)
+    return replace(contract, inputs=tuple(ports))
+
+
+def with_output(**changes: Any) -> Contract:
+    contract = mlp_contract()
+    return replace(contract, outputs=(replace(contract.outputs[0], **changes),))
+
+
+def test_contract_for_quotes_the_catalogue_and_the_robot() -> None:
+    robot = crazyflie()
+    contract = contract_for(
+        robot, list(SENSED), list(COMMANDED), name="all", task="t", state={"h": (2, 3)}, rate_hz=50.0
+    )
+    for port in contract.inputs:
+        signal = SENSED[port.name]
+        assert (port.unit, port.frame, port.topic, port.type, port.field) == (
+            signal.unit,
+            signal.frame,
+            signal.topic,
+            signal.type,
+            signal.field,
+        )
+        assert port.shape == tuple(4 if size == "rotors" else size for size in signal.shape)
+        assert port.minimum == port.maximum == ()
+    (output,) = contract.outputs
+    assert output.element_names == robot.rotor_names == ("m1", "m2", "m3", "m4")
+    assert output.minimum == (0.0,) * 4 and output.maximum == (robot.rotor_model.speed_max_rad_s,) * 4
+    assert contract.state == (StatePort(name="h", shape=(2, 3)),)
+    assert contract.robot == "crazyflie" and contract.rate_hz == 50.0
+    assert mlp_contract().rate_hz == robot.control_rate_hz
+
+
+def test_contract_for_unknown_signal_lists_the_nearest() -> None:
+    with pytest.raises(UserError, match="Nearest: position"):
+        contract_for(crazyflie(), ["positon"], ["rotor_speed"], name="a", task="t")
+    with pytest.raises(UserError, match=r"no topic takes it\) 'rotor_sped'"):
+        contract_for(crazyflie(), ["position"], ["rotor_sped"], name="a", task="t")
+
+
+def test_input_that_no_topic_gives(tmp_path: Path) -> None:
+    message = refused(tmp_path, with_input(0, name="smell"))
+    assert "no topic gives the input 'smell'" in message and "Train and export" in message
+
+
+def test_output_that_no_topic_takes(tmp_path: Path) -> None:
+    assert "no topic takes the output 'song'" in refused(tmp_path, with_output(name="song"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("unit", "mm"),
+        ("frame", "base_link"),
+        ("topic", "odometry"),
+        ("type", "geometry_msgs/msg/Pose"),
+        ("field", "pose.position"),
+        ("shape", (4,)),
+        ("shape", ()),
+    ],
+)
+def test_input_that_differs_from_the_catalogue(tmp_path: Path, key: str, value: Any) -> None:
+    message = refused(tmp_path, with_input(0, **{key: value}))
+    assert f"the input 'position' has the {key}" in message and "this rlstack's has" in message
+
+
+def test_output_that_differs_from_the_catalogue(tmp_path: Path) -> None:
+    message = refused(tmp_path, with_output(unit="rpm"))
+    assert "the output 'rotor_speed' has the unit 'rpm', but this rlstack's has 'rad/s'" in message
+
+
+@pytest.mark.parametrize("shape", [(0,), (-3,), (2**40,)])
+def test_absurd_shape(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    assert "must be at least 1 and their product at most" in refused(tmp_path, with_input(0, shape=shape))
+
+
+def test_absurd_state_shape(tmp_path: Path) -> None:
+    contract = replace(mlp_contract(), state=(StatePort(name="h", shape=(2**40,)),))
+    assert "the state 'h' has the shape" in refused(tmp_path, contract)
+
+
+def test_element_names_must_fit(tmp_path: Path) -> None:
+    assert "has 4 elements but 3 element names" in refused(tmp_path, with_output(element_names=("m1", "m2", "m3")))
+    assert "names an element twice" in refused(tmp_path, with_output(element_names=("m1", "m1", "m3", "m4")))
+
+
+def test_range_must_be_there_and_in_order(tmp_path: Path) -> None:
+    assert "0 minimum and 0 maximum values" in refused(tmp_path, with_output(minimum=(), maximum=()))
+    assert "is not below its maximum" in refused(tmp_path, with_output(minimum=(0.0, 0.0, 0.0, 2272.6)))
+
+
+def test_names_must_be_distinct_and_not_look_like_states(tmp_path: Path) -> None:
+    twice = replace(mlp_contract(), inputs=mlp_contract().inputs + mlp_contract().inputs[:1])
+    assert "the input name 'position' is not allowed" in refused(tmp_path, twice)
+    assert "the input name 'state.x' is not allowed" in refused(tmp_path, with_input(0, name="state.x"))
+    state = (StatePort(name="", shape=(1,)),)
+    assert "the state name '' is not allowed" in refused(tmp_path, replace(mlp_contract(), state=state))
+
+
+@pytest.mark.parametrize("key", ["inputs", "outputs"])
+def test_no_ports(tmp_path: Path, key: str) -> None:
+    assert f"the contract has no {key}" in refused(tmp_path, {**schema.to_data(mlp_contract()), key: []})
+
+
+def test_the_right_robot_is_taken(tmp_path: Path) -> None:
+    assert (
+        load_policy(put(tmp_path, sealed(gru_model(), gru_contract())), robot=crazyflie()).contract.robot == "crazyflie"
+    )
+
+
+def test_wrong_robot(tmp_path: Path) -> None:
+    message = refused(tmp_path, mlp_contract(), replace(crazyflie(), name="falcon"))
+    assert (
+        "is a policy for the robot 'crazyflie', not for 'falcon'" in message and "Choose --robot crazyflie" in message
+    )
+
+
+def test_another_order_of_rotors(tmp_path: Path) -> None:
+    robot = crazyflie()
+    message = refused(tmp_path, mlp_contract(), replace(robot, rotors=robot.rotors[::-1]))
+    assert "is for the rotors m1, m2, m3, m4 in this order, but crazyflie has m4, m3, m2, m1" in message
+
+
+def test_another_order_of_sensed_rotors(tmp_path: Path) -> None:
+    robot = crazyflie()
+    contract = contract_for(robot, ["rotor_speed"], ["rotor_speed"], name="a", task="t")
+    port = replace(contract.inputs[0], element_names=("m1", "m2", "m4", "m3"))
+    with pytest.raises(UserError, match="the input 'rotor_speed' is for the rotors m1, m2, m4, m3 in this order"):
+        check_robot(replace(contract, inputs=(port,)), robot, "policy.onnx")
+
+
+@pytest.mark.parametrize(
+    "limits", [{"speed_max_rad_s": 2200.0}, {"speed_min_rad_s": 100.0}, {"speed_max_rad_s": 2272.5999}], ids=str
+)
+def test_commands_beyond_the_robots_limits(tmp_path: Path, limits: dict[str, float]) -> None:
+    robot = crazyflie()
+    message = refused(tmp_path, mlp_contract(), replace(robot, rotor_model=replace(robot.rotor_model, **limits)))
+    assert "beyond the limits of crazyflie" in message

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from rlstack.policies import contract_for, describe, load_policy, write_policy
+from rlstack.policies.table import WIDTH
+from tests.policies.graphs import crazyflie, gru_contract, gru_model, mlp_contract
+
+
+def test_everything_in_the_contract_is_shown(tmp_path: Path) -> None:
+    contract = gru_contract(
+        envelope={"tilt_rad": 1.5, "position_m": 0.6},
+        training={"recipe": {"algorithm": "ppo", "layers": [64, 64]}, "seed": 3, "device": None},
+        evaluation={"success": 0.9612, "by_disturbance": [{"name": "gust", "success": 0.91}]},
+    )
+    write_policy(gru_model(), contract, tmp_path / "policy.onnx")
+    contract = load_policy(tmp_path / "policy.onnx").contract
+    text = describe(contract)
+    for port in (*contract.inputs, *contract.outputs):
+        (row,) = [line for line in text.splitlines() if line.startswith(f"  {port.name} ") and f" {port.field}" in line]
+        for shown in (str(list(port.shape)), port.unit, port.frame, port.topic):
+            assert shown in row
+        assert port.type in text
+    for shown in (
+        contract.sha256,
+        "100 Hz (10 ms)",
+        "crazyflie",
+        "quadrotor_hover",
+        contract.code_version,
+        "2272.6",
+        "m1, m2, m3, m4",
+        "hidden",
+        "tilt_rad",
+        "recipe.algorithm",
+        "[64, 64]",
+        "by_disturbance[0].success",
+        "0.9612",
+    ):
+        assert shown in text
+
+
+def test_lines_fit(tmp_path: Path) -> None:
+    contract = contract_for(
+        crazyflie(),
+        ["position", "orientation", "linear_velocity", "angular_velocity", "rotor_speed", "goal_orientation"],
+        ["rotor_speed"],
+        name="a policy with many words in its name " * 5,
+        task="quadrotor_hover",
+        training={"command": "rlstack train quadrotor_hover " + " ".join(f"--field{i} {i}" for i in range(40))},
+    )
+    text = describe(contract)
+    assert max(map(len, text.splitlines())) <= WIDTH <= 120
+    assert "--field39 39" in " ".join(text.split())
+
+
+def test_limits_that_differ_are_shown_by_element() -> None:
+    contract = mlp_contract()
+    output = replace(contract.outputs[0], maximum=(2000.0, 2000.0, 2000.0, 1999.5))
+    text = describe(replace(contract, outputs=(output,)))
+    assert "  rotor_speed  m4       0        1999.5   rad/s" in text.splitlines()
+
+
+def test_what_is_not_recorded_is_said() -> None:
+    text = describe(mlp_contract())
+    assert text.count("nothing recorded") == 3
+    assert "none: not written to a file yet" in text
+    assert "recurrent state\n  none" in text
+
+
+def test_a_file_cannot_steer_the_terminal() -> None:
+    text = describe(mlp_contract(name="\x1b[2Jgone", training={"\x1b]0;title\x07": "\r\nfaked"}))
+    assert all(c.isprintable() or c == "\n" for c in text)
