@@ -295,12 +295,17 @@ def judge(score: Score, thresholds: Thresholds) -> tuple[bool, list[str]]:
             continue
         if reached is None:
             reasons.append(f"{figure.title} was not measured, but {requirement(figure, asked)} is asked.")
-        elif not (reached >= asked if figure.key in _AT_LEAST else reached <= asked):
+        elif not judged(figure, reached, asked):
             shown = figure.text(reached)
             if shown == figure.text(asked):  # a near miss must not read as if it had been reached
                 shown = repr(reached)
             reasons.append(f"{figure.title} is {shown}, but {requirement(figure, asked)} is asked.")
     return not reasons, reasons
+
+
+def judged(figure: Figure, reached: float | None, asked: float) -> bool:
+    """Return whether a figure reaches what a threshold asks; one that was not measured does not."""
+    return reached is not None and (reached >= asked if figure.key in _AT_LEAST else reached <= asked)
 
 
 def requirement(figure: Figure, asked: float) -> str:

@@ -47,7 +47,7 @@ _STYLE = {
 }
 
 _FLOOR_M, _CEILING_M = 1e-3, 10.0
-_PATHS = 50  # more lines than this hide one another
+_PATHS, _FAILED_PATHS = 50, 10  # more lines than this hide one another
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ def draw(
         UserError: matplotlib is not installed.
     """
     matplotlib = _matplotlib()
+    if not episodes:
+        return []
     flown = []
     for index, (name, recorded) in enumerate(episodes.items()):
         s = scores[name]
@@ -104,8 +106,8 @@ def draw(
         (
             "trajectories",
             "Trajectories",
-            f"Up to {_PATHS} flights per backend seen from above and from the side, pale before {window}; "
-            f"crimson flights left the {radius} circle in it.",
+            f"Up to {_PATHS} flights per backend, evenly drawn, and up to {_FAILED_PATHS} that failed; dots: starts;"
+            f" pale: before the judged {window}; crimson: was farther than {radius} in it.",
             lambda: _trajectories(flown),
         ),
         (
@@ -179,6 +181,7 @@ def _trajectories(flown: Sequence[_Flown]) -> Figure:
         path = item.episodes.position - item.episodes.goal_position
         chosen = np.unique(np.linspace(0, len(item.episodes) - 1, min(_PATHS, len(item.episodes))).astype(int))
         judged = item.episodes.time_s >= item.score.from_s
+        chosen = np.union1d(chosen, np.flatnonzero(~item.outcome.success)[:_FAILED_PATHS])
         for axes, (view, across, up) in zip(row, (("from above", 0, 1), ("from the side", 0, 2))):
             for n in sorted(chosen, key=lambda n: bool(~item.outcome.success[n])):
                 colour = item.colour if item.outcome.success[n] else BAD
@@ -229,7 +232,7 @@ def _success(flown: Sequence[_Flown]) -> Figure:
     axes.axhline(len(labels) - 0.5, color=FAINT, linewidth=0.9)
     left = max(0.0, np.floor(10 * lowest) / 10)
     axes.set(xlim=(left, 1.0 + 0.01 * (1.0 - left)), ylim=(len(rows) - 0.5, -0.5), xlabel="share of episodes")
-    axes.set_yticks(range(len(rows)), rows)
+    axes.set_yticks(range(len(rows)), [_literal(row) for row in rows])
     axes.xaxis.set_major_formatter(lambda number, _: f"{100 * number:g}%")
     axes.locator_params(axis="x", steps=[1, 2, 5, 10])
     axes.grid(axis="y", visible=False)
@@ -282,7 +285,9 @@ def _commands(flown: Sequence[_Flown], rotor_names: Sequence[str]) -> Figure:
                 )
             error = item.outcome.error_m[n]
             told = "lost" if item.outcome.lost[n] else f"mean error {error:.3f} m"
-            axes.set_title(f"{_title(item)}, {which} episode\n{item.episodes.labels[n]}, {told}", fontsize=9.5)
+            axes.set_title(
+                f"{_title(item)}, {which} episode\n{_literal(item.episodes.labels[n])}, {told}", fontsize=9.5
+            )
             axes.set_xlim(0.0, item.episodes.time_s[-1])
             axes.set_ylim(bottom=0.0)
         row[0].set_ylabel("rotor speed (rad/s)")
@@ -312,7 +317,11 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _title(item: _Flown) -> str:
-    return item.episodes.backend
+    return _literal(item.episodes.backend)
+
+
+def _literal(text: str) -> str:
+    return text.replace("$", r"\$")  # what is between two of them would be read as a formula
 
 
 def _row(ordered: Array, percent: float) -> Array:

@@ -1,0 +1,85 @@
+"""What a scenario makes robots fly through, in words and numbers that are read off its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.evaluation.episodes import Array
+from rlstack.robots import RobotSpec, frames
+from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.scenario import Scenario
+
+_SCALES = {
+    "mass_scale": "mass",
+    "inertia_scale": "inertia",
+    "arm_scale": "rotor arms",
+    "thrust_scale": "thrust of each rotor",
+    "torque_scale": "rotor torque",
+    "time_constant_scale": "motor lag",
+    "drag_scale": "drag",
+}
+
+
+def describe_starts(scenario: Scenario) -> str:
+    """Return where the episodes begin, as the largest values in the scenario's arrays."""
+    state = scenario.state
+    return (
+        f"up to {_norms(state['position'] - scenario.goal_position).max():.2f} m from the goal,"
+        f" tilted up to {np.degrees(frames.tilt(state['orientation']).max()):.0f} degrees,"
+        f" at up to {_norms(state['linear_velocity']).max():.2f} m/s"
+        f" and {_norms(state['angular_velocity']).max():.2f} rad/s,"
+        f" rotors at {_span(state['rotor_speed'], '{:.0f}')} rad/s"
+    )
+
+
+def describe_disturbances(scenario: Scenario, robot: RobotSpec) -> dict[str, str]:
+    """Return for each label of the scenario, in order of first appearance, what its episodes are flown under.
+
+    Ranges are those of the arrays, so they say what was flown rather than what was asked for.
+    """
+    described = {}
+    for label in dict.fromkeys(scenario.labels.tolist()):
+        described[str(label)] = _describe(scenario.perturbation.take(scenario.labels == label), robot)
+    return described
+
+
+def _describe(p: Perturbation, robot: RobotSpec) -> str:
+    parts = []
+    values: Mapping[str, Array] = vars(p)
+    for name, what in _SCALES.items():
+        if (values[name] != 1.0).any():
+            parts.append(f"{what} {_span(100.0 * (values[name] - 1.0), '{:+.0f}')}% off the robot file")
+    if p.force_n.any():
+        parts.append(
+            f"constant force of {_typical(_norms(p.force_n) * 1e3, 'mN')}"
+            f" ({100.0 * _norms(p.force_n).max() / robot.weight_n:.0f}% of the weight)"
+        )
+    if p.torque_n_m.any():
+        parts.append(f"constant torque of {_typical(_norms(p.torque_n_m) * 1e6, 'µN m')}")
+    gusty = (p.gust_duration_s > 0.0) & p.gust_force_n.any(axis=1)
+    if gusty.any():
+        gust = _norms(p.gust_force_n[gusty])
+        parts.append(
+            f"gust of {_typical(gust * 1e3, 'mN')} ({100.0 * gust.max() / robot.weight_n:.0f}% of the weight)"
+            f" starting at {_span(p.gust_start_s[gusty], '{:.1f}')} s"
+            f" for {_span(p.gust_duration_s[gusty], '{:.1f}')} s"
+        )
+    if p.delay_s.any():
+        parts.append(f"commands {_span(1e3 * p.delay_s, '{:.0f}')} ms late")
+    return "; ".join(parts) or "nothing: the robot exactly as in its file"
+
+
+def _norms(vectors: Array) -> Array:
+    return np.asarray(np.linalg.norm(vectors, axis=1))
+
+
+def _typical(magnitudes: Array, unit: str) -> str:
+    return f"median {np.median(magnitudes):.3g} {unit}, up to {magnitudes.max():.3g} {unit}"
+
+
+def _span(values: NDArray[np.floating], form: str) -> str:
+    low, high = form.format(values.min()), form.format(values.max())
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,151 @@
+"""The report that a flight needs: one verification as a page to read, pictures, and the same figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.evaluation.episodes import Episodes
+from rlstack.evaluation.metrics import Score, Thresholds, judge
+from rlstack.files import write_atomically
+from rlstack.policies.contract import Contract
+from rlstack.robots import RobotSpec
+from rlstack.schema import to_data
+from rlstack.tasks.scenario import Scenario
+
+RECORD_VERSION = 1
+"""Raised when a key of verify.json changes its meaning."""
+
+PAGE_NAME, RECORD_NAME = "report.html", "verify.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """One policy file, flown and judged.
+
+    The mappings are by backend name as the user types it, such as ``batch`` and ``mujoco``, all in the same order.
+
+    Args:
+        contract: The policy's.
+        sha256: Of the policy file's bytes, as ``sha256sum`` prints it.
+        robot: What was flown.
+        scores: The figures.
+        thresholds: What each backend had to reach.
+        episodes: The flights; may be left out of the record, not of the report.
+        scenarios: What was flown.
+        reasons: Why it fails whatever the figures say, such as a backend that was asked for and is not installed.
+        provenance: Seeds, versions, time; plain data.
+        command: What to type to get the same again.
+    """
+
+    contract: Contract
+    sha256: str
+    robot: RobotSpec
+    scores: Mapping[str, Score]
+    thresholds: Mapping[str, Thresholds]
+    episodes: Mapping[str, Episodes]
+    scenarios: Mapping[str, Scenario]
+    reasons: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        names = list(self.scores)
+        for what in ("thresholds", "episodes", "scenarios"):
+            if list(getattr(self, what)) != names:
+                raise ValueError(f"{what} are of {list(getattr(self, what))}, but scores of {names}")
+        criteria = {(s.radius_m, s.from_s, s.to_s, s.lost_m) for s in self.scores.values()}
+        if len(criteria) > 1:
+            raise ValueError(f"the backends are scored by different criteria: {sorted(criteria)}")
+        if not names and not self.reasons:
+            raise ValueError("nothing was flown and no reason is given")
+
+    @property
+    def failures(self) -> list[str]:
+        """Why it does not pass, a sentence each; empty if it passes."""
+        failures = list(self.reasons)
+        for name, score in self.scores.items():
+            failures += [f"{name}: {reason}" for reason in judge(score, self.thresholds[name])[1]]
+        return failures
+
+    @property
+    def passed(self) -> bool:
+        """Whether every backend reached its thresholds and nothing else spoke against it."""
+        return not self.failures
+
+
+def record(verification: Verification) -> dict[str, Any]:
+    """Return what verify.json holds: plain data with the verdict and one entry of figures per backend."""
+    v = verification
+    return {
+        "schema_version": RECORD_VERSION,
+        "policy": v.contract.name,
+        "sha256": v.sha256,
+        "contract_sha256": v.contract.sha256,
+        "task": v.contract.task,
+        "robot": v.contract.robot,
+        "passed": v.passed,
+        "reasons": v.failures,
+        "backends": {
+            name: {
+                "flown_in": v.episodes[name].backend,
+                **score.to_json(),
+                "asked": {key: asked for key, asked in to_data(v.thresholds[name]).items() if asked is not None},
+            }
+            for name, score in v.scores.items()
+        },
+        "provenance": dict(v.provenance),
+        "command": v.command,
+    }
+
+
+def write_report(folder: str | Path, verification: Verification) -> Path:
+    """Write report.html, its pictures and verify.json into ``folder`` and return the page's path.
+
+    The page needs nothing else: pictures and style are inside it. Every file is written whole or not at all, and
+    verify.json last, so that what it says always comes with the rest. Files of an earlier report are replaced.
+
+    Raises:
+        UserError: matplotlib is missing, or a file cannot be written.
+    """
+    from rlstack.evaluation import page, plots
+
+    folder = Path(folder)
+    contract = verification.contract
+    rotor_names = contract.outputs[0].element_names if contract.outputs else ()
+    pictures = plots.draw(verification.episodes, verification.scores, rotor_names=rotor_names)
+    text = page.render(verification, pictures)
+    try:
+        data = json.dumps(record(verification), indent=2, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"The provenance cannot be written as JSON ({error}): give plain, finite values.") from error
+    for picture in pictures:
+        write_atomically(folder / f"{picture.name}.png", picture.png)
+    write_atomically(folder / PAGE_NAME, text)
+    write_atomically(folder / RECORD_NAME, data + "\n")
+    return folder / PAGE_NAME
+
+
+def environment() -> dict[str, Any]:
+    """Return what the flights ran on, for the provenance: time, Python, processors, versions of what takes part."""
+    versions = {}
+    for package in ("rlstack", "numpy", "onnxruntime", "warp-lang", "mujoco", "ros-rclpy"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": os.cpu_count(),
+        "versions": versions,
+    }

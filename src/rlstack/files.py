@@ -1,0 +1,40 @@
+"""Writing files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from rlstack.errors import UserError
+
+
+def write_atomically(path: str | Path, data: bytes | str) -> None:
+    """Write ``data`` so that a reader finds the old file or the whole new one, never a part, even after a power cut.
+
+    The folder is made if it is missing.
+
+    Raises:
+        UserError: It cannot be written; the old file, if there was one, is as it was.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("xb") as file:
+                file.write(data.encode() if isinstance(data, str) else data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:  # the rename itself must outlast a power cut
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write {path}: {error.strerror}. Check that its folder can be written and has room."
+        ) from error

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from rlstack.errors import UserError
+from rlstack.evaluation.metrics import score
+from rlstack.evaluation.plots import BAD, COLOURS, draw
+
+image = pytest.importorskip("matplotlib.image")
+NAMES = ["error", "trajectories", "success", "recovery", "commands"]
+
+
+def pictures(episodes, **arguments):
+    """Draw small, with every warning an error, and return {name: (height, width, 3) 0..1}."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plots = draw(episodes, {name: score(e) for name, e in episodes.items()}, dpi=50, **arguments)
+    return plots
+
+
+def pixels(plot):
+    import io
+
+    return image.imread(io.BytesIO(plot.png), format="png")[..., :3]
+
+
+def share(plot, colour: str) -> float:
+    """Return the share of the pixels that have ``colour`` or are within a tenth of it."""
+    wanted = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return float((np.abs(pixels(plot) - wanted).max(axis=-1) < 0.1).mean())
+
+
+def settling(count, seconds=8.0, end=0.05):
+    time = np.arange(int(seconds * 10) + 1)[:, None] / 10
+    return end + np.linspace(0.3, 1.0, count) * np.exp(-time / 0.5)
+
+
+def test_one_picture_for_each_question_with_caption_and_light_background(flights):
+    plots = pictures(
+        {"batch": flights(settling(30), labels=["a", "b", "c"] * 10)}, rotor_names=["m1", "m2", "m3", "m4"]
+    )
+    assert [plot.name for plot in plots] == NAMES
+    for plot in plots:
+        assert plot.title and plot.caption.endswith(".")
+        assert pixels(plot).shape[1] == 500
+        assert (pixels(plot)[:3] == 1.0).mean() > 0.9
+        assert (pixels(plot) < 0.9).any()
+
+
+def test_the_same_flights_give_the_same_bytes(flights):
+    episodes = {"batch": flights(settling(5))}
+    assert [p.png for p in pictures(episodes)] == [p.png for p in pictures(episodes)]
+
+
+def test_each_backend_has_its_colour_and_failures_theirs(flights):
+    good = {"batch": flights(settling(20))}
+    bad = {"batch": flights(settling(20)), "mujoco": flights(settling(20, end=0.5), backend="MuJoCo")}
+    error, trajectories, success, *_ = pictures(good)
+    assert share(error, COLOURS[0]) > 0.001 and share(error, COLOURS[1]) == 0.0
+    assert share(trajectories, BAD) == 0.0
+    error, trajectories, success, *_ = pictures(bad)
+    assert share(error, COLOURS[0]) > 0.001 and share(error, COLOURS[1]) > 0.001
+    assert share(trajectories, BAD) > 0.0005
+    assert share(success, COLOURS[0]) > 0.0 and share(success, COLOURS[1]) > 0.0
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_all_lost_and_values_that_are_not_finite_can_be_drawn(flights, count):
+    episodes = flights(settling(count))
+    episodes.position[10:] = np.nan
+    episodes.orientation[10:] = np.nan
+    episodes.command[20:] = np.nan
+    assert [p.name for p in pictures({"batch": episodes})] == NAMES
+    episodes.position[:] = np.nan
+    assert [p.name for p in pictures({"batch": episodes})] == NAMES
+
+
+def test_flights_at_the_goal_from_the_start_and_more_backends_than_colours(flights):
+    still = flights(np.zeros((81, 2)), labels=["x" * 60, "$not_maths^"])
+    assert len(pictures({"batch": still})) == 5
+    many = {str(i): flights(settling(3), backend=f"number {i}") for i in range(7)}
+    assert len(pictures(many)) == 5
+
+
+def test_nothing_flown_is_no_pictures():
+    assert draw({}, {}) == []
+
+
+def test_without_matplotlib_it_is_said_how_to_get_it(flights, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"pip install 'rlstack\[view\]'"):
+        pictures({"batch": flights(settling(2))})
