@@ -43,6 +43,6 @@ class MotorModel:
         return low, high
 
     def command_for(self, wanted: Sequence[float]) -> list[float]:
-        """Return the command (rotors,) in rad/s, within limits, that reaches the speeds ``wanted`` after the horizon."""
+        """Return the command (rotors,) in rad/s, within limits, that reaches ``wanted`` after the horizon."""
         commands = [s + (w - s) / (self._rise if w > s else self._fall) for w, s in zip(wanted, self.speed)]
         return [min(max(c, self._low), self._high) for c in commands]

@@ -1,0 +1,89 @@
+"""An observation as plain floats, and the limits that it may break."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.guard.config import GuardConfig
+
+SIGNALS = (("position", 3), ("orientation", 4), ("linear_velocity", 3), ("angular_velocity", 3))
+"""What the guard needs of an observation, and how many numbers each has."""
+
+LARGEST = 1e6
+"""No position in m or velocity of a robot is this large; what is comes from a broken estimator."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The robot's state at one stamp.
+
+    Args:
+        stamp_s: When it was measured, s.
+        position: (3,) m, world.
+        orientation: (4,) xyzw, body to world, unit.
+        linear_velocity: (3,) m/s, **world**.
+        angular_velocity: (3,) rad/s, body.
+        tilt_rad: Between the body's up axis and the world's.
+        yaw_rad: Heading.
+    """
+
+    stamp_s: float
+    position: list[float]
+    orientation: list[float]
+    linear_velocity: list[float]
+    angular_velocity: list[float]
+    tilt_rad: float
+    yaw_rad: float
+
+
+def parse(stamp_s: float, signals: Mapping[str, NDArray[np.floating] | Any]) -> Observation | str:
+    """Return the observation, or what is wrong with it: a part missing, of the wrong shape, not finite, no attitude."""
+    parts: list[list[float]] = []
+    for name, size in SIGNALS:
+        try:
+            array = np.asarray(signals[name], dtype=float)
+        except (KeyError, TypeError, ValueError):
+            return f"the observation's {name} is missing or not numbers"
+        if array.shape != (size,):
+            return f"the observation's {name} has shape {array.shape}, not ({size},)"
+        numbers = array.tolist()
+        if not -LARGEST < min(numbers) <= max(numbers) < LARGEST or math.isnan(sum(numbers)):
+            return f"the observation's {name} is not finite, or beyond anything real"
+        parts.append(numbers)
+    position, (x, y, z, w), velocity, rate = parts
+    norm = math.hypot(x, y, z, w)
+    if not 0.9 < norm < 1.1:
+        return "the observation's orientation is not a unit quaternion"
+    x, y, z, w = x / norm, y / norm, z / norm, w / norm
+    vx, vy, vz = velocity
+    # v + w t + a x t with t = 2 a x v: the body's velocity in the world.
+    tx, ty, tz = 2.0 * (y * vz - z * vy), 2.0 * (z * vx - x * vz), 2.0 * (x * vy - y * vx)
+    world = [vx + w * tx + y * tz - z * ty, vy + w * ty + z * tx - x * tz, vz + w * tz + x * ty - y * tx]
+    tilt = 2.0 * math.atan2(math.hypot(x, y), math.hypot(z, w))
+    yaw = math.atan2(2.0 * (x * y + z * w), 1.0 - 2.0 * (y * y + z * z))
+    return Observation(stamp_s, position, [x, y, z, w], world, rate, tilt, yaw)
+
+
+def broken_limit(seen: Observation, config: GuardConfig) -> str:
+    """Return which limit the state breaks, with the figures, or an empty string."""
+    if seen.tilt_rad > config.tilt_rad:
+        return f"tilt {seen.tilt_rad:.2f} rad is over {config.tilt_rad:.2f} rad"
+    speed = math.hypot(*seen.linear_velocity)
+    if speed > config.linear_velocity_m_s:
+        return f"speed {speed:.2f} m/s is over {config.linear_velocity_m_s:.2f} m/s"
+    turn = math.hypot(*seen.angular_velocity)
+    if turn > config.angular_velocity_rad_s:
+        return f"angular velocity {turn:.1f} rad/s is over {config.angular_velocity_rad_s:.1f} rad/s"
+    ahead = config.geofence_lookahead_s
+    for axis, p, v, low, high in zip(
+        "xyz", seen.position, seen.linear_velocity, config.geofence_min_m, config.geofence_max_m
+    ):
+        if not (low <= p <= high and low <= p + ahead * v <= high):
+            return f"{axis} = {p:.2f} m at {v:+.2f} m/s breaks the geofence of {low:.2f} to {high:.2f} m"
+    return ""
