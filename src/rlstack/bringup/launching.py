@@ -96,7 +96,8 @@ def _node(process: Process, system: System) -> Any:
             return [LogInfo(msg=f"{how}: the rest goes on ({process.why})")]
         if process.when_it_ends == "start the next stage" and event.returncode == 0 and system.then is not None:
             return [LogInfo(msg=f"{how}: starting {system.then.name}"), *launch_actions(system.then)]
-        return [Shutdown(reason=f"{how}, so everything was stopped: {process.why}")]
+        sentence = f"{how}, so everything was stopped: {process.why}"
+        return [LogInfo(msg=sentence), Shutdown(reason=sentence)]
 
     parameters: dict[str, Any] = {}
     for name, value in process.parameters.items():
@@ -106,6 +107,7 @@ def _node(process: Process, system: System) -> Any:
     return Node(
         executable=executable,
         arguments=arguments,
+        exec_name=process.name,
         name=process.name,
         namespace=process.namespace,
         parameters=[{n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}] if parameters else None,

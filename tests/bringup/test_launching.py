@@ -1,0 +1,128 @@
+"""The launch files and `rlstack up` start the same systems; the arguments are read strictly. Needs no launch."""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+from pathlib import Path
+
+import pytest
+
+from rlstack import cli
+from rlstack.bringup.launching import LaunchFile, boolean, integer, maybe_boolean, number, numbers
+from rlstack.bringup.proof import file_sha256, record_path, write_json
+from rlstack.bringup.system import deploy_system, train_system
+from rlstack.errors import UserError
+from rlstack.resources import list_resources
+
+FOLDER = Path(__file__).parents[2] / "launch"
+
+
+def launch_file(name: str) -> LaunchFile:
+    return runpy.run_path(str(FOLDER / f"{name}.launch.py"))["LAUNCH_FILE"]
+
+
+@pytest.fixture(scope="module")
+def deploy() -> LaunchFile:
+    """The launch file without the check of the policy file, which needs a policy."""
+    return dataclasses.replace(launch_file("deploy"), build=lambda force, **rest: deploy_system(**rest))
+
+
+def test_the_launch_files_are_found_as_resources():
+    assert {"deploy", "train_quadrotor"} <= set(list_resources("launch", ".launch.py"))
+
+
+def test_deploy_starts_what_rlstack_up_starts(deploy):
+    given = {
+        "policy": "p.onnx",
+        "namespace": "cf1",
+        "goal": "1 2 3",
+        "real_time_factor": "2",
+        "lock_step": "true",
+        "auto_arm": "false",
+        "noise_seed": "7",
+        "goal_yaw_rad": "0.5",
+    }
+    assert deploy.system(given) == deploy_system(
+        "p.onnx",
+        namespace="cf1",
+        goal=(1, 2, 3),
+        real_time_factor=2.0,
+        lock_step=True,
+        auto_arm=False,
+        noise_seed=7,
+        goal_yaw_rad=0.5,
+    )
+
+
+def test_deploy_has_the_defaults_of_rlstack_up(deploy):
+    assert deploy.system({"policy": "p.onnx"}) == deploy_system("p.onnx")
+    up = cli.Deploy(policy=Path("p.onnx"))
+    assert deploy.system({"policy": "p.onnx"}) == deploy_system(
+        up.policy,
+        up.robot,
+        up.backend,
+        namespace=up.namespace,
+        goal=up.goal,
+        goal_yaw_rad=up.goal_yaw,
+        real_time_factor=up.real_time_factor,
+        lock_step=up.lock_step,
+        noise_seed=up.noise_seed,
+    )
+
+
+def test_train_starts_what_rlstack_up_train_starts(tmp_path):
+    train = launch_file("train_quadrotor")
+    out = str(tmp_path / "run")
+    given = {"out": out, "seed": "4", "overrides": "envs=16 steps=1000", "goal": "0,0,2", "namespace": "cf2"}
+    assert train.system(given) == train_system(
+        "quadrotor_hover", out=out, seed=4, overrides=("envs=16", "steps=1000"), goal=(0, 0, 2), namespace="cf2"
+    )
+    up = cli.UpTrain(out=out)
+    assert train.system({"out": out}) == train_system(
+        up.recipe,
+        out=up.out,
+        seed=up.seed,
+        overrides=up.set,
+        fly=not up.no_fly,
+        robot=up.robot,
+        backend=up.backend,
+        namespace=up.namespace,
+    )
+
+
+def test_deploy_refuses_what_rlstack_up_refuses(tmp_path):
+    deploy = launch_file("deploy")
+    with pytest.raises(UserError, match="does not exist"):
+        deploy.system({"policy": str(tmp_path / "none.onnx")})
+    broken = tmp_path / "policy.onnx"
+    broken.write_bytes(b"not a policy")
+    write_json(record_path(broken), {"sha256": file_sha256(broken), "passed": True})
+    with pytest.raises(UserError, match=r"not an ONNX file|damaged"):
+        deploy.system({"policy": str(broken), "force": "true"})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "The launch argument policy is missing"),
+        ({"policy": "p", "lock_step": "maybe"}, "lock_step: 'maybe' is not allowed: must be true or false"),
+        (
+            {"policy": "p", "real_time_factor": "fast"},
+            "real_time_factor: 'fast' is not allowed: must be a finite number",
+        ),
+        ({"policy": "p", "goal": "1 2"}, "three finite numbers"),
+        ({"policy": "p", "polcy": "p"}, "Unknown launch argument 'polcy'. Nearest: policy"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(deploy, given, said):
+    with pytest.raises(UserError, match=said):
+        deploy.system(given)
+
+
+def test_conversions():
+    assert (boolean("True"), boolean("false"), maybe_boolean(""), maybe_boolean("true")) == (True, False, None, True)
+    assert numbers("[1, -2.5, 3e-1]") == numbers("1 -2.5 3e-1") == (1.0, -2.5, 0.3)
+    for read, bad in ((number, "inf"), (number, ""), (integer, "1.5"), (numbers, "1 nan")):
+        with pytest.raises(ValueError, match="must be"):
+            read(bad)
