@@ -179,6 +179,14 @@ def test_free_fall_feels_no_acceleration(simulator: Any) -> None:
     np.testing.assert_allclose(simulator.read().signals["linear_velocity"], [0.0, 0.0, -0.981], rtol=0.02, atol=1e-9)
 
 
+def test_the_accelerometer_feels_thrust_and_drag_along_its_own_axes(simulator: Any, robot: RobotSpec) -> None:
+    velocity = np.array([1.0, -2.0, 0.5])
+    simulator.reset({**hovering(robot), "orientation": TURNED, "linear_velocity": velocity})
+    drag = np.array(robot.body.linear_drag_n_s_per_m) * frames.rotate_inverse(TURNED, velocity)
+    expected = (np.array([0.0, 0.0, robot.weight_n]) - drag) / robot.body.mass_kg
+    np.testing.assert_allclose(simulator.read().signals["linear_acceleration"], expected, rtol=1e-3)
+
+
 @pytest.mark.parametrize("index", range(4))
 def test_each_rotor_turns_the_body_as_its_place_and_sign_say(simulator: Any, robot: RobotSpec, index: int) -> None:
     simulator.reset(hovering(robot))
