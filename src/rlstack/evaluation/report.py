@@ -121,12 +121,12 @@ def write_report(folder: str | Path, verification: Verification) -> Path:
     folder = Path(folder)
     contract = verification.contract
     rotor_names = contract.outputs[0].element_names if contract.outputs else ()
-    pictures = plots.draw(verification.episodes, verification.scores, rotor_names=rotor_names)
-    text = page.render(verification, pictures)
     try:
         data = json.dumps(record(verification), indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UserError(f"The provenance cannot be written as JSON ({error}): give plain, finite values.") from error
+    pictures = plots.draw(verification.episodes, verification.scores, rotor_names=rotor_names)
+    text = page.render(verification, pictures)
     for picture in pictures:
         write_atomically(folder / f"{picture.name}.png", picture.png)
     write_atomically(folder / PAGE_NAME, text)

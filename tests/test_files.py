@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rlstack.errors import UserError
+from rlstack.files import write_atomically
+
+
+def test_writes_text_and_bytes_into_new_folders_and_replaces(tmp_path):
+    path = tmp_path / "a" / "b" / "file"
+    write_atomically(path, "µN")
+    assert path.read_bytes() == "µN".encode()
+    write_atomically(str(path), b"\x00\x01")
+    assert path.read_bytes() == b"\x00\x01"
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+
+
+def test_a_failure_on_the_way_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match=r"Cannot write .*file: No space left on device\."):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_is_in_the_way_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"Not a directory|File exists"):
+        write_atomically(tmp_path / "file" / "inner", "x")
+    with pytest.raises(UserError, match="Is a directory"):
+        write_atomically(tmp_path, "x")
