@@ -114,6 +114,7 @@ def _node(process: Process, system: System) -> Any:
         remappings=list(process.remappings),
         output="screen",
         emulate_tty=sys.stdout.isatty(),
+        sigterm_timeout=str(process.grace_s),
         on_exit=on_exit,
     )
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import FrameType
 from typing import Any
 
 from rlstack.bringup.system import Process, System
 from rlstack.errors import UserError
+from rlstack.processes import die_with_parent
 
 Log = Callable[[str], None]
-
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
@@ -51,13 +48,11 @@ class Supervisor:
 
     Args:
         system: What to run.
-        grace_s: How long processes may take to end after they were asked to, before they are killed.
         log: Takes every line to show; called from several threads.
         environment: For the processes; None takes this process's, made fit for ROS.
     """
 
     system: System
-    grace_s: float = 5.0
     log: Log = field(default=lambda line: print(line, flush=True))
     environment: Mapping[str, str] | None = None
 
@@ -67,7 +62,7 @@ class Supervisor:
         self._reason = ""
         self._signal: int = signal.SIGINT
         self._asked: int | None = None
-        self._kill_at: float | None = None
+        self._asked_at: float | None = None
         self._killed: list[str] = []
 
     def start(self) -> None:
@@ -89,19 +84,18 @@ class Supervisor:
             if status is not None and not child.ended:
                 child.ended = True
                 self._on_end(child, status)
-        if self._kill_at is not None and time.monotonic() >= self._kill_at:
-            self._kill_at = None
-            self._kill()
+        if self._asked_at is not None:
+            self._kill_late(time.monotonic() - self._asked_at)
         if self.alive():
             return None
         return self._outcome()
 
     def stop(self, signal_number: int = signal.SIGINT, reason: str = "") -> None:
-        """Ask every process to end; those that have not after the grace period are killed by :meth:`poll`."""
-        if self._kill_at is not None or self._reason:
+        """Ask every process to end; those that have not after their grace period are killed by :meth:`poll`."""
+        if self._reason:
             return
         self._reason = reason or f"{self.system.name} was stopped by {_signal_name(signal_number)}"
-        self._kill_at = time.monotonic() + self.grace_s
+        self._asked_at = time.monotonic()
         self._signal = signal_number
         self._signal_all()
 
@@ -169,7 +163,7 @@ class Supervisor:
             errors="replace",
             env=environment,
             start_new_session=True,  # the terminal's Ctrl-C must not reach them twice
-            preexec_fn=_die_with_parent(os.getpid()),
+            preexec_fn=partial(die_with_parent, os.getpid()),
         )
         reader = threading.Thread(target=self._show, args=(process.name, popen), daemon=True)
         reader.start()
@@ -204,9 +198,10 @@ class Supervisor:
                 self._failure = Outcome(self._failure.status, sentence)
             self.stop(reason=sentence)
 
-    def _kill(self) -> None:
+    def _kill_late(self, waited_s: float) -> None:
         for child in self._children:
-            if child.popen.poll() is None:
+            late = waited_s >= child.process.grace_s and child.process.name not in self._killed
+            if late and child.popen.poll() is None:
                 self._killed.append(child.process.name)
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.popen.pid, signal.SIGKILL)
@@ -214,7 +209,7 @@ class Supervisor:
     def _outcome(self) -> Outcome:
         if self._failure is not None:
             return self._failure
-        late = f"; {' and '.join(self._killed)} did not end within {self.grace_s:g} s and had to be killed"
+        late = f"; {' and '.join(self._killed)} did not end in time and had to be killed"
         sentence = (self._reason or f"{self.system.name} ended") + (late if self._killed else "")
         if self._asked is not None:
             return Outcome(128 + self._asked, sentence)
@@ -232,20 +227,6 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
         prepared.pop("_ROS_WHEELS_BOOTSTRAP_COMPLETE", None)
     prepared.setdefault("HOME", os.path.expanduser("~"))
     return prepared
-
-
-def _die_with_parent(parent: int) -> Callable[[], None] | None:
-    """Return what a child runs before its program: SIGTERM when the parent dies, so that it still disarms."""
-    libc = _LIBC
-    if libc is None:
-        return None
-
-    def before_exec() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # it died in between
-            os._exit(1)
-
-    return before_exec
 
 
 @contextlib.contextmanager

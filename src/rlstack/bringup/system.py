@@ -42,6 +42,7 @@ class Process:
         remappings: Pairs of topic names, from and to.
         when_it_ends: What its end means for the others.
         why: The reason for ``when_it_ends``, said to the user when it happens.
+        grace_s: How long it may take to end after it was asked to, before it is killed.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Process:
     remappings: tuple[tuple[str, str], ...] = ()
     when_it_ends: WhenItEnds = "stop the rest"
     why: str = ""
+    grace_s: float = 5.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
@@ -221,6 +223,7 @@ def train_system(
                 parameters=parameters,
                 when_it_ends="start the next stage",
                 why="training is over",
+                grace_s=20.0,  # it saves a checkpoint
             ),
         ),
         then=then,

@@ -1,0 +1,222 @@
+"""The train node: a training run that publishes its progress on topics."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlstack.errors import UserError
+from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.processes import die_with_parent
+
+PROGRESS = "train/progress"
+"""std_msgs/String with JSON: steps, steps_per_s, return, success and what else training reports."""
+
+STOP = "train/stop"
+"""std_srvs/Trigger: save and end."""
+
+STOP_WITHIN_S = 15.0
+"""How long training may take to save and end before its process is killed."""
+
+PARAMETERS = (
+    Parameter("recipe", "quadrotor_hover", "Name of the training recipe, or the path of its YAML file."),
+    Parameter("out", "", "The run's folder, which must not exist yet; the policy lands there as policy.onnx."),
+    Parameter("seed", -1, "Overrides the recipe's seed; -1 leaves it.", minimum=-1, maximum=2**31 - 1),
+    Parameter("overrides", "[]", 'More recipe fields as a JSON list, such as ["envs=16", "task_settings.rate_hz=50"].'),
+)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be trained; the fields are the node's parameters."""
+
+    recipe: str
+    out: Path
+    seed: int
+    overrides: tuple[str, ...]
+
+
+class TrainNode(ManagedNode):
+    """Trains in a process of its own, so that topics and services stay alive, and ends when training ends.
+
+    Args:
+        overrides: Parameter values.
+        options: For ``rclpy.node.Node``.
+    """
+
+    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
+        super().__init__("train", PARAMETERS, overrides, **options)
+        self._process: Any = None
+        self._progress: dict[str, Any] = {}
+
+    def configure(self) -> None:
+        """Check the order and make the topics."""
+        from std_msgs.msg import String
+        from std_srvs.srv import Trigger
+
+        if not self.parameters["out"]:
+            raise UserError("The train node needs a folder for its run: --ros-args -p out:=FOLDER.")
+        self._order = Order(
+            recipe=self.parameters["recipe"],
+            out=Path(self.parameters["out"]),
+            seed=self.parameters["seed"],
+            overrides=_override_words(self.parameters["overrides"]),
+        )
+        self._string = String
+        self._sender = self.publisher(String, PROGRESS, "latched")
+        self.server(Trigger, STOP, self._on_stop)
+        self._stop_asked = False
+
+    def activate(self) -> None:
+        """Start training."""
+        context = multiprocessing.get_context("spawn")  # ROS's threads do not survive a fork
+        self._connection, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=work, args=(theirs, self._order, os.getpid()), name="training")
+        self._process.start()
+        theirs.close()
+        self.every(0.1, self._look)
+
+    def deactivate(self) -> None:
+        """Let training save and end."""
+        self._end()
+
+    def cleanup(self) -> None:
+        """Make sure that no training is left."""
+        self._end()
+
+    def status(self) -> tuple[str, dict[str, Any]]:
+        """Say how far training is."""
+        return "", self._progress
+
+    def _look(self) -> None:
+        try:
+            while self._connection.poll():
+                kind, content = self._connection.recv()
+                if kind == "progress":
+                    self._progress = content
+                    self._sender.publish(self._string(data=json.dumps(content)))
+                elif kind == "error":
+                    self._end()
+                    raise UserError(content)
+                elif kind == "stopped":
+                    self._end()
+                    raise UserError(
+                        f"Training was stopped before its end; `rlstack train --resume {self._order.out}` goes on."
+                    )
+                else:
+                    self._end()
+                    self.get_logger().info(f"Training has ended: {self._order.out / 'policy.onnx'}")
+                    os.kill(os.getpid(), signal.SIGTERM)  # the clean end of every node: status 0
+                    return
+        except EOFError:
+            self._process.join(5.0)
+            raise UserError(
+                f"Training ended without a word (status {self._process.exitcode}): look at its log lines above."
+            ) from None
+
+    def _on_stop(self, request: Any, response: Any) -> Any:
+        if self._process is None or not self._process.is_alive():
+            response.message = "Nothing is being trained."
+            return response
+        os.kill(self._process.pid, signal.SIGINT)
+        response.success, response.message = True, "Training will save and end."
+        return response
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.is_alive():
+            process.join(1.0)  # it may have just said its last word
+        if process.is_alive():
+            os.kill(process.pid, signal.SIGINT)
+            process.join(STOP_WITHIN_S)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def work(connection: Connection, order: Order, parent: int) -> None:
+    """Train in this process and tell ``connection`` what happens; the pairs are kind and content."""
+    os.setsid()  # the terminal's Ctrl-C comes once, from the node
+    die_with_parent(parent, signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        from rlstack.training.run import train
+
+        last = 0.0
+
+        def tell(progress: dict[str, Any]) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= 0.2:
+                last = now
+                connection.send(("progress", _plain(progress)))
+
+        train(_recipe(order), order.out, on_progress=tell)
+        connection.send(("done", {}))
+    except KeyboardInterrupt:
+        connection.send(("stopped", {}))
+    except UserError as error:
+        connection.send(("error", str(error)))
+
+
+def _recipe(order: Order) -> Any:
+    """Return the checked recipe with its overrides."""
+    from rlstack.schema import to_data
+    from rlstack.training.recipe import load_recipe, recipe_from_data
+
+    recipe = load_recipe(order.recipe)
+    words = [*([f"seed={order.seed}"] if order.seed >= 0 else []), *order.overrides]
+    if not words:
+        return recipe
+    data = to_data(recipe)
+    for word in words:
+        key, _, text = word.partition("=")
+        *folders, name = key.split(".")
+        target = data
+        for folder in folders:
+            target = target.setdefault(folder, {})
+            if not isinstance(target, dict):
+                raise UserError(f"overrides: '{key}' is not a recipe field: {folder} has no fields of its own.")
+        target[name] = yaml.safe_load(text)
+    return recipe_from_data(data, f"{order.recipe} with {', '.join(words)}")
+
+
+def _override_words(text: str) -> tuple[str, ...]:
+    try:
+        words = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"overrides: {text!r} is not allowed: must be a JSON list ({error}).") from error
+    if not isinstance(words, list) or not all(isinstance(w, str) and "=" in w for w in words):
+        raise UserError(f"overrides: {text!r} is not allowed: must be a JSON list of texts field=value.")
+    return tuple(words)
+
+
+def _plain(progress: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON can carry; training may hand over numpy scalars, and NaN is no JSON."""
+    plain = {}
+    for name, value in progress.items():
+        number = value.item() if hasattr(value, "item") else value
+        plain[name] = None if isinstance(number, float) and number != number else number
+    return plain
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the train node; return the exit status."""
+    return run_nodes(TrainNode, arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
