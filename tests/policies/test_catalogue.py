@@ -124,6 +124,11 @@ def test_names_must_be_distinct_and_not_look_like_states(tmp_path: Path) -> None
     assert "the state name '' is not allowed" in refused(tmp_path, replace(mlp_contract(), state=state))
 
 
+def test_one_name_cannot_be_sensed_and_commanded(tmp_path: Path) -> None:
+    contract = contract_for(crazyflie(), ["position", "rotor_speed"], ["rotor_speed"], name="a", task="t")
+    assert "'rotor_speed' is both an input and an output" in refused(tmp_path, contract)
+
+
 @pytest.mark.parametrize("key", ["inputs", "outputs"])
 def test_no_ports(tmp_path: Path, key: str) -> None:
     assert f"the contract has no {key}" in refused(tmp_path, {**schema.to_data(mlp_contract()), key: []})
