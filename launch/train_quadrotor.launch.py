@@ -11,7 +11,7 @@ LAUNCH_FILE = LaunchFile(
     build=train_system,
     arguments=(
         Argument("recipe", "A training recipe's name or file.", "quadrotor_hover"),
-        Argument("out", "The run's folder, which must not exist; empty: runs/<recipe>-<date>-<time>.", ""),
+        Argument("out", "The run's folder, which must not exist; empty: the next free runs/<recipe>-NNN.", ""),
         Argument("seed", "Overrides the recipe's.", "", maybe_integer),
         Argument("overrides", "More recipe fields: 'field=value field=value'.", "", words),
         Argument("fly", "Fly the new policy when training has ended well.", "true", boolean),

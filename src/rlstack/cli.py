@@ -132,7 +132,7 @@ class UpTrain:
     recipe: tyro.conf.Positional[str] = "quadrotor_hover"
     """A training recipe's name or file."""
     out: str = ""
-    """The run's folder, which must not exist yet; left out, it is runs/<recipe>-<date>-<time>."""
+    """The run's folder, which must not exist yet; left out, the next free runs/<recipe>-NNN."""
     seed: int | None = None
     """Overrides the recipe's."""
     set: tuple[str, ...] = ()

@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -189,7 +188,7 @@ def train_system(
 
     Args:
         recipe: A training recipe's name or file.
-        out: The run's folder, which must not exist yet; empty takes ``runs/<recipe>-<date>-<time>``.
+        out: The run's folder, which must not exist yet; empty takes the next free ``runs/<recipe>-NNN``.
         seed: Overrides the recipe's.
         overrides: More recipe fields, each ``field=value``.
         fly: Start the robot and fly the new policy when training has ended well.
@@ -198,7 +197,7 @@ def train_system(
         namespace: As in :func:`deploy_system`.
         goal: As in :func:`deploy_system`.
     """
-    folder = Path(out).expanduser().absolute() if str(out) else default_run_folder(recipe)
+    folder = Path(out).expanduser().absolute() if str(out) else _new_run_folder(recipe)
     if folder.exists():
         raise UserError(f"The run folder {folder} exists and is never overwritten: choose another with out.")
     then = None
@@ -235,11 +234,6 @@ def is_simulator(backend: str) -> bool:
     return bool(getattr(BACKENDS.load(backend), "owns_time", False))
 
 
-def default_run_folder(recipe: str) -> Path:
-    """Return ``runs/<recipe>-<date>-<time>`` under the working directory."""
-    return Path("runs").absolute() / f"{Path(recipe).stem}-{datetime.now():%Y%m%d-%H%M%S}"
-
-
 def checked_namespace(name: str) -> str:
     """Return ``name`` as an absolute ROS namespace; raise ``UserError`` for one that ROS would refuse."""
     absolute = "/" + name.strip("/")
@@ -249,6 +243,12 @@ def checked_namespace(name: str) -> str:
             " digit, such as cf1 or fleet/cf1."
         )
     return absolute
+
+
+def _new_run_folder(recipe: str) -> Path:
+    from rlstack.training.run import new_folder  # needs torch, as the training that follows does
+
+    return new_folder(Path(recipe).stem).absolute()
 
 
 def _resolve_robot(robot: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,16 @@ from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.processes import die_with_parent
 
 PROGRESS = "train/progress"
-"""std_msgs/String with JSON: steps, steps_per_s, return, success and what else training reports."""
+"""std_msgs/String with JSON: the fields of :class:`rlstack.training.run.Progress`."""
 
 STOP = "train/stop"
 """std_srvs/Trigger: save and end."""
 
 STOP_WITHIN_S = 15.0
 """How long training may take to save and end before its process is killed."""
+
+TELL_EVERY_S = 0.2
+"""Between messages about progress."""
 
 PARAMETERS = (
     Parameter("recipe", "quadrotor_hover", "Name of the training recipe, or the path of its YAML file."),
@@ -114,6 +118,9 @@ class TrainNode(ManagedNode):
                     raise UserError(
                         f"Training was stopped before its end; `rlstack train --resume {self._order.out}` goes on."
                     )
+                elif kind == "cancelled":
+                    self._end()
+                    raise UserError("Training was stopped before its first step.")
                 else:
                     self._end()
                     self.get_logger().info(f"Training has ended: {self._order.out / 'policy.onnx'}")
@@ -153,21 +160,21 @@ def work(connection: Connection, order: Order, parent: int) -> None:
     die_with_parent(parent, signal.SIGINT)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        from rlstack.training.run import train
+        from rlstack.training.run import Progress, start
 
         last = 0.0
 
-        def tell(progress: dict[str, Any]) -> None:
+        def tell(progress: Progress) -> None:
             nonlocal last
             now = time.monotonic()
-            if now - last >= 0.2:
+            if now - last >= TELL_EVERY_S or progress.steps >= progress.total_steps:
                 last = now
-                connection.send(("progress", _plain(progress)))
+                connection.send(("progress", _plain(asdict(progress))))
 
-        train(_recipe(order), order.out, on_progress=tell)
-        connection.send(("done", {}))
-    except KeyboardInterrupt:
-        connection.send(("stopped", {}))
+        result = start(_recipe(order), order.out, tell)
+        connection.send(("done" if result.finished else "stopped", {}))
+    except KeyboardInterrupt:  # before the first step, when there is nothing to save
+        connection.send(("cancelled", {}))
     except UserError as error:
         connection.send(("error", str(error)))
 
@@ -205,12 +212,8 @@ def _override_words(text: str) -> tuple[str, ...]:
 
 
 def _plain(progress: dict[str, Any]) -> dict[str, Any]:
-    """Return what JSON can carry; training may hand over numpy scalars, and NaN is no JSON."""
-    plain = {}
-    for name, value in progress.items():
-        number = value.item() if hasattr(value, "item") else value
-        plain[name] = None if isinstance(number, float) and number != number else number
-    return plain
+    """Return what JSON can carry: it has no NaN and no infinity."""
+    return {n: None if isinstance(v, float) and not math.isfinite(v) else v for n, v in progress.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
