@@ -153,7 +153,9 @@ def _error(flown: Sequence[_Flown]) -> Figure:
             )
         axes.plot(time, _row(ordered, 50), color=item.colour, linewidth=2.0, label=_title(item))
         axes.plot(time, _row(ordered, 99), color=item.colour, linewidth=1.0, linestyle=":")
-        lowest, highest = min(lowest, _row(ordered, 5).min()), max(highest, _row(ordered, 99).max())
+        # Starts on the goal itself must not stretch the axis, so the low end is that of the judged seconds.
+        lowest = min(lowest, _row(ordered[time >= item.score.from_s], 5).min())
+        highest = max(highest, _row(ordered, 99).max())
     score = flown[0].score
     axes.axvspan(score.from_s, score.to_s, color="#f2f4f7", zorder=0)
     end = max(item.episodes.time_s[-1] for item in flown)
