@@ -38,6 +38,7 @@ class ControlExecutor(SingleThreadedExecutor):
 
         What a callback raises comes out here. A context that was shut down ends it quietly.
         """
+        self._general_at = 0.0
         try:
             while go_on() and self._context.ok():
                 now = time.monotonic()
