@@ -19,6 +19,7 @@ from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Episodes
+from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
 from rlstack.robots import RobotSpec, frames
@@ -39,6 +40,8 @@ STUCK_S = 5.0
 """How long a command may take to come in the middle of a flight."""
 
 _LOOK_S = 0.05
+
+_TAKEN_OVER = (str(Mode.HOVER), str(Mode.LAND))
 
 
 def fly_over_topics(
@@ -196,7 +199,8 @@ class _Recorder:
 
     def _on_mode(self, message: Any) -> None:
         before, self._mode = self._mode, message.data
-        if self.flying and not self.done and before == "policy" and self._mode != "policy":
+        # "disarmed" is the end of the episode before: the guard takes over by hovering or landing
+        if self.flying and not self.done and self._mode in _TAKEN_OVER and before not in _TAKEN_OVER:
             self._interventions[self.episode] += 1
 
     def episodes(self, name: str, wall_s: float) -> Episodes:
@@ -277,6 +281,7 @@ def _system(policy: str | Path, robot: str, backend: str, namespace: str, scenar
     )
     opened: dict[str, Parameter] = {
         "allow_wider": True,
+        "policy_timeout_s": 60.0,  # of real time: a busy machine is no reason to take over
         "tilt_rad": math.pi,
         "linear_velocity_m_s": FAR_M,
         "angular_velocity_rad_s": FAR_M,
