@@ -78,6 +78,8 @@ class RotorGroup:
             self._target = self._waiting.popleft()[1]
         self._steps += 1
         before, gap = self.speed, self.speed - self._target
+        half: float | Array
+        whole: float | Array
         half, whole = self._keep_rise
         if self._keep_fall != self._keep_rise:
             rising = gap < 0.0

@@ -3,8 +3,8 @@
 The model is generated from the robot file. Rotors, drag and disturbances come from :mod:`rlstack.sim` and act on the
 body as a force and a torque that are held over each physics step. They are taken at the step's middle
 (rotor speeds exactly, attitude and velocity extrapolated), and MuJoCo integrates the body with RK4, so the error is of
-second order in the step. Measured over 1 s of random rotor commands at 100 Hz with drag, six seeds, with and without the
-gyroscopic term (tests/sim/test_mujoco.py), the largest departures from a fine-step reference are 0.04 mm, 0.14 mrad
+second order in the step. Measured over 1 s of random rotor commands at 100 Hz with drag, six seeds, with and without
+the gyroscopic term (tests/sim/test_mujoco.py), the largest departures from a fine-step reference are 0.04 mm, 0.14 mrad
 and 0.08 mm/s at 1000 Hz and four times that at 500 Hz; MuJoCo's Euler and implicitfast integrators gave 6.5 mm and
 60 mrad at 1000 Hz. It runs about 25 to 35 times as fast as time at 1000 Hz on one core.
 """
