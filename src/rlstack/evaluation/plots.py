@@ -141,6 +141,8 @@ def draw(
 
 
 def _error(flown: Sequence[_Flown]) -> Figure:
+    from matplotlib.ticker import LogLocator, NullLocator
+
     figure = _figure(10.0, 4.6)
     axes = figure.add_subplot()
     lowest, highest = CLOSE_M, 2.0 * flown[0].score.radius_m
@@ -164,7 +166,9 @@ def _error(flown: Sequence[_Flown]) -> Figure:
         axes.text(end, radius * 1.04, f"{radius:g} m", ha="right", va="bottom", fontsize=9)
     axes.set(xlabel="time (s)", ylabel="distance from goal (m)", yscale="log")
     axes.set(xlim=(0.0, end), ylim=(0.8 * lowest, 1.25 * highest))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(flown), borderaxespad=0.2)
     return figure
 
