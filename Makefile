@@ -1,0 +1,52 @@
+# What is there to type: `make help`. Everything runs in a virtual environment that is made and kept up to date here.
+VENV ?= .venv
+RECIPE ?= quadrotor_hover
+FLY ?= rlstack fly $(RECIPE)
+WORKERS ?= 2
+SHELL := /bin/sh
+
+# tools/environment.py runs on the environment's own Python once there is one, else on the one that will make it
+SET_UP = python="$(VENV)/bin/python"; "$$python" -S -c "" 2>/dev/null || python=$$(PYTHON="$(PYTHON)" tools/find_python) \
+	&& "$$python" -S tools/environment.py --venv "$(VENV)" --python "$(PYTHON)" --torch-index "$(TORCH_INDEX)"
+# As activating it does, and without what the calling shell's own environment would mix in
+IN_VENV = unset VIRTUAL_ENV PYTHONHOME; PATH="$(abspath $(VENV))/bin:$$PATH"
+RUNTIME = ros,sim,train,view,hardware
+
+.PHONY: help fly setup dev tools-for-tests test lint check format clean
+
+help: ## Say what there is to type
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile | expand -t 16
+	@echo; echo "  Variables: PYTHON=python3.12 (3.10 to 3.13), VENV=.venv, RECIPE=quadrotor_hover, WORKERS=2 (of the tests),"
+	@echo "  TESTS='tests/robots -k name' (what pytest gets), TORCH_INDEX=<package index for PyTorch alone>"
+
+fly: setup ## Set everything up, train a quadrotor policy, verify it over ROS 2, say how well it flies
+	@$(IN_VENV) $(FLY)
+
+setup: ## Make or update the virtual environment with what training and flying need
+	@$(SET_UP) --extras $(RUNTIME)
+
+dev: ## The same with the developers' tools, importing the sources where they are
+	@$(SET_UP) --extras $(RUNTIME),dev --editable
+
+tools-for-tests:
+	@$(SET_UP) --extras $(RUNTIME),dev
+
+test: tools-for-tests ## Set everything up, then lint, types and all tests but the minutes-long training ones
+	@$(MAKE) --no-print-directory check
+	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) -m "not learning" $(TESTS)
+
+lint: tools-for-tests ## Lint, formatting and types
+	@$(MAKE) --no-print-directory check
+
+check:
+	@$(IN_VENV) ruff check .
+	@$(IN_VENV) ruff format --check .
+	@$(IN_VENV) mypy
+
+format: tools-for-tests ## Format the sources
+	@$(IN_VENV) ruff format .
+	@$(IN_VENV) ruff check --fix .
+
+clean: ## Remove the virtual environment and what tools have left; runs/ stays
+	rm -rf "$(VENV)" dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -not -path "./.*" -prune -exec rm -rf {} +

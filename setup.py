@@ -1,0 +1,104 @@
+"""Metadata of the package, for pip and for colcon alike.
+
+It is here and not in pyproject.toml because colcon's ament_python build reads setup.py only: a ``[project]`` table
+breaks ``colcon build --symlink-install``.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).resolve().parent
+NAME = "rlstack"
+
+# What ships beside the code, in share/rlstack; rlstack.resources finds it there, and in a checkout at its top.
+DATA_FOLDERS = ("launch", "sim", "policies", "hardware", "config")
+MAIN = {
+    "rlstack": "rlstack.cli:main",
+    **{f"rlstack_{n}": f"rlstack.nodes.{n}:main" for n in ("robot", "policy", "guard", "train")},
+}
+
+MESSAGES = ("diagnostic", "geometry", "nav", "sensor", "std", "trajectory", "visualization")
+EXTRAS = {
+    # rclpy and the messages as wheels: Python 3.10 to 3.13 on x86-64 Linux; elsewhere a system ROS 2 brings them.
+    "ros": [
+        "ros-rclpy[fastrtps]>=7.1,<8",
+        *(f"ros-{name}-msgs>=5.3,<5.4" for name in MESSAGES),
+        "ros-std-srvs>=5.3,<5.4",
+        "ros-rosgraph-msgs>=2,<2.1",
+        "ros-lifecycle-msgs>=2,<2.1",
+    ],
+    "sim": ["mujoco>=3.8", "warp-lang>=1.12"],
+    "train": ["torch>=2.6", "rsl-rl-lib>=5,<6", "tensordict>=0.8", "tensorboard>=2.18", "onnxscript>=0.5",
+              "warp-lang>=1.12"],
+    "view": ["matplotlib>=3.9"],
+    # The drivers of real robots add what they need here; none does yet.
+    "hardware": [],
+    "dev": [
+        "colcon-core>=0.18",
+        "colcon-ros>=0.5",
+        "hypothesis>=6.100",
+        "mypy>=1.13",
+        "pre-commit>=4",
+        "pytest>=8.3",
+        "pytest-timeout>=2.3",
+        "pytest-xdist>=3.6",
+        "ruff>=0.9",
+        "types-PyYAML",
+    ],
+}  # fmt: skip
+EXTRAS["all"] = sorted({requirement for name in EXTRAS if name != "dev" for requirement in EXTRAS[name]})
+
+
+def version():
+    """Return the version that the package states, without importing it."""
+    text = (HERE / "src" / NAME / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE).group(1)
+
+
+def data_files():
+    """Return what is installed outside the package, as ``(folder, files)`` with paths relative to setup.py."""
+    found = {
+        "share/ament_index/resource_index/packages": [f"resource/{NAME}"],
+        f"share/{NAME}": ["package.xml"],
+        # `ros2 run` and launch's Node look for programs here, where pip does not put console scripts
+        f"lib/{NAME}": sorted(f"resource/executables/{name}" for name in MAIN if name != NAME),
+    }
+    for top in DATA_FOLDERS:
+        for folder, _, names in os.walk(HERE / top):
+            relative = os.path.relpath(folder, HERE)
+            kept = sorted(n for n in names if not n.startswith(".") and not n.endswith((".pyc", ".tmp")))
+            if kept and "__pycache__" not in relative.split(os.sep):
+                found[f"share/{NAME}/{relative}"] = [os.path.join(relative, name) for name in kept]
+    return sorted(found.items())
+
+
+setup(
+    name=NAME,
+    version=version(),
+    description="Train robot policies in simulation, prove them, and fly them over ROS 2",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8") if (HERE / "README.md").is_file() else "",
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    maintainer="The rlstack developers",
+    maintainer_email="rlstack@example.org",
+    package_dir={"": "src"},
+    packages=find_packages("src"),
+    package_data={"rlstack": ["py.typed"], "rlstack.robots": ["*.yaml"]},
+    data_files=data_files(),
+    zip_safe=False,
+    python_requires=">=3.10",
+    # What a robot's computer needs to run a policy; torch is in the extra `train` alone.
+    install_requires=["numpy>=1.26", "onnx>=1.17", "onnxruntime>=1.19", "pyyaml>=6", "tyro>=0.9"],
+    extras_require=EXTRAS,
+    # Other packages add backends, tasks, algorithms and robots through entry points: see docs/.
+    entry_points={"console_scripts": [f"{name} = {target}" for name, target in MAIN.items()]},
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Operating System :: POSIX :: Linux",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Typing :: Typed",
+    ],
+)
