@@ -51,7 +51,28 @@ def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> R
         UserError: The message has no such field, or it is not a vector, a quaternion or a list of numbers.
     """
     if names:
-        return NamedReader(field, names)
+        order, get_values = NameOrder(names), _getter(field)
+        return lambda message: order.arrange(
+            list(message.name), lambda: list(message.name), np.array(get_values(message), dtype=np.float64)
+        )
+    leaves = leaf_fields(message_class, field)
+    if leaves:
+        # Compiled source: one attribute chain per element is several times faster than a loop of getattr.
+        elements = ", ".join(f"v.{leaf.rpartition('.')[2]}" for leaf in leaves)
+        scope: dict[str, Any] = {"array": np.array}
+        exec(f"def read(message):\n    v = message.{field}\n    return array(({elements}), dtype=float)", scope)
+        reader: Reader = scope["read"]
+        return reader
+    get = _getter(field)
+    return lambda message: np.array(get(message), dtype=np.float64)
+
+
+def leaf_fields(message_class: Any, field: str) -> list[str]:
+    """Return the fields of numbers that a vector (x, y, z) or quaternion (x, y, z, w) is made of; none for a list.
+
+    Raises:
+        UserError: The message has no such field, or it is not a vector, a quaternion or a list of numbers.
+    """
     value: Any = message_class()
     for part in field.split("."):
         if not hasattr(value, part):
@@ -59,45 +80,43 @@ def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> R
         value = getattr(value, part)
     attributes = set(getattr(value, "get_fields_and_field_types", dict)())
     if attributes == set(_VECTOR) or attributes == set(_QUATERNION):
-        order = _QUATERNION if "w" in attributes else _VECTOR
-        # Compiled source: one attribute chain per element is several times faster than a loop of getattr.
-        elements = ", ".join(f"v.{a}" for a in order)
-        scope: dict[str, Any] = {"array": np.array}
-        exec(f"def read(message):\n    v = message.{field}\n    return array(({elements}))", scope)
-        reader: Reader = scope["read"]
-        return reader
+        return [f"{field}.{name}" for name in (_QUATERNION if "w" in attributes else _VECTOR)]
     if isinstance(value, (array.array, np.ndarray, list, tuple)):
-        get = _getter(field)
-        return lambda message: np.array(get(message), dtype=np.float64)
+        return []
     raise UserError(f"{message_class.__name__}.{field} is not a vector, a quaternion or a list of numbers.")
 
 
-class NamedReader:
-    """Read the elements of a JointState-like message by name, whatever order they come in.
+class NameOrder:
+    """Put values that come with names into a wanted order.
 
     Args:
-        field: The list of numbers beside ``name``, such as ``velocity``.
         names: The wanted order.
     """
 
-    def __init__(self, field: str, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
-        self._get = _getter(field)
-        self._field = field
-        self._seen: list[str] | None = None
+        self._key: Any = None
         self._order: NDArray[np.intp] | None = None
 
-    def __call__(self, message: Any) -> Array:
-        """Return float64 values in the order of ``names``.
+    def arrange(self, key: Any, names: Callable[[], list[str]], values: Array) -> Array:
+        """Return ``values`` in the wanted order; none at all, without names, stay none.
+
+        Args:
+            key: Equal keys stand for equal names, which are then not looked at again.
+            names: Gives the names that the values came with.
+            values: One number for each name.
 
         Raises:
             ValueError: A name is missing, unknown or doubled, or there are not as many values as names.
         """
-        if message.name != self._seen:
-            self._learn(list(message.name))
-        values = np.array(self._get(message), dtype=np.float64)
+        if key != self._key:
+            came = names()
+            if not came and not len(values):
+                return values
+            self._learn(came)
+            self._key = key
         if len(values) != len(self.names):
-            raise ValueError(f"'{self._field}' has {len(values)} values for {len(self.names)} names")
+            raise ValueError(f"there are {len(values)} values for the names {list(self.names)}")
         return values if self._order is None else values[self._order]
 
     def _learn(self, names: list[str]) -> None:
@@ -109,7 +128,6 @@ class NamedReader:
             raise ValueError(f"the names {names} are not {list(self.names)} ({detail})")
         order = np.array([names.index(name) for name in self.names])
         self._order = None if np.array_equal(order, np.arange(len(order))) else order
-        self._seen = names
 
 
 def _getter(field: str) -> Callable[[Any], Any]:
@@ -143,15 +161,10 @@ class RotorMessage:
         return self.message
 
     def fill_off(self, stamp_ns: int) -> Any:
-        """Return the message without any rotor, which means: actuators off."""
+        """Return the message without any rotor, which means: motors off, now."""
         set_stamp(self.message.header.stamp, stamp_ns)
         self.message.name, self.message.velocity = [], self._none
         return self.message
-
-
-def is_off_command(message: Any) -> bool:
-    """Return whether a command names no rotor at all, which means: actuators off."""
-    return not message.name and not message.velocity
 
 
 class OdometryMessage:

@@ -13,8 +13,9 @@ import numpy as np
 from rlstack.guard import Decision, Guard, GuardConfig, Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
-from rlstack.interfaces.messages import NANOSECONDS, NamedReader, RotorMessage, field_reader, stamp_to_ns
-from rlstack.interfaces.signals import SENSED
+from rlstack.interfaces.messages import NANOSECONDS, RotorMessage
+from rlstack.interfaces.signal_reader import SignalReader
+from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
@@ -23,6 +24,7 @@ from rlstack.robots import load_robot
 JUMP_NS = NANOSECONDS // 2
 """Stamps that go back, or ahead by more than this, mean another flight."""
 
+_TIMER_SLACK_S = 0.0005
 _NAN = math.nan
 _OFF = (Mode.DISARMED, Mode.ESTOP)
 _OWN = "the robot file's limit if not given"
@@ -86,20 +88,19 @@ class GuardNode(ManagedNode):
         robot = load_robot(self.parameters["robot"])
         config = GuardConfig.from_robot(robot, allow_wider=self.parameters["allow_wider"], **self._overrides())
         self.guard = Guard(robot, config)
-        self._period_s = config.period_s
         self._rotors = len(robot.rotors)
         self._lock_step = self.parameters["lock_step"]
-        self._command_reader = NamedReader("velocity", robot.rotor_names)
         odometry, command = topics.type_of(topics.ODOM), topics.type_of(topics.ROTOR_COMMAND)
         names = ("position", "orientation", "linear_velocity", "angular_velocity")
-        self._observation_readers = [(name, field_reader(odometry, SENSED[name].field)) for name in names]
+        self._read_odometry = SignalReader(odometry, {name: SENSED[name].field for name in names})
+        rotors = {"rotor_speed": robot.rotor_names}
+        self._read_command = SignalReader(command, {"rotor_speed": COMMANDED["rotor_speed"].field}, rotors)
         self._message = RotorMessage(command(), robot.rotor_names)
         self._commands = self.publisher(command, topics.ROTOR_COMMAND, "command")
         self._modes = self.publisher(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, "latched")
-        self.subscriber(
-            odometry, topics.ODOM, self._on_odometry, "sensor_in_reliable" if self._lock_step else "sensor_in"
-        )
-        self.subscriber(command, topics.POLICY_PREFIX + topics.ROTOR_COMMAND, self._on_policy, "command")
+        quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
+        self.subscriber(odometry, topics.ODOM, self._on_odometry, quality, raw=True)
+        self.subscriber(command, topics.POLICY_PREFIX + topics.ROTOR_COMMAND, self._on_policy, "command", raw=True)
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
@@ -119,7 +120,10 @@ class GuardNode(ManagedNode):
         self._mode: Mode | None = None
         self._reason = ""
         self._show_mode(Mode.DISARMED, "just started")
-        self.every(0.05 if self._lock_step else self._period_s, self._on_timer)
+        # In real time the timer starts again with every command that is passed on, so it fires when one is late.
+        self._timer = self.every(
+            0.05 if self._lock_step else self.guard.config.staleness_s + _TIMER_SLACK_S, self._on_timer
+        )
 
     def deactivate(self) -> None:
         """Disarm, and say so to the robot at once."""
@@ -142,10 +146,10 @@ class GuardNode(ManagedNode):
 
     # Messages ------------------------------------------------------------------------------------------------
 
-    def _on_odometry(self, message: Any) -> None:
+    def _on_odometry(self, data: bytes) -> None:
         if not self.active:
             return
-        stamp = stamp_to_ns(message.header.stamp)
+        stamp, signals = self._read_odometry(data)
         self._stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
         if stamp == self._observed_ns:
             if self._answered is not None and self._answered[0] == stamp:
@@ -157,7 +161,6 @@ class GuardNode(ManagedNode):
             self._origin_ns = stamp
         self._observed_ns = stamp
         self._counts["observations"] += 1
-        signals = {name: read(message) for name, read in self._observation_readers}
         decision = self.guard.on_observation(self._now_s(), self._seconds(stamp), signals)
         if not self._lock_step:
             self._send(decision)
@@ -170,17 +173,17 @@ class GuardNode(ManagedNode):
         if self._early is not None and self._early[0] == stamp:
             self._take_policy(*self._early)
 
-    def _on_policy(self, message: Any) -> None:
+    def _on_policy(self, data: bytes) -> None:
         if not self.active:
             return
-        stamp = stamp_to_ns(message.header.stamp)
         self._counts["policy commands"] += 1
         try:
-            speed = self._command_reader(message)
+            stamp, command = self._read_command(data)
+            speed = command["rotor_speed"]
         except ValueError as error:
             self._counts["refused"] += 1
             self.warn(f"A command on {topics.POLICY_PREFIX}{topics.ROTOR_COMMAND} was refused: {error}.", "refused")
-            speed = np.full(self._rotors, _NAN)  # the guard's rule for what is not a number applies
+            stamp, speed = self._observed_ns, np.full(self._rotors, _NAN)  # the guard's rule for no number applies
         if not self._lock_step:
             self._take_policy(stamp, speed)
         elif stamp > self._observed_ns:
@@ -264,6 +267,8 @@ class GuardNode(ManagedNode):
         elif decision.command is not None:
             stamp = self._observed_ns if self._lock_step else self._nanoseconds(decision.stamp_s)
             self._commands.publish(self._message.fill(stamp, decision.command))
+            if not self._lock_step:
+                self._timer.reset()
             self._counts["clipped"] += decision.clipped
         self._note(decision)
 

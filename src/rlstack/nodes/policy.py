@@ -12,7 +12,8 @@ import numpy as np
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
-from rlstack.interfaces.messages import Reader, RotorMessage, field_reader, stamp_to_ns
+from rlstack.interfaces.messages import Reader, RotorMessage, field_reader
+from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.timing import StampClock
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
@@ -92,7 +93,8 @@ class PolicyNode(ManagedNode):
         self._goal_came = False
         self._use_default_goal()
         self._waiting_since = time.monotonic()
-        self.every(1.0 / self._policy.contract.rate_hz, self._tick)
+        self._timer = self.every(1e-9 * self._loop.next_tick_ns, self._tick)
+        self._tick_ns = self._loop.next_tick_ns
         self._waiting_for_topics = True
 
     def status(self) -> tuple[str, dict[str, Any]]:
@@ -128,36 +130,40 @@ class PolicyNode(ManagedNode):
 
     def _subscribe(self, topic: str, ports: list[Port]) -> None:
         kind = topics.message_type(ports[0].type)
-        readers = [(port.name, field_reader(kind, port.field, port.element_names)) for port in ports]
         if topic in _LATCHED:
+            readers = [(port.name, field_reader(kind, port.field, port.element_names)) for port in ports]
             uses: tuple[topics.Quality, ...] = ("latched", "command")  # some publishers of goals latch, RViz does not
             for use in uses:
                 self.subscriber(kind, topic, lambda message: self._on_goal(readers, message), use)
             return
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
-        loop, clock, is_trigger = self._loop, self._stamps, topic == self._loop.trigger
+        read = SignalReader(kind, {p.name: p.field for p in ports}, {p.name: p.element_names for p in ports})
+        loop, stamps, is_trigger = self._loop, self._stamps, topic == self._loop.trigger
 
-        def receive(message: Any) -> None:
+        def receive(data: bytes) -> None:
             if not self.active:
                 return
-            stamp = stamp_to_ns(message.header.stamp)
-            if is_trigger:
-                clock.observe(stamp, time.monotonic_ns(), time.time_ns())
             try:
-                values = {name: read(message) for name, read in readers}
+                stamp, values = read(data)
             except ValueError as error:
                 loop.counts.refused += 1
                 loop.counts.last_refusal = loop.counts.warning = f"{topic}: {error}"
                 return
+            if is_trigger:
+                stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
             answer = loop.on_message(topic, stamp, values)
             if answer is not None:
                 self._send(answer)
 
-        self.subscriber(kind, topic, receive, quality)
+        self.subscriber(kind, topic, receive, quality, raw=True)
 
     def _send(self, answer: Answer) -> None:
         for name, values in answer.outputs.items():
             self._senders[name](answer.stamp_ns, values)
+        # The timer starts again with every step, so it fires only when the next observation is late.
+        if self._tick_ns != self._loop.next_tick_ns:
+            self._tick_ns = self._timer.timer_period_ns = self._loop.next_tick_ns
+        self._timer.reset()
 
     def _tick(self) -> None:
         if self._waiting_for_topics:

@@ -45,7 +45,8 @@ class PolicyLoop:
 
     The first sensor topic of the contract is the trigger: a fresh message on it makes a step once a control period has
     passed by the messages' stamps. If the trigger is slower than the control rate, ticks step again on the last
-    observation while it is younger than ``stale_after_periods``. Latched topics (the goal) are never stale.
+    observation while it is younger than ``stale_after_periods``; call :meth:`on_tick` :attr:`next_tick_ns` after each
+    step. Latched topics (the goal) are never stale.
 
     Args:
         policy: Ready to step.
@@ -79,6 +80,15 @@ class PolicyLoop:
     def missing(self) -> frozenset[str]:
         """Topics that have not come yet."""
         return frozenset(self._missing)
+
+    @property
+    def next_tick_ns(self) -> int:
+        """How long after a step a tick is needed, ns: a trigger that is only late by jitter makes its own step."""
+        return self._period_ns if self._is_slow else self._period_ns + self._period_ns // 2
+
+    @property
+    def _is_slow(self) -> bool:
+        return self._interval_ns > 1.5 * self._period_ns
 
     def reset(self) -> None:
         """Start another flight: forget the recurrent state and when the last step was."""
@@ -115,9 +125,7 @@ class PolicyLoop:
         if self._lock_step or self._missing or self._due_ns is None:
             return None
         stamp = self._stamps[self.trigger]
-        # A trigger that is only late by jitter must not make a step of its own.
-        is_slow = self._interval_ns > 1.5 * self._period_ns
-        margin = -self._period_ns // 4 if is_slow else self._period_ns // 2
+        margin = -self._period_ns // 4 if self._is_slow else self._period_ns // 4
         if now_ns < self._due_ns + margin:
             return None
         if now_ns - stamp > self.stale_after_periods * self._period_ns:

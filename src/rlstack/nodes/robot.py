@@ -15,14 +15,13 @@ from rlstack.interfaces.backend import BACKENDS, Backend, Reading, Signals
 from rlstack.interfaces.messages import (
     NANOSECONDS,
     ImuMessage,
-    NamedReader,
     OdometryMessage,
     RotorMessage,
-    is_off_command,
     seconds_to_ns,
     set_stamp,
-    stamp_to_ns,
 )
+from rlstack.interfaces.signal_reader import SignalReader
+from rlstack.interfaces.signals import COMMANDED
 from rlstack.interfaces.timing import Schedule
 from rlstack.nodes.markers import place_markers, quadrotor_markers
 from rlstack.nodes.parameters import Parameter
@@ -108,7 +107,6 @@ class RobotNode(ManagedNode):
         if self._lock_step and not self.backend.owns_time:
             raise UserError(f"lock_step: a {type(self.backend).__name__} does not own time, so it cannot wait.")
         self._period_s = 1.0 / robot.control_rate_hz
-        self._read_rotors = NamedReader("velocity", robot.rotor_names)
         self._create_topics(robot)
         self._offset_ns = 0
         self._sent_ns = -1
@@ -195,7 +193,9 @@ class RobotNode(ManagedNode):
         self._markers = quadrotor_markers(robot)
         self._marker_publisher = self.publisher(topics.type_of(topics.MARKERS), topics.MARKERS, "event")
         command = topics.type_of(topics.ROTOR_COMMAND)
-        self.subscriber(command, topics.ROTOR_COMMAND, self._on_command, "command")
+        names = {"rotor_speed": robot.rotor_names}
+        self._read_command = SignalReader(command, {"rotor_speed": COMMANDED["rotor_speed"].field}, names)
+        self.subscriber(command, topics.ROTOR_COMMAND, self._on_command, "command", raw=True)
         self.server(Trigger, topics.RESET, self._on_reset)
 
     def _clock_filler(self) -> Callable[[int, Signals], Any]:
@@ -266,22 +266,26 @@ class RobotNode(ManagedNode):
 
     # Commands and time ---------------------------------------------------------------------------------------
 
-    def _on_command(self, message: Any) -> None:
+    def _on_command(self, data: bytes) -> None:
         if not self.active:
             return
         assert self.backend is not None
-        stamp = stamp_to_ns(message.header.stamp)
+        try:
+            stamp, command = self._read_command(data)
+        except ValueError as error:
+            self._refuse(str(error))
+            return
         if stamp != self._sent_ns if self._lock_step else stamp < self._epoch_ns:
             self._counts["not answering the last observation"] += 1
             return
         self.last_latency_s = time.perf_counter() - self._sent_at
         sent: Signals = {}
-        if is_off_command(message):
+        if not len(command["rotor_speed"]):  # names no rotor: off
             self.backend.disarm()
             self._flying = False
         else:
             try:
-                sent = self.backend.write({"rotor_speed": self._read_rotors(message)})
+                sent = self.backend.write(command)
             except ValueError as error:
                 self._refuse(str(error))
                 return

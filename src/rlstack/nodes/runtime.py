@@ -130,9 +130,11 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         self._lifecycle_entities.append((self.destroy_publisher, made))
         return made
 
-    def subscriber(self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality) -> None:
-        """Create a subscription that lasts until cleanup."""
-        made = self.create_subscription(kind, topic, callback, topics.quality(use))
+    def subscriber(
+        self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality, raw: bool = False
+    ) -> None:
+        """Create a subscription that lasts until cleanup; ``raw`` hands over the serialized message."""
+        made = self.create_subscription(kind, topic, callback, topics.quality(use), raw=raw)
         self._lifecycle_entities.append((self.destroy_subscription, made))
 
     def server(self, kind: Any, name: str, callback: Callable[[Any, Any], Any]) -> None:
@@ -140,9 +142,11 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         made = self.create_service(kind, name, callback)
         self._lifecycle_entities.append((self.destroy_service, made))
 
-    def every(self, period_s: float, callback: Callable[[], None]) -> None:
+    def every(self, period_s: float, callback: Callable[[], None]) -> Any:
         """Call ``callback`` periodically, in real time, while the node is active; use it in :meth:`activate`."""
-        self._activity_timers.append(self.create_timer(period_s, callback, clock=self.steady))
+        timer = self.create_timer(period_s, callback, clock=self.steady)
+        self._activity_timers.append(timer)
+        return timer
 
     def warn(self, sentence: str, key: str = "") -> None:
         """Log a warning, at most one every 5 s for each ``key``."""

@@ -1,0 +1,97 @@
+"""From a serialized message to its stamp and its signals as arrays: what a control loop reads at its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.interfaces import cdr
+from rlstack.interfaces.messages import (
+    NANOSECONDS,
+    Array,
+    NameOrder,
+    Reader,
+    field_reader,
+    leaf_fields,
+    stamp_to_ns,
+)
+
+
+class SignalReader:
+    """Reads some fields of one type of stamped message, without making the message.
+
+    Args:
+        message_class: The message's class; it has a ``header``.
+        fields: Dotted field by signal name, see :func:`rlstack.interfaces.messages.field_reader`.
+        element_names: By signal name, the order of the elements of a field that comes with names.
+
+    Raises:
+        UserError: The message has no such field, or it cannot be read as an array.
+    """
+
+    def __init__(
+        self,
+        message_class: Any,
+        fields: Mapping[str, str],
+        element_names: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self._class = message_class
+        names = element_names or {}
+        self._readers: dict[str, Reader] = {
+            signal: field_reader(message_class, field, names.get(signal, ())) for signal, field in fields.items()
+        }
+        self._slices: list[tuple[str, slice]] = []
+        self._named: list[tuple[str, NameOrder, int, int]] = []
+        self._lists: list[tuple[str, int]] = []
+        wanted = ["header.stamp.sec", "header.stamp.nanosec"]
+        for signal, field in fields.items():
+            parts = leaf_fields(message_class, field)
+            if parts:
+                self._slices.append((signal, slice(len(wanted) - 2, len(wanted) - 2 + len(parts))))
+                wanted += parts
+        self._numbers = len(wanted)
+        for signal, field in fields.items():
+            if leaf_fields(message_class, field):
+                continue
+            if names.get(signal):
+                if "name" not in wanted:
+                    wanted.append("name")
+                self._named.append((signal, NameOrder(names[signal]), wanted.index("name"), len(wanted)))
+                wanted.append(field)
+            else:
+                self._lists.append((signal, len(wanted)))
+                wanted.append(field)
+        if len(set(wanted)) != len(wanted):
+            raise UserError(
+                f"{message_class.__name__}: two signals read the same field ({', '.join(fields.values())})."
+            )
+        self._read = cdr.compile_reader(message_class, wanted)
+
+    def __call__(self, data: bytes) -> tuple[int, dict[str, Array]]:
+        """Return the stamp in ns and the signals.
+
+        Raises:
+            ValueError: Elements have other names than the ones wanted. No names and no values are an empty array.
+        """
+        if not cdr.readable(data):
+            return self._read_ordinarily(data)
+        values = self._read(data)
+        stamp = values[0] * NANOSECONDS + values[1]
+        block = np.array(values[2 : self._numbers], dtype=np.float64)
+        signals = {signal: block[part] for signal, part in self._slices}
+        for signal, order, n, i in self._named:
+            names = partial(cdr.texts, values[n])
+            signals[signal] = order.arrange(values[n], names, np.array(values[i], dtype=np.float64))
+        for signal, i in self._lists:
+            signals[signal] = np.array(values[i], dtype=np.float64)
+        return stamp, signals
+
+    def _read_ordinarily(self, data: bytes) -> tuple[int, dict[str, Array]]:
+        from rclpy.serialization import deserialize_message
+
+        message = deserialize_message(data, self._class)
+        return stamp_to_ns(message.header.stamp), {signal: read(message) for signal, read in self._readers.items()}
