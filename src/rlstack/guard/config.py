@@ -23,8 +23,10 @@ class GuardConfig:
     geofence_min_m: tuple[float, float, float] = value(unit="m")
     geofence_max_m: tuple[float, float, float] = value(unit="m")
     control_rate_hz: float = value(unit="Hz", above=0.0)
-    geofence_lookahead_s: float = value(0.1, unit="s", at_least=0.0)
-    """The fence counts as broken when the robot would be outside after this long at its present velocity."""
+    reaction_s: float = value(0.2, unit="s", at_least=0.0)
+    braking_m_s2: float = value(6.0, unit="m/s^2", above=0.0)
+    """The fence counts as broken, except downward, when the robot could no longer stop inside: so long at its present
+    velocity until braking begins, then with this deceleration (of the hover controller)."""
     staleness_periods: float = value(2.0, unit="control periods", at_least=1.0)
     """Age from which a policy's command is stale, and the longest silence of a policy."""
     observation_timeout_s: float = value(0.2, unit="s", above=0.0)

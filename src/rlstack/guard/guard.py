@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ class Guard:
         self._clock = Clock(self.config.observation_timeout_s)
         self._watch = PolicyWatch(len(robot.rotors), self.config.staleness_s, self.config.period_s)
         self._seen: Observation | None = None
-        self._seen_t = -math.inf
+        self._seen_t = self._newest_stamp_s = -math.inf
         self._refused_observation = "none has come"
         self._mode_t = 0.0
         self._accepted_t = 0.0
@@ -128,7 +127,7 @@ class Guard:
             self._refused_observation = seen
             return self._tick(t, before, note=seen)
         late = self._is_late(t) or t - self._seen_t > self.config.observation_timeout_s
-        self._seen, self._seen_t = seen, t
+        self._seen, self._seen_t, self._newest_stamp_s = seen, t, stamp_s
         if self.mode is Mode.POLICY:
             broken = broken_limit(seen, self.config)
             if broken:
@@ -182,23 +181,23 @@ class Guard:
             return self._off(before)
         if self.mode is Mode.POLICY:
             return self._take_over(t, before, "the policy gave no answer", may_return=True)
-        return Decision(np.array(self._pilot.sent), self._seen.stamp_s, self.mode, self.reason)
+        held, clipped = self._pilot.pass_on(t, self._pilot.sent)
+        return Decision(np.array(held), self._seen.stamp_s, self.mode, self.reason, False, clipped)
 
     # How modes follow each other.
 
     def _advance(self, time_s: float) -> float:
         if self._clock.advance(time_s):
             self._watch.restart_stamps()
-            if self._seen is not None:
-                self._seen = replace(self._seen, stamp_s=-math.inf)  # any next stamp is newer
+            self._newest_stamp_s = -math.inf
         return self._clock.elapsed_s
 
     def _fresh(self, stamp_s: float, signals: Mapping[str, NDArray[np.floating]]) -> Observation | str:
         timeout, age = self.config.observation_timeout_s, self._clock.source_s - stamp_s
         if not abs(age) <= timeout:
             return f"the observation's stamp is {age:.3f} s old, more than {timeout} s from now"
-        if self._seen is not None and stamp_s <= self._seen.stamp_s:
-            return f"the observation's stamp does not go forward ({stamp_s:.3f} after {self._seen.stamp_s:.3f} s)"
+        if stamp_s <= self._newest_stamp_s:
+            return f"the observation's stamp does not go forward ({stamp_s:.3f} after {self._newest_stamp_s:.3f} s)"
         return parse(stamp_s, signals)
 
     def _is_late(self, t: float) -> bool:
@@ -279,9 +278,7 @@ class Guard:
     # Answers.
 
     def _stamp_s(self) -> float:
-        if self._seen is None or not math.isfinite(self._seen.stamp_s):
-            return self._clock.source_s
-        return self._seen.stamp_s
+        return self._clock.source_s if self._seen is None else self._seen.stamp_s
 
     def _nothing(self, before: Mode, reason: str) -> Decision:
         return Decision(None, self._stamp_s(), self.mode, reason, before is not self.mode)

@@ -80,10 +80,11 @@ def broken_limit(seen: Observation, config: GuardConfig) -> str:
     turn = math.hypot(*seen.angular_velocity)
     if turn > config.angular_velocity_rad_s:
         return f"angular velocity {turn:.1f} rad/s is over {config.angular_velocity_rad_s:.1f} rad/s"
-    ahead = config.geofence_lookahead_s
-    for axis, p, v, low, high in zip(
-        "xyz", seen.position, seen.linear_velocity, config.geofence_min_m, config.geofence_max_m
-    ):
-        if not (low <= p <= high and low <= p + ahead * v <= high):
+    fence = zip("xyz", seen.position, seen.linear_velocity, config.geofence_min_m, config.geofence_max_m)
+    for axis, p, v, low, high in fence:
+        stopped = p + v * (config.reaction_s + 0.5 * abs(v) / config.braking_m_s2)
+        if axis == "z":
+            stopped = max(stopped, p)  # downward is the floor's side: low and landing flight must stay possible
+        if not (low <= p <= high and low <= stopped <= high):
             return f"{axis} = {p:.2f} m at {v:+.2f} m/s breaks the geofence of {low:.2f} to {high:.2f} m"
     return ""

@@ -81,14 +81,14 @@ class Pilot:
         """Return the command that answers an observation, whether it was held back, and whether it has landed."""
         dt = max(0.0, t - self._motors_t)
         self._motors_t = t
-        landed = False
+        landed, pace = False, 0.0
         path_dt = min(dt, LONGEST_STEP_S)  # a gap in time must not make the goal jump
         if self._descent is not None:
             landed = self._descent.step(seen.position, seen.linear_velocity, path_dt)
-            self.goal = self._descent.goal
+            self.goal, pace = self._descent.goal, -self._config.landing_speed_m_s
         elif self.goal[2] < self._top:
-            step = self._config.takeoff_speed_m_s * path_dt
-            self.goal[2] = min(self.goal[2] + step, self._top, seen.position[2] + LEAD_M)
+            pace = self._config.takeoff_speed_m_s
+            self.goal[2] = min(self.goal[2] + pace * path_dt, self._top, seen.position[2] + LEAD_M)
         wanted = self._controller.command(
             seen.position,
             seen.orientation,
@@ -97,6 +97,7 @@ class Pilot:
             self.goal,
             self._yaw,
             dt,
+            (0.0, 0.0, pace),
         )
         return *self._publish(t, wanted.tolist()), landed
 

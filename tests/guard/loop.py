@@ -1,0 +1,89 @@
+"""A closed loop: reference quadrotor, guard, and a policy that can be swapped or killed while it flies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.control.hover import HoverController, HoverGains
+from rlstack.guard import Decision, Guard, Mode
+from rlstack.robots import RobotSpec, frames
+from tests.support.flights import measure
+from tests.support.reference import ReferenceQuadrotor
+
+Array = NDArray[np.float64]
+Policy = Callable[[dict[str, Array]], Array]
+
+
+def good_policy(robot: RobotSpec, goal: tuple[float, float, float], speed_m_s: float = 1.0) -> Policy:
+    """Return a policy that flies to ``goal``: the classical controller stands in for a learned one."""
+    controller = HoverController(robot, HoverGains.for_robot(robot, speed_m_s=speed_m_s))
+    controller.reset()
+
+    def act(seen: dict[str, Array]) -> Array:
+        velocity = frames.rotate(seen["orientation"], seen["linear_velocity"])
+        return controller.command(
+            seen["position"],
+            seen["orientation"],
+            velocity,
+            seen["angular_velocity"],
+            goal,
+            0.0,
+            1.0 / robot.control_rate_hz,
+        )
+
+    return act
+
+
+class Loop:
+    """Runs period by period: observation, policy, tick, physics; keeps what happened."""
+
+    def __init__(self, guard: Guard, start: tuple[float, float, float], floor_m: float = 0.0) -> None:
+        self.guard, self.robot = guard, guard.robot
+        self.quad = ReferenceQuadrotor(guard.robot, step_s=5e-3, floor_m=floor_m)
+        self.quad.state["position"] = np.array(start)
+        if start[2] > guard.config.airborne_height_m:
+            self.quad.state["rotor_speed"] = np.full(4, guard.robot.hover_speed_rad_s)
+        self.applied = self.quad.state["rotor_speed"].copy()
+        self.random = np.random.default_rng(0)
+        self.modes: list[Mode] = []
+        self.positions: list[Array] = []
+        self.tilts: list[float] = []
+        self.speeds: list[float] = []
+        self.decisions: list[Decision] = []
+
+    @property
+    def time_s(self) -> float:
+        return self.quad.time_s
+
+    def _publish(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+        if decision.command is not None:
+            self.applied = decision.command
+
+    def observe(self) -> dict[str, Array]:
+        seen = measure(self.quad, self.random)
+        self._publish(self.guard.on_observation(self.time_s, self.time_s, seen))
+        return seen
+
+    def run(self, seconds: float, policy: Policy | None, until: Mode | None = None) -> None:
+        """Fly on; with ``policy`` None nothing sends policy commands; stop early when the mode is ``until``."""
+        period = 1.0 / self.robot.control_rate_hz
+        for _ in range(round(seconds / period)):
+            seen = self.observe()
+            if policy is not None:
+                self._publish(self.guard.on_policy_command(self.time_s, self.time_s, policy(seen)))
+            self._publish(self.guard.on_tick(self.time_s))
+            state = self.quad.step(self.applied, period)
+            self.modes.append(self.guard.mode)
+            self.positions.append(state["position"].copy())
+            self.tilts.append(float(frames.tilt(state["orientation"])))
+            self.speeds.append(float(np.linalg.norm(state["linear_velocity"])))
+            if self.guard.mode is until:
+                break
+
+    def transitions(self) -> list[Mode]:
+        """Return the modes in order, each change once."""
+        return [m for i, m in enumerate(self.modes) if i == 0 or m is not self.modes[i - 1]]

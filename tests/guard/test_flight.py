@@ -1,0 +1,170 @@
+"""The guard in closed loop with the reference quadrotor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlstack.guard import Guard, GuardConfig, Mode
+from tests.guard.loop import Loop, good_policy
+from tests.support import robots
+
+AIR = (0.2, -0.1, 1.0)
+ROBOTS = {"crazyflie": robots.crazyflie(), "large": robots.large()}
+
+
+def airborne(name: str = "crazyflie", **overrides: float) -> Loop:
+    robot = ROBOTS[name]
+    loop = Loop(Guard(robot, GuardConfig.from_robot(robot, **overrides)), AIR)
+    loop.observe()
+    assert loop.guard.arm(0.0)[0]
+    return loop
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_killed_policy_ends_in_hover_then_on_the_floor_disarmed_within_all_limits(name: str) -> None:
+    loop = airborne(name)
+    config = loop.guard.config
+    loop.run(1.0, good_policy(loop.robot, (1.0, -1.0, 1.0)))
+    assert loop.guard.mode is Mode.POLICY
+    where, when = loop.quad.state["position"].copy(), loop.time_s
+    loop.run(16.0, None, until=Mode.DISARMED)
+
+    assert loop.transitions() == [Mode.POLICY, Mode.HOVER, Mode.LAND, Mode.DISARMED]
+    assert loop.guard.interventions == 1
+    hover_from = loop.modes.index(Mode.HOVER) / loop.robot.control_rate_hz
+    assert hover_from - when <= config.staleness_s + 2 * config.period_s
+    assert "landed" in loop.guard.reason
+    assert "late" in loop.guard.reason
+    assert loop.quad.state["position"][2] == pytest.approx(0.0, abs=0.01)
+    assert np.linalg.norm(loop.quad.state["position"][:2] - where[:2]) < 0.3
+    assert max(loop.tilts) < config.tilt_rad
+    assert max(loop.speeds) < config.linear_velocity_m_s
+    assert loop.decisions[-1].command is None or np.all(loop.decisions[-1].command == 0.0)
+    assert np.all(loop.applied == 0.0)
+
+
+def test_a_policy_that_comes_back_in_time_flies_again() -> None:
+    loop = airborne()
+    policy = good_policy(loop.robot, AIR)
+    loop.run(0.5, policy)
+    loop.run(0.5, None)
+    assert loop.guard.mode is Mode.HOVER
+    loop.run(0.9, policy)
+    assert loop.guard.mode is Mode.HOVER  # not yet for a whole second
+    loop.run(0.3, policy)
+    assert loop.guard.mode is Mode.POLICY
+    assert "in time again" in loop.guard.reason
+    loop.run(1.0, policy)
+    assert np.linalg.norm(loop.quad.state["position"] - AIR) < 0.1
+
+
+def test_a_policy_that_tilts_away_is_caught_inside_the_fence_and_never_flies_again() -> None:
+    loop = airborne()
+    low, high = np.array(loop.guard.config.geofence_min_m), np.array(loop.guard.config.geofence_max_m)
+    hover = loop.robot.hover_speed_rad_s
+
+    def nose_down(seen: dict[str, np.ndarray]) -> np.ndarray:
+        return hover * np.array([0.98, 1.04, 1.04, 0.98])
+
+    loop.run(2.0, nose_down)
+    assert loop.guard.mode is Mode.HOVER
+    assert "is over" in loop.guard.reason
+    loop.run(3.0, good_policy(loop.robot, AIR))  # good commands now, but the trust is gone
+    assert loop.guard.mode is Mode.HOVER
+    positions = np.array(loop.positions)
+    assert np.all(positions > low)
+    assert np.all(positions < high)
+    assert loop.guard.interventions == 1
+    assert loop.speeds[-1] < 0.1
+
+
+@pytest.mark.parametrize("speed_m_s", [0.5, 1.0, 2.6])
+@pytest.mark.parametrize("goal", [(4.0, 0.0, 1.0), (-2.0, -5.0, 1.5), (0.0, 0.0, 6.0)])
+def test_a_policy_that_flies_to_the_fence_is_stopped_inside_it(
+    goal: tuple[float, float, float], speed_m_s: float
+) -> None:
+    loop = airborne()
+    loop.run(12.0, good_policy(loop.robot, goal, speed_m_s), until=Mode.LAND)
+    assert Mode.HOVER in loop.modes
+    assert "geofence" in loop.guard.reason
+    assert np.all(np.min(loop.positions, axis=0) > loop.guard.config.geofence_min_m)
+    assert np.all(np.max(loop.positions, axis=0) < loop.guard.config.geofence_max_m)
+
+
+def test_one_command_that_is_not_a_number_is_never_passed_on_and_ends_the_flight() -> None:
+    loop = airborne()
+    policy = good_policy(loop.robot, AIR)
+    loop.run(0.5, policy)
+    calls = iter(range(1000))
+    loop.run(0.5, lambda seen: policy(seen) * (np.nan if next(calls) == 0 else 1.0))
+    assert loop.guard.mode is Mode.HOVER
+    assert "not finite" in loop.guard.reason
+    loop.run(12.0, policy, until=Mode.DISARMED)
+    assert loop.transitions()[-2:] == [Mode.LAND, Mode.DISARMED]
+    assert all(np.all(np.isfinite(d.command)) for d in loop.decisions if d.command is not None)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_takes_off_from_the_floor_and_hands_over(name: str) -> None:
+    robot = ROBOTS[name]
+    loop = Loop(Guard(robot), (0.5, 0.5, 0.0))
+    loop.observe()
+    assert loop.guard.arm(0.0) == (True, "armed on the ground")
+    policy = good_policy(robot, (0.5, 0.5, 1.2))
+    loop.run(6.0, policy, until=Mode.POLICY)
+    assert loop.transitions() == [Mode.TAKEOFF, Mode.POLICY]
+    assert abs(loop.quad.state["position"][2] - 1.0) < 0.16
+    loop.run(3.0, policy)
+    assert loop.guard.mode is Mode.POLICY
+    np.testing.assert_allclose(loop.quad.state["position"], (0.5, 0.5, 1.2), atol=0.1)
+    assert loop.guard.interventions == 0
+
+
+def test_takes_off_without_a_policy_waits_and_lands() -> None:
+    robot = ROBOTS["crazyflie"]
+    loop = Loop(Guard(robot), (0.0, 0.0, 0.0))
+    loop.observe()
+    loop.guard.arm(0.0)
+    loop.run(20.0, None, until=Mode.DISARMED)
+    assert loop.transitions() == [Mode.TAKEOFF, Mode.HOVER, Mode.LAND, Mode.DISARMED]
+    hovering = [p[2] for p, m in zip(loop.positions, loop.modes) if m is Mode.HOVER]
+    assert np.abs(np.array(hovering[100:]) - 1.0).max() < 0.1
+
+
+def test_takeoff_that_is_held_down_gives_up() -> None:
+    robot = ROBOTS["crazyflie"]
+    guard = Guard(robot)
+    loop = Loop(guard, (0.0, 0.0, 0.0))
+    loop.observe()
+    guard.arm(0.0)
+    for _ in range(1200):
+        loop.quad.state.update(position=np.zeros(3), linear_velocity=np.zeros(3), angular_velocity=np.zeros(3))
+        loop.run(0.01, None)
+        if guard.mode is Mode.DISARMED:
+            break
+    assert loop.transitions() == [Mode.TAKEOFF, Mode.LAND, Mode.DISARMED]
+
+
+def test_lost_observations_stop_the_motors() -> None:
+    loop = airborne()
+    loop.run(0.5, good_policy(loop.robot, AIR))
+    decisions = [loop.guard.on_tick(loop.time_s + 0.01 * k) for k in range(40)]
+    modes = [d.mode for d in decisions]
+    assert Mode.HOVER in modes
+    assert modes[-1] is Mode.DISARMED
+    stop = modes.index(Mode.DISARMED)
+    assert 0.2 <= 0.01 * stop <= 0.22
+    assert np.all(decisions[stop].command == 0.0)
+    assert decisions[stop].changed
+    assert all(d.command is None for d in decisions[stop + 1 :])
+
+
+def test_tumbled_robot_stops_its_motors() -> None:
+    loop = airborne()
+    loop.run(0.2, good_policy(loop.robot, AIR))
+    for _ in range(120):
+        loop.quad.state.update(orientation=np.array([1.0, 0.0, 0.0, 0.0]), position=np.array(AIR))
+        loop.run(0.01, None)
+    assert loop.guard.mode is Mode.DISARMED
+    assert "on its side or back" in loop.guard.reason

@@ -1,0 +1,330 @@
+"""The guard's rules, one event at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlstack.guard import Decision, Guard, GuardConfig, Mode
+from rlstack.robots import frames
+from tests.support import robots
+
+ROBOT = robots.crazyflie()
+HOVER = np.full(4, ROBOT.hover_speed_rad_s)
+PERIOD = 0.01
+
+
+def signals(
+    position: tuple[float, float, float] = (0.0, 0.0, 1.0),
+    tilt: float = 0.0,
+    velocity: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    rate: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> dict[str, np.ndarray]:
+    return {
+        "position": np.array(position),
+        "orientation": frames.from_rotation_vector([tilt, 0.0, 0.0]),
+        "linear_velocity": np.array(velocity),
+        "angular_velocity": np.array(rate),
+    }
+
+
+def flying(config: GuardConfig | None = None) -> Guard:
+    """Return a guard in POLICY at time 0 that has passed on one hover command."""
+    guard = Guard(ROBOT, config)
+    guard.on_observation(0.0, 0.0, signals())
+    assert guard.arm(0.0) == (True, "armed in the air")
+    assert guard.on_policy_command(0.0, 0.0, HOVER).command is not None
+    return guard
+
+
+def test_a_good_command_passes_unchanged_with_its_own_stamp() -> None:
+    guard = flying()
+    guard.on_observation(0.010, 0.009, signals())
+    decision = guard.on_policy_command(0.011, 0.009, HOVER * 1.01)
+    np.testing.assert_array_equal(decision.command, HOVER * 1.01)
+    assert (decision.stamp_s, decision.mode, decision.clipped, decision.changed) == (0.009, Mode.POLICY, False, False)
+
+
+def test_observations_are_left_to_the_policy_within_the_limits() -> None:
+    assert flying().on_observation(0.01, 0.01, signals()).command is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "word"),
+    [
+        (signals(tilt=1.3), "tilt"),
+        (signals(velocity=(2.0, 2.0, 2.0)), "speed"),
+        (signals(rate=(0.0, 15.0, 15.0)), "angular velocity"),
+        (signals(position=(3.1, 0.0, 1.0)), "geofence"),
+        (signals(position=(0.0, -2.9, 1.0), velocity=(0.0, -1.0, 0.0)), "geofence"),
+        (signals(position=(0.0, 0.0, -0.3)), "geofence"),
+    ],
+)
+def test_a_broken_limit_is_answered_at_once_and_for_good(seen: dict[str, np.ndarray], word: str) -> None:
+    guard = flying()
+    decision = guard.on_observation(0.01, 0.01, seen)
+    assert decision.mode is Mode.HOVER
+    assert decision.changed
+    assert word in decision.reason
+    assert decision.command is not None
+    assert decision.stamp_s == 0.01
+    assert guard.interventions == 1
+    for k in range(2, 300):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        assert guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER).command is None
+    assert guard.mode is Mode.HOVER
+
+
+def test_low_and_descending_is_no_broken_fence() -> None:
+    guard = flying()
+    assert guard.on_observation(0.01, 0.01, signals((0.0, 0.0, 0.05), velocity=(0.0, 0.0, -1.5))).mode is Mode.POLICY
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        (np.array([np.nan, 1.0, 1.0, 1.0]), "not finite"),
+        (np.array([1.0, np.inf, 1.0, -np.inf]), "not finite"),
+        (np.ones(3), "shape"),
+        (np.ones((1, 4)), "shape"),
+        (1500.0, "shape"),
+        (["fast"] * 4, "not numbers"),
+        (None, "shape"),
+    ],
+)
+def test_a_malformed_command_hands_the_robot_to_the_guard_for_good(command: object, word: str) -> None:
+    guard = flying()
+    guard.on_observation(0.01, 0.01, signals())
+    decision = guard.on_policy_command(0.01, 0.01, command)  # type: ignore[arg-type]
+    assert decision.mode is Mode.HOVER
+    assert word in decision.reason
+    assert np.all(np.isfinite(decision.command))
+    assert guard.interventions == 1
+    for k in range(2, 200):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert guard.mode is Mode.HOVER
+
+
+def test_a_malformed_command_while_hovering_for_lateness_takes_away_the_way_back() -> None:
+    guard = flying()
+    guard.policy_missing(0.01)
+    guard.on_policy_command(0.01, 0.01, np.full(4, np.nan))
+    for k in range(2, 200):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert guard.mode is Mode.HOVER
+    assert "not finite" in guard.reason
+
+
+def test_commands_are_held_to_the_rotors_limits_and_to_the_rate_limit() -> None:
+    guard = flying(GuardConfig.from_robot(ROBOT, rotor_acceleration_rad_s2=5000.0))
+    guard.on_observation(0.01, 0.01, signals())
+    decision = guard.on_policy_command(0.01, 0.01, np.add(HOVER, [100.0, -100.0, 20.0, 1e6]))
+    np.testing.assert_allclose(decision.command, np.add(HOVER, [50.0, -50.0, 20.0, 50.0]))
+    assert decision.clipped
+    guard = flying()
+    guard.on_observation(0.01, 0.01, signals())
+    decision = guard.on_policy_command(0.01, 0.01, np.array([-5.0, 1e5, 1500.0, 1500.0]))
+    assert decision.command[0] >= 0.0
+    assert decision.command[1] == ROBOT.rotor_model.speed_max_rad_s
+    assert decision.clipped
+
+
+@pytest.mark.parametrize(
+    ("time_s", "stamp_s", "word"),
+    [
+        (0.035, 0.010, "stale"),
+        (0.010, 0.0, "does not go forward"),
+        (0.010, -0.005, "does not go forward"),
+        (0.010, 0.030, "ahead"),
+        (0.010, np.nan, "does not go forward"),
+    ],
+)
+def test_a_command_for_another_time_is_dropped(time_s: float, stamp_s: float, word: str) -> None:
+    guard = flying()
+    guard.on_observation(time_s, 0.010, signals())
+    before = guard.mode
+    decision = guard.on_policy_command(time_s, stamp_s, HOVER)
+    assert decision.command is None
+    assert decision.mode is before
+    assert word in decision.reason
+
+
+def test_a_command_within_two_periods_is_not_stale() -> None:
+    guard = flying()
+    guard.on_observation(0.010, 0.010, signals())
+    assert guard.on_policy_command(0.0299, 0.010, HOVER).command is not None
+
+
+def test_silence_is_found_by_the_tick_within_two_periods() -> None:
+    guard = flying()
+    guard.on_observation(0.01, 0.01, signals())
+    assert guard.on_tick(0.0199).mode is Mode.POLICY
+    decision = guard.on_tick(0.0205)
+    assert decision.mode is Mode.HOVER
+    assert decision.command is not None
+    assert decision.stamp_s == 0.01
+    assert "late" in decision.reason
+
+
+def test_silence_is_found_by_observations_without_any_tick() -> None:
+    guard = flying()
+    modes = [guard.on_observation(k * PERIOD, k * PERIOD, signals()).mode for k in range(1, 5)]
+    assert modes == [Mode.POLICY, Mode.POLICY, Mode.HOVER, Mode.HOVER]
+
+
+def test_lock_step_takes_over_when_the_policy_gives_no_answer_and_repeats_itself() -> None:
+    guard = flying()
+    guard.on_observation(0.01, 0.01, signals())
+    first = guard.policy_missing(0.01)
+    assert (first.mode, first.stamp_s, guard.interventions) == (Mode.HOVER, 0.01, 1)
+    again = guard.policy_missing(0.01)
+    np.testing.assert_array_equal(again.command, first.command)
+    assert guard.interventions == 1
+    assert Guard(ROBOT).policy_missing(0.0).command is None
+
+
+def test_hover_holds_where_it_took_over_but_inside_the_fence_and_off_the_floor() -> None:
+    guard = flying()
+    guard.on_observation(0.01, 0.01, signals((3.2, 0.5, 0.02), velocity=(0.0, 0.0, 0.0)))
+    assert guard.mode is Mode.HOVER
+    assert guard._pilot.goal == pytest.approx([2.9, 0.5, guard.config.airborne_height_m])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        {"position": np.array([np.nan, 0.0, 0.0])},
+        {"linear_velocity": np.array([np.inf, 0.0, 0.0])},
+        {"angular_velocity": np.array([1e300, 1e300, 0.0])},
+        {"orientation": np.zeros(4)},
+        {"orientation": np.array([0.0, 0.0, 0.0, 2.0])},
+        {"orientation": np.array([0.0, 0.0, 1.0])},
+        {"position": "here"},
+    ],
+)
+def test_an_invalid_observation_is_no_observation(spoil: dict[str, object]) -> None:
+    guard = flying()
+    bad = {**signals(), **spoil}
+    for k in range(1, 25):
+        decision = guard.on_observation(k * PERIOD, k * PERIOD, bad)  # type: ignore[arg-type]
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert decision.mode is Mode.DISARMED
+    assert "no valid observation" in decision.reason
+    assert guard.arm(0.25)[0] is False
+
+
+def test_a_missing_signal_is_named() -> None:
+    guard = Guard(ROBOT)
+    guard.on_observation(0.0, 0.0, {"position": np.zeros(3)})
+    armed, why = guard.arm(0.0)
+    assert not armed
+    assert "orientation is missing" in why
+
+
+def test_a_frozen_estimator_counts_as_silent() -> None:
+    guard = flying()
+    for k in range(1, 25):
+        guard.on_observation(k * PERIOD, 0.0, signals())  # the same stamp again and again
+    assert guard.mode is Mode.DISARMED
+    assert "no valid observation" in guard.reason
+
+
+@pytest.mark.parametrize(
+    ("seen", "word"),
+    [(signals(tilt=1.3), "tilt"), (signals((0.0, 0.0, 3.5)), "geofence"), (signals(velocity=(4.0, 0.0, 0.0)), "speed")],
+)
+def test_arming_outside_the_limits_is_refused_with_the_reason(seen: dict[str, np.ndarray], word: str) -> None:
+    guard = Guard(ROBOT)
+    guard.on_observation(0.0, 0.0, seen)
+    armed, why = guard.arm(0.0)
+    assert not armed
+    assert word in why
+    assert guard.mode is Mode.DISARMED
+
+
+def test_arming_without_or_with_an_old_observation_is_refused() -> None:
+    guard = Guard(ROBOT)
+    assert guard.arm(0.0)[0] is False
+    guard.on_observation(0.0, 0.0, signals())
+    assert guard.arm(0.3)[0] is False
+    guard.on_observation(0.31, 0.31, signals())
+    assert guard.arm(0.32)[0] is True
+    assert guard.arm(0.33) == (True, "armed already, mode policy")
+
+
+def test_a_start_beyond_the_flight_limit_needs_the_wider_guard() -> None:
+    seen = signals(tilt=1.5)
+    wide = GuardConfig.from_robot(ROBOT, allow_wider=True, tilt_rad=np.pi)
+    guard = Guard(ROBOT, wide)
+    guard.on_observation(0.0, 0.0, seen)
+    assert guard.arm(0.0)[0]
+    assert guard.on_policy_command(0.0, 0.0, HOVER).command is not None
+
+
+def test_disarmed_says_zero_once_then_nothing() -> None:
+    guard = flying()
+    decision = guard.disarm("operator")
+    assert np.all(decision.command == 0.0)
+    assert (decision.mode, decision.reason, decision.changed) == (Mode.DISARMED, "operator", True)
+    assert guard.on_tick(0.01).command is None
+    assert guard.on_observation(0.02, 0.02, signals()).command is None
+    assert guard.on_policy_command(0.02, 0.02, HOVER).command is None
+
+
+def test_emergency_stop_holds_until_cleared_and_refuses_arming() -> None:
+    guard = flying()
+    decision = guard.estop("hand on the button")
+    assert np.all(decision.command == 0.0)
+    assert decision.changed
+    for k in range(1, 60):
+        for d in (
+            guard.on_observation(k * PERIOD, k * PERIOD, signals()),
+            guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER),
+            guard.on_tick(k * PERIOD),
+            guard.disarm("also"),
+        ):
+            assert d.mode is Mode.ESTOP
+            assert d.command is None or np.all(d.command == 0.0)
+    assert guard.on_tick(0.6).command is not None  # said again and again, in case one was lost
+    armed, why = guard.arm(0.6)
+    assert not armed
+    assert "hand on the button" in why
+    assert guard.clear_estop()[0]
+    assert guard.clear_estop()[0] is False
+    guard.on_observation(0.61, 0.61, signals())
+    assert guard.arm(0.61)[0]
+
+
+def test_hands_over_after_recovery_only_within_the_limits() -> None:
+    guard = flying()
+    guard.policy_missing(0.01)
+    for k in range(2, 130):
+        seen = signals(velocity=(2.9, 2.9, 0.0)) if k < 120 else signals()
+        guard.on_observation(k * PERIOD, k * PERIOD, seen)
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+        assert (guard.mode is Mode.POLICY) == (k >= 120)
+
+
+def test_a_gap_restarts_the_recovery_time() -> None:
+    guard = flying()
+    guard.policy_missing(0.01)
+    for k in range(2, 160):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        if not 80 <= k < 84:
+            guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert guard.mode is Mode.HOVER
+
+
+def test_clock_that_restarts_earlier_does_not_drop_the_robot() -> None:
+    guard = flying()
+    for k in range(1, 50):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    decisions: list[Decision] = []
+    for k in range(50):
+        time_s = k * PERIOD - 100.0
+        guard.on_observation(time_s, time_s, signals())
+        decisions.append(guard.on_policy_command(time_s, time_s, HOVER))
+    assert all(d.mode is Mode.POLICY and d.command is not None for d in decisions)
