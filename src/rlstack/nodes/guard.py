@@ -153,7 +153,7 @@ class GuardNode(ManagedNode):
         self._stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
         if stamp == self._observed_ns:
             if self._answered is not None and self._answered[0] == stamp:
-                self._send(self._answered[1])  # the robot did not hear the answer
+                self._publish(self._answered[1])  # the robot did not hear the answer
             return
         if self._observed_ns >= 0 and not 0 < stamp - self._observed_ns <= JUMP_NS:
             self._begin_another_flight()
@@ -166,7 +166,7 @@ class GuardNode(ManagedNode):
             self._send(decision)
             return
         if not self._policy_there and self._has_flown():
-            self._answer(stamp, decision)
+            self._answer(stamp, decision, decision)
             return
         self._waiting, self._waiting_since = (stamp, decision), time.monotonic()
         self._note(decision)
@@ -200,14 +200,15 @@ class GuardNode(ManagedNode):
         if self._auto_arm_left:
             armed, why = self.guard.arm(self._now_s())
             self._auto_arm_left = not armed
-            if not armed:
+            if armed:
+                self._show_mode(self.guard.mode, self.guard.reason)
+            else:
                 self.warn(f"Not armed: {why}", "arm")
         decision = self.guard.on_policy_command(self._now_s(), self._seconds(stamp), speed)
         if not self._lock_step:
             self._send(decision)
         elif self._waiting is not None:
-            _, observed = self._waiting
-            self._answer(stamp, decision if decision.command is not None else _with_command(decision, observed))
+            self._answer(stamp, decision, self._waiting[1])
 
     def _on_timer(self) -> None:
         if self._origin_ns is None:
@@ -221,8 +222,7 @@ class GuardNode(ManagedNode):
         ):
             self._policy_there = False
             stamp, observed = self._waiting
-            decision = self.guard.policy_missing(self._seconds(stamp))
-            self._answer(stamp, decision if decision.command is not None else _with_command(decision, observed))
+            self._answer(stamp, self.guard.policy_missing(self._seconds(stamp)), observed)
 
     # Services ------------------------------------------------------------------------------------------------
 
@@ -251,26 +251,36 @@ class GuardNode(ManagedNode):
 
     # Answers -------------------------------------------------------------------------------------------------
 
-    def _answer(self, stamp: int, decision: Decision) -> None:
-        """Lock step: answer the observation, once; motors off is an answer too, for time to go on."""
-        if decision.command is None and decision.mode not in _OFF:
-            self._note(decision)
+    def _answer(self, stamp: int, decision: Decision, observed: Decision) -> None:
+        """Lock step: answer the observation, once; motors off is an answer too, for time to go on.
+
+        Args:
+            stamp: Of the observation.
+            decision: On the policy's command, or on its absence; what the guard says then goes first.
+            observed: On the observation; the guard's own command while it flies, or "off" if it was armed since.
+        """
+        said = decision if decision.command is not None or decision.mode in _OFF else observed
+        self._note(decision)
+        if said.command is None and said.mode not in _OFF:
             return  # nothing to pass on: what the policy does next, or its time-out, answers
         self._waiting, self._early = None, None
-        self._answered = (stamp, decision)
-        self._send(decision)
+        self._answered = (stamp, said)
+        self._publish(said)
 
     def _send(self, decision: Decision) -> None:
+        self._publish(decision)
+        self._note(decision)
+
+    def _publish(self, decision: Decision) -> None:
         if decision.mode in _OFF:
             if self._lock_step or decision.command is not None or decision.mode != self._mode:
                 self._commands.publish(self._message.fill_off(max(self._observed_ns, 0)))
         elif decision.command is not None:
             stamp = self._observed_ns if self._lock_step else self._nanoseconds(decision.stamp_s)
             self._commands.publish(self._message.fill(stamp, decision.command))
+            self._counts["clipped"] += decision.clipped
             if not self._lock_step:
                 self._timer.reset()
-            self._counts["clipped"] += decision.clipped
-        self._note(decision)
 
     def _note(self, decision: Decision) -> None:
         if decision.mode != self._mode:
@@ -313,13 +323,6 @@ class GuardNode(ManagedNode):
 
     def _nanoseconds(self, stamp_s: float) -> int:
         return (self._origin_ns or 0) + round(stamp_s * NANOSECONDS)
-
-
-def _with_command(decision: Decision, other: Decision) -> Decision:
-    """Return ``decision`` with the command of ``other``, if the guard itself commands one."""
-    if decision.mode in _OFF:
-        return decision
-    return Decision(other.command, other.stamp_s, decision.mode, decision.reason, decision.changed, other.clipped)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
