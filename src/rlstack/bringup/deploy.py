@@ -20,6 +20,9 @@ from rlstack.robots import load_robot
 FIRST_ODOMETRY_S = 15.0
 """How long the robot node may take from its start to its first odometry: Python, ROS and a simulator have to load."""
 
+STILL_S = 10.0
+"""How long the robot's time may stand still in a flight that is to end at a given one."""
+
 _STATUS_PERIOD_S = 1.0
 
 
@@ -110,16 +113,21 @@ def deploy(
     prepare_environment()
     x, y, z = goal
     monitor = Monitor(system.processes[0].namespace, (x, y, z))
-    started = shown = time.monotonic()
+    started = shown = moved = time.monotonic()
+    last_s = -1.0
 
     def tick() -> bool:
-        nonlocal shown
+        nonlocal shown, moved, last_s
         monitor.spin(0.05)
         now = time.monotonic()
         if not monitor.seen and now - started > FIRST_ODOMETRY_S:
             raise UserError(
                 f"No odometry came from the robot within {FIRST_ODOMETRY_S:g} s: look at its log lines above."
             )
+        if monitor.seconds != last_s:
+            last_s, moved = monitor.seconds, now
+        if monitor.seen and seconds is not None and now - moved > STILL_S:
+            raise UserError(f"The robot's time has stood still for {STILL_S:g} s: look at the nodes' log lines above.")
         if now - shown >= _STATUS_PERIOD_S:
             shown = now
             print(monitor.line(), flush=True)

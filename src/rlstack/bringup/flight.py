@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import time
@@ -23,6 +22,8 @@ from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
 from rlstack.robots import RobotSpec, frames
+from rlstack.sim.noise import SensorNoise
+from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
 
 OnProgress = Callable[[int, int], None]
@@ -52,7 +53,8 @@ def fly_over_topics(
     duration_s: float = 8.0,
     *,
     robot_name: str = "",
-    seed: int = 0,
+    seed: int | None = 0,
+    first: int = 0,
     on_progress: OnProgress | None = None,
 ) -> Episodes:
     """Fly every episode of ``scenario``, one after the other, and record it.
@@ -68,11 +70,12 @@ def fly_over_topics(
         backend_name: A simulator that can be perturbed.
         duration_s: Length of every episode; the record has ``round(duration_s * rate) + 1`` samples.
         robot_name: The name or file that the nodes load; empty takes the robot's name.
-        seed: Of the sensor noise.
+        seed: Of the sensor noise, with the episode's number; None: no noise.
+        first: The number of the first episode.
         on_progress: Called after every episode with the episodes done and their total.
 
     Returns:
-        The flights as sensed. The command of the last sample is NaN: nothing was flown after it.
+        The flights without the sensors' noise. The command of the last sample is NaN: nothing was flown after it.
 
     Raises:
         UserError: The backend cannot do this, a node ended, or a command did not come.
@@ -81,16 +84,17 @@ def fly_over_topics(
 
     require_ros()
     prepare_environment()
-    backend = _make_backend(backend_name, robot, seed)
+    backend = _make_backend(backend_name, robot)
     namespace = f"/verify_{os.getpid()}"  # beside whatever else flies in this domain
     system = _system(policy, robot_name or robot.name, backend_name, namespace, scenario)
-    recorder = _Recorder(scenario, backend, robot, duration_s, on_progress)
+    sensed = _Sensed(backend, seed, first)
+    recorder = _Recorder(scenario, sensed, duration_s, on_progress)
     lines: deque[str] = deque(maxlen=5)
     started = time.monotonic()
     with ExitStack() as stack:
-        backend.connect()
-        stack.callback(backend.close)
-        node, executor = _host(recorder, backend, namespace, stack)
+        sensed.connect()
+        stack.callback(sensed.close)
+        node, executor = _host(recorder, sensed, namespace, stack)
         supervisor = Supervisor(system, log=lines.append)
         stack.callback(supervisor.close)
         supervisor.start()
@@ -104,9 +108,8 @@ def fly_over_topics(
 class _Recorder:
     """Is asked after every period: keeps the record and moves on from episode to episode."""
 
-    def __init__(
-        self, scenario: Scenario, backend: Any, robot: RobotSpec, duration_s: float, on_progress: OnProgress | None
-    ) -> None:
+    def __init__(self, scenario: Scenario, backend: _Sensed, duration_s: float, on_progress: OnProgress | None) -> None:
+        robot = backend.robot
         self.scenario, self.backend, self.robot = scenario, backend, robot
         self._on_progress = on_progress
         self.rate_hz = robot.control_rate_hz
@@ -161,7 +164,7 @@ class _Recorder:
         self._command[k, i] = sent.get("rotor_speed", np.zeros(len(self.robot.rotors)))
         self._latency[k, i] = self._node.last_latency_s
         self._period = k + 1
-        self._keep(reading)
+        self._keep()
         if self._period == self.periods:
             self._next()
 
@@ -174,10 +177,10 @@ class _Recorder:
             return
         i = self.episode
         self._send_goal(i)
-        self.backend.perturb(self.scenario.perturbation.take(np.array([i])))
+        self.backend.perturb(i, self.scenario.perturbation.take(np.array([i])))
         self.backend.reset({name: array[i] for name, array in self.scenario.state.items()})
-        self._keep(self.backend.read())
         self._node.publish_now()
+        self._keep()
 
     def _send_goal(self, i: int) -> None:
         position, yaw = self.scenario.goal_position, self.scenario.goal_yaw
@@ -191,8 +194,8 @@ class _Recorder:
         self._goal.publish(message)
         time.sleep(_LOOK_S)  # topics keep no order among each other
 
-    def _keep(self, reading: Reading) -> None:
-        s, i, k = reading.signals, self.episode, self._period
+    def _keep(self) -> None:
+        s, i, k = self.backend.true, self.episode, self._period
         for name in ("position", "orientation", "angular_velocity"):
             self._signals[name][k, i] = s[name]
         self._signals["linear_velocity"][k, i] = frames.rotate(s["orientation"], s["linear_velocity"])
@@ -258,12 +261,39 @@ class _Watch:
         return f"; it last said: {last}" if last else "."
 
 
-def _make_backend(name: str, robot: RobotSpec, seed: int) -> Any:
+class _Sensed:
+    """A simulator behind sensors whose noise starts afresh in every episode, so that each can be flown on its own."""
+
+    owns_time = True
+
+    def __init__(self, backend: Any, seed: int | None, first: int) -> None:
+        self._backend, self._seed, self._first = backend, seed, first
+        self.robot: RobotSpec = backend.robot
+        self.sensed, self.commanded = backend.sensed, backend.commanded
+        self.connect, self.write, self.step = backend.connect, backend.write, backend.step
+        self.reset, self.disarm, self.close = backend.reset, backend.disarm, backend.close
+        self._noise: SensorNoise | None = None
+        self.true: Signals = {}
+        """The newest reading without noise."""
+
+    def perturb(self, episode: int, perturbation: Perturbation) -> None:
+        """Begin an episode."""
+        if self._seed is not None:
+            mixed = np.random.SeedSequence([self._seed, self._first + episode]).generate_state(1)
+            self._noise = SensorNoise(self.robot, int(mixed[0]))
+        self._backend.perturb(perturbation)
+
+    def read(self) -> Reading:
+        reading: Reading = self._backend.read()
+        self.true = reading.signals
+        return reading if self._noise is None else replace(reading, signals=self._noise.applied(dict(reading.signals)))
+
+
+def _make_backend(name: str, robot: RobotSpec) -> Any:
     factory = BACKENDS.load(name)
     if not getattr(factory, "owns_time", False) or not hasattr(factory, "perturb"):
         raise UserError(f"The backend '{name}' is not a simulator that can be perturbed: verify in another, as mujoco.")
-    options = {"noise_seed": seed} if "noise_seed" in inspect.signature(factory).parameters else {}
-    return factory(robot, **options)
+    return factory(robot)
 
 
 def _system(policy: str | Path, robot: str, backend: str, namespace: str, scenario: Scenario) -> System:

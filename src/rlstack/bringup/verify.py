@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.flight import fly_over_topics
+from rlstack.bringup.parallel import fly_in_parallel
 from rlstack.bringup.proof import file_sha256, record_path, write_json
 from rlstack.errors import UserError, unknown_name
 from rlstack.evaluation.episodes import Episodes
@@ -143,7 +143,7 @@ def verify(
             flights[name] = rollout(loaded, drawn, spec, DURATION_S, show, noise_seed=seed)
         else:
             scenarios[name] = drawn.take(slice(0, episodes)).shifted(ABOVE_FLOOR)
-            flights[name] = fly_over_topics(
+            flights[name] = fly_in_parallel(
                 path, scenarios[name], spec, name, DURATION_S, robot_name=robot_name, seed=seed, on_progress=show
             )
     scores: dict[str, Score] = {name: score(flight, to_s=DURATION_S) for name, flight in flights.items()}

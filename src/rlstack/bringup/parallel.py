@@ -1,0 +1,159 @@
+"""Fly a scenario over topics in several processes at once: in lock step one flight keeps only one processor busy."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.bringup.flight import OnProgress, fly_over_topics
+from rlstack.errors import UserError
+from rlstack.evaluation.episodes import Episodes
+from rlstack.processes import die_with_parent
+from rlstack.robots import RobotSpec
+from rlstack.tasks.scenario import Scenario
+
+MOST_WORKERS = 8
+"""Beyond this, discovery among all the processes costs more than it brings."""
+
+LEAST_EPISODES = 10
+"""Per worker; starting three nodes takes about as long as flying a few episodes."""
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What one worker flies; the fields are the arguments of :func:`fly_over_topics`."""
+
+    policy: str
+    scenario: Scenario
+    robot: RobotSpec
+    backend_name: str
+    duration_s: float
+    robot_name: str
+    seed: int | None
+    first: int
+
+
+def workers_for(episodes: int) -> int:
+    """Return how many processes are worth it on this machine."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(processors, MOST_WORKERS, episodes // LEAST_EPISODES))
+
+
+def fly_in_parallel(
+    policy: str | Path,
+    scenario: Scenario,
+    robot: RobotSpec,
+    backend_name: str = "mujoco",
+    duration_s: float = 8.0,
+    *,
+    robot_name: str = "",
+    seed: int | None = 0,
+    workers: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> Episodes:
+    """Do what :func:`fly_over_topics` does, in ``workers`` processes that each fly a share of the episodes.
+
+    Args:
+        policy: As there, like all the others.
+        scenario: As there.
+        robot: As there.
+        backend_name: As there.
+        duration_s: As there.
+        robot_name: As there.
+        seed: As there; the noise does not depend on the number of workers.
+        workers: How many processes; None takes what is worth it on this machine.
+        on_progress: As there.
+
+    Raises:
+        UserError: As there; the first worker to fail ends all.
+    """
+    count = workers_for(len(scenario)) if workers is None else min(workers, len(scenario))
+    if count <= 1:
+        return fly_over_topics(
+            policy,
+            scenario,
+            robot,
+            backend_name,
+            duration_s,
+            robot_name=robot_name,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    context = multiprocessing.get_context("spawn")  # ROS's threads do not survive a fork
+    running: dict[Connection, Any] = {}
+    try:
+        for k, index in enumerate(np.array_split(np.arange(len(scenario)), count)):
+            part, first = scenario.take(index), int(index[0])
+            share = _Share(str(policy), part, robot, backend_name, duration_s, robot_name, seed, first)
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(theirs, share, os.getpid()), name=f"flights {k}")
+            process.start()
+            theirs.close()
+            running[ours] = process
+        flown = _collect(running, len(scenario), on_progress)
+    finally:
+        for process in running.values():
+            if process.is_alive():
+                process.terminate()
+        for process in running.values():
+            process.join()
+    return _joined([flown[connection] for connection in running], scenario)
+
+
+def _collect(running: dict[Connection, Any], total: int, on_progress: OnProgress | None) -> dict[Connection, Episodes]:
+    flown: dict[Connection, Episodes] = {}
+    done = dict.fromkeys(running, 0)
+    while len(flown) < len(running):
+        for connection in wait([c for c in running if c not in flown]):
+            assert isinstance(connection, Connection)
+            try:
+                kind, content = connection.recv()
+            except EOFError:
+                running[connection].join()
+                status = running[connection].exitcode
+                raise UserError(f"A process that flew episodes ended without a word (status {status}).") from None
+            if kind == "error":
+                raise UserError(content)
+            if kind == "flown":
+                flown[connection] = content
+            else:
+                done[connection] = content
+                if on_progress is not None:
+                    on_progress(sum(done.values()), total)
+    return flown
+
+
+def _work(connection: Connection, share: _Share, parent: int) -> None:
+    """Fly a share and tell ``connection``; the pairs are kind and content."""
+    die_with_parent(parent)
+
+    def tell(done: int, count: int) -> None:
+        connection.send(("progress", done))
+
+    try:
+        connection.send(("flown", fly_over_topics(**vars(share), on_progress=tell)))
+    except UserError as error:
+        connection.send(("error", str(error)))
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # the parent has been interrupted as well
+
+
+def _joined(parts: list[Episodes], scenario: Scenario) -> Episodes:
+    """Return the shares' episodes side by side, in the scenario's order."""
+    arrays = ("position", "orientation", "linear_velocity", "angular_velocity", "command")
+    return Episodes(
+        backend=parts[0].backend,
+        rate_hz=parts[0].rate_hz,
+        **{name: np.concatenate([getattr(part, name) for part in parts], axis=1) for name in arrays},
+        goal_position=scenario.goal_position,
+        labels=scenario.labels,
+        interventions=np.concatenate([part.interventions for part in parts]),
+        latency_s=np.concatenate([part.latency_s for part in parts]),
+        wall_s=max(part.wall_s for part in parts),
+    )
