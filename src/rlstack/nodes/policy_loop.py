@@ -151,7 +151,7 @@ class PolicyLoop:
 
     def _schedule(self, at_ns: int) -> None:
         """Set when the next step is due; from the last due time, so that a rate is kept on average."""
-        if self._due_ns is None or abs(at_ns - self._due_ns) > self._period_ns:
+        if self._due_ns is None or abs(at_ns - self._due_ns) > self._period_ns // 2:
             self._due_ns = at_ns
         self._due_ns += self._period_ns
 

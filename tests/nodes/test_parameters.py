@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import rclpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rclpy.parameter import Parameter as RosParameter
+
+from rlstack.errors import UserError
+from rlstack.nodes.parameters import Parameter, ParameterSet
+
+RATE = Parameter("rate", 1.0, "Rate, Hz.", minimum=0.5, maximum=10.0, live=True)
+COUNT = Parameter("count", 3, "How many.", minimum=0, live=True)
+MODE = Parameter("mode", "fast", "How.", choices=("fast", "slow"))
+PLACE = Parameter("place", (math.nan,) * 3, "Where, m.", nan=True, live=True)
+FLAG = Parameter("flag", False, "Whether.", live=True)
+ALL = (RATE, COUNT, MODE, PLACE, FLAG)
+
+
+@settings(deadline=None)
+@given(st.one_of(st.floats(), st.integers(), st.text(max_size=3), st.booleans(), st.lists(st.floats(), max_size=4)))
+def test_what_is_checked_is_of_the_right_type_and_in_range(value: Any) -> None:
+    for parameter in ALL:
+        try:
+            checked = parameter.checked(value)
+        except ValueError as error:
+            assert parameter.name in str(error) and "must be" in str(error)
+            continue
+        assert type(checked) is type(parameter.default)
+        if parameter is RATE:
+            assert 0.5 <= checked <= 10.0
+
+
+@pytest.mark.parametrize(
+    "parameter, value, allowed",
+    [
+        (RATE, 11.0, "between 0.5 and 10"),
+        (RATE, math.nan, "a finite number"),
+        (RATE, True, "a number"),
+        (COUNT, -1, "at least 0"),
+        (COUNT, 1.5, "a whole number"),
+        (MODE, "slwo", "one of fast, slow"),
+        (PLACE, [1.0, 2.0], "3 numbers"),
+        (PLACE, [1.0, 2.0, math.inf], "a finite number"),
+        (FLAG, 1, "true or false"),
+    ],
+)
+def test_refusals_say_what_is_allowed(parameter: Parameter, value: Any, allowed: str) -> None:
+    with pytest.raises(ValueError, match=allowed):
+        parameter.checked(value)
+
+
+@pytest.fixture
+def context(_ros_environment: None) -> Iterator[rclpy.Context]:
+    made = rclpy.Context()
+    rclpy.init(context=made)
+    yield made
+    rclpy.shutdown(context=made)
+
+
+def node(context: rclpy.Context, *arguments: str) -> Any:
+    return rclpy.create_node("thing", context=context, cli_args=["--ros-args", *arguments], use_global_arguments=False)
+
+
+@pytest.mark.integration
+class TestParameterSet:
+    def test_values_come_from_python_and_the_command_line_goes_first(self, context: rclpy.Context) -> None:
+        made = node(context, "-p", "rate:=2", "-p", "place:=[1.0, 2.0, 3.0]")
+        values = ParameterSet(made, ALL, {"rate": 3.0, "count": 7})
+        assert (values["rate"], values["count"], values["place"]) == (2.0, 7, (1.0, 2.0, 3.0))
+        assert made.get_parameter("count").value == 7
+        described = made.describe_parameter("rate")
+        assert described.description == "Rate, Hz." and not described.read_only
+        assert described.floating_point_range[0].to_value == 10.0
+        assert made.describe_parameter("mode").read_only
+
+    @pytest.mark.parametrize(
+        "argument, words",
+        [
+            ("rate:=fast", "rate: 'fast' is not allowed: must be a number"),
+            ("rate:=0.1", "rate: 0.1 is not allowed: must be between 0.5 and 10"),
+            ("raet:=1.0", "Unknown parameter 'raet'. Nearest: rate"),
+            ("mode:=slwo", "must be one of fast, slow"),
+        ],
+    )
+    def test_bad_initial_values_are_refused(self, context: rclpy.Context, argument: str, words: str) -> None:
+        with pytest.raises(UserError, match=words.replace(".", r"\.")):
+            ParameterSet(node(context, "-p", argument), ALL)
+
+    def test_live_changes_are_taken_or_refused_with_a_reason(self, context: rclpy.Context) -> None:
+        made = node(context)
+        values = ParameterSet(made, ALL)
+        (good,) = made.set_parameters([RosParameter("rate", value=4)])
+        assert good.successful and values["rate"] == 4.0
+        for name, value, words in [
+            ("rate", 20.0, "range"),
+            ("rate", 20, "between 0.5 and 10"),
+            ("rate", "fast", "must be a number"),
+            ("mode", "slow", "read-only"),
+            ("place", [1.0], "3 numbers"),
+        ]:
+            (refused,) = made.set_parameters([RosParameter(name, value=value)])
+            assert not refused.successful and words in refused.reason, refused.reason
+        assert values["rate"] == 4.0 and values["mode"] == "fast"
+
+    def test_a_refused_change_leaves_the_others_of_its_set_alone(self, context: rclpy.Context) -> None:
+        made = node(context)
+        values = ParameterSet(made, ALL)
+        result = made.set_parameters_atomically([RosParameter("count", value=5), RosParameter("rate", value=99)])
+        assert not result.successful and values["count"] == 3

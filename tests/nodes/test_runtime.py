@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlstack.nodes import runtime
+
+NAMES = ("ROS_AUTOMATIC_DISCOVERY_RANGE", "FASTRTPS_DEFAULT_PROFILES_FILE", "ROS_LOG_DIR")
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_the_environment_stays_on_this_machine_by_default(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bare.setenv("HOME", str(tmp_path))
+    runtime.prepare_environment()
+    assert os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "LOCALHOST"
+    assert Path(os.environ["FASTRTPS_DEFAULT_PROFILES_FILE"]).name == "fastdds.xml"
+    assert "ROS_LOG_DIR" not in os.environ and (tmp_path / ".ros" / "log").is_dir()
+
+
+def test_what_the_user_has_set_stays(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in NAMES:
+        bare.setenv(name, str(tmp_path))
+    runtime.prepare_environment()
+    assert all(os.environ[name] == str(tmp_path) for name in NAMES)
+
+
+def test_logs_go_elsewhere_where_home_cannot_be_written(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    bare.setenv("HOME", str(tmp_path / "file"))  # not even root can make a folder in a file
+    runtime.prepare_environment()
+    assert os.access(os.environ["ROS_LOG_DIR"], os.W_OK)
+
+
+def test_the_wheels_mark_goes_without_their_library_path(bare: pytest.MonkeyPatch) -> None:
+    bare.setenv("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "1")
+    bare.setenv("LD_LIBRARY_PATH", "/somewhere")
+    runtime.prepare_environment()
+    assert os.environ["_ROS_WHEELS_BOOTSTRAP_COMPLETE"] == "1"
+    bare.delenv("LD_LIBRARY_PATH")
+    runtime.prepare_environment()
+    assert "_ROS_WHEELS_BOOTSTRAP_COMPLETE" not in os.environ
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["robot", "policy", "guard"])
+def test_without_ros_a_node_says_what_to_install(name: str, tmp_path: Path) -> None:
+    (tmp_path / "rclpy").mkdir()
+    (tmp_path / "rclpy" / "__init__.py").write_text("raise ModuleNotFoundError('No module named rclpy')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    ended = subprocess.run(
+        [sys.executable, "-m", f"rlstack.nodes.{name}"], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "ROS 2 for Python (rclpy) is not installed: pip install 'rlstack[ros]'.\n"
+
+
+def test_nodes_import_no_torch() -> None:
+    modules = "rlstack.nodes.robot, rlstack.nodes.policy, rlstack.nodes.guard, rlstack.sim.backends.mujoco"
+    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
