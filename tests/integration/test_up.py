@@ -1,0 +1,190 @@
+"""`rlstack up` with real nodes: flights, refusals, and what happens when any process dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlstack import cli
+from rlstack.bringup.proof import file_sha256, record_path, write_json
+from rlstack.robots import load_robot
+from tests.support.policies import write_hover_policy
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory) -> Path:
+    """A good hover policy with a passing record."""
+    path = write_hover_policy(tmp_path_factory.mktemp("policy") / "policy.onnx", load_robot("crazyflie"))
+    write_json(record_path(path), {"sha256": file_sha256(path), "passed": True})
+    return path
+
+
+class Up:
+    """`rlstack up deploy` as a user starts it."""
+
+    def __init__(self, policy: Path, *words: str) -> None:
+        self.popen = subprocess.Popen(
+            [sys.executable, "-u", "-m", "rlstack", "up", "deploy", "--policy", str(policy), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.seen = ""
+
+    def until(self, text: str) -> None:
+        """Read its output until ``text`` has come."""
+        assert self.popen.stdout is not None
+        while text not in self.seen:
+            line = self.popen.stdout.readline()
+            assert line, f"'{text}' did not come:\n{self.seen}"
+            self.seen += line
+
+    def end(self) -> int:
+        """Read the rest and return the exit status."""
+        rest, _ = self.popen.communicate(timeout=60)
+        self.seen += rest
+        return self.popen.returncode
+
+    def nodes(self) -> dict[str, int]:
+        """Process ids by node name."""
+        children = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text().split()
+        found = {}
+        for pid in map(int, children):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            found[command[command.index("-m") + 1].rpartition(".")[2]] = pid
+        return found
+
+
+@pytest.fixture
+def up(policy) -> Iterator:
+    started: list[Up] = []
+
+    def start(*words: str) -> Up:
+        started.append(Up(policy, *words))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.popen.poll() is None:
+            one.popen.kill()
+        one.popen.wait()
+        assert one.popen.stdout is not None
+        one.popen.stdout.close()
+
+
+def gone(pids: list[int], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not any(running(pid) for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_it_takes_off_and_hovers_at_its_goal(up, tmp_path):
+    figures = tmp_path / "figures.json"
+    flight = up("--goal", "0.3", "-0.2", "1.2", "--seconds", "8", "--real-time-factor", "2", "--json", str(figures))
+    flight.until("takeoff -> policy")
+    nodes = list(flight.nodes().values())
+    assert len(nodes) == 3
+    assert flight.end() == 0, flight.seen
+    assert "m from the goal" in flight.seen and "Flew 8." in flight.seen
+    data = json.loads(figures.read_text())
+    assert data["mode"] == "policy" and data["error_m"] < 0.1
+    assert gone(nodes)
+
+
+def test_a_policy_that_dies_leaves_the_guard_flying(up):
+    flight = up()
+    flight.until("takeoff -> policy")
+    nodes = flight.nodes()
+    os.kill(nodes["policy"], signal.SIGKILL)
+    flight.until("policy -> hover")
+    flight.until("policy was ended by SIGKILL: the rest goes on (the guard flies its fallback and then lands)")
+    flight.until("s  hover  ")
+    assert set(flight.nodes()) == {"robot", "guard"}
+    flight.until("-> land")
+    flight.until("land -> disarmed: landed")
+    flight.popen.send_signal(signal.SIGINT)
+    assert flight.end() == 128 + signal.SIGKILL
+    assert "rlstack: policy was ended by SIGKILL" in flight.seen
+    assert gone(list(nodes.values()))
+
+
+@pytest.mark.parametrize("node", ["robot", "guard"])
+def test_a_robot_or_guard_that_dies_ends_everything(up, node):
+    flight = up()
+    flight.until("disarmed -> takeoff")
+    nodes = flight.nodes()
+    os.kill(nodes[node], signal.SIGKILL)
+    assert flight.end() == 128 + signal.SIGKILL
+    assert f"rlstack: {node} was ended by SIGKILL, so everything was stopped:" in flight.seen
+    assert gone(list(nodes.values()))
+
+
+def test_nothing_outlives_an_up_that_is_killed(up):
+    flight = up()
+    flight.until("disarmed -> takeoff")
+    nodes = flight.nodes()
+    flight.popen.kill()
+    assert gone(list(nodes.values()))
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_everything_cleanly(up, number, status):
+    flight = up()
+    flight.until("disarmed -> takeoff")
+    nodes = flight.nodes()
+    flight.popen.send_signal(number)
+    assert flight.end() == status
+    assert "Traceback" not in flight.seen and "killed" not in flight.seen
+    assert gone(list(nodes.values()), 1.0)
+
+
+def test_a_simulator_may_be_left_disarmed(up):
+    flight = up("--no-arm", "--seconds", "2")
+    assert flight.end() == 0, flight.seen
+    assert "Flew 2." in flight.seen and "disarmed 100%" in flight.seen
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--robot", "crazyfly"], "Unknown robot 'crazyfly'. Nearest: crazyflie"),
+        (["--backend", "mujocco"], "Unknown backend 'mujocco'. Nearest: mujoco"),
+        (["--goal", "0", "0", "nan"], "The goal [0.0, 0.0, nan] is not allowed"),
+        (["--seconds", "0"], "--seconds 0.0 is not allowed"),
+        (["--policy", "none.onnx"], "The policy none.onnx does not exist"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_starts(policy, words, said, capsys):
+    given = [] if "--policy" in words else ["--policy", str(policy)]
+    assert cli.main(["up", "deploy", *given, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_unproven_policy_is_refused_unless_forced(tmp_path, capsys):
+    path = write_hover_policy(tmp_path / "policy.onnx", load_robot("crazyflie"))
+    assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
+    assert "has not been verified" in capsys.readouterr().err
+    write_json(record_path(path), {"sha256": file_sha256(path), "passed": False})
+    assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
+    assert "did not pass its verification" in capsys.readouterr().err
+    assert cli.main(["up", "deploy", "--policy", str(path), "--force", "--seconds", "0.5"]) == 0
