@@ -64,7 +64,7 @@ def data_files():
         "share/ament_index/resource_index/packages": [f"resource/{NAME}"],
         f"share/{NAME}": ["package.xml"],
         # `ros2 run` and launch's Node look for programs here, where pip does not put console scripts
-        f"lib/{NAME}": sorted(f"resource/executables/{name}" for name in MAIN if name != NAME),
+        f"lib/{NAME}": sorted(f"resource/executables/{name}" for name in MAIN),
     }
     for top in DATA_FOLDERS:
         for folder, _, names in os.walk(HERE / top):

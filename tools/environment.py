@@ -94,7 +94,7 @@ class Environment:
                     "; no NVIDIA GPU here: if this downloads gigabytes, TORCH_INDEX=<PyTorch's CPU index> spares them"
                 )
             with step(f"Installing PyTorch, {pin} (about 1 minute{hint})"):
-                self.pip("install", *(["--index-url", index] if index else []), "-c", str(PINS), pin)
+                self.pip(*(["--index-url", index] if index else []), "-c", str(PINS), pin)
         self.write("torch", "present")
 
     def install_dependencies(self) -> None:
@@ -105,8 +105,8 @@ class Environment:
         if before[:1] == state.split()[:1] and extras <= set(before[-1].split(",")):
             return
         with step("Installing the other packages (about 1 minute)"), packaged() as source:
-            self.pip("install", "-c", str(PINS), "setuptools")
-            self.pip("install", "--no-build-isolation", "-c", str(PINS), f"{source}[{','.join(sorted(extras))}]")
+            self.pip("-c", str(PINS), "setuptools")
+            self.pip("--no-build-isolation", "-c", str(PINS), f"{source}[{','.join(sorted(extras))}]")
             self.write("package", digest_of_package())
         self.write("dependencies", state)
 
@@ -115,11 +115,11 @@ class Environment:
         if editable or self.read("package") == "editable":
             if not self.done("package", "editable"):
                 with step("Installing rlstack, editable"):
-                    self.pip("install", "--no-build-isolation", "--no-deps", "-e", str(ROOT))
+                    self.pip("--no-build-isolation", "--no-deps", "-e", str(ROOT))
                     self.write("package", "editable")
         elif not self.done("package", digest_of_package()):
             with step("Installing rlstack"), packaged() as source:
-                self.pip("install", "--no-build-isolation", "--no-deps", source)
+                self.pip("--no-build-isolation", "--no-deps", source)
                 self.write("package", digest_of_package())
 
     def left_out(self) -> set[str]:
@@ -139,8 +139,12 @@ class Environment:
         return set()
 
     def pip(self, *arguments: str) -> None:
-        """Run the environment's pip; what it says appears only when it fails."""
-        run([str(self.python), "-m", "pip", "--disable-pip-version-check", *arguments], "pip")
+        """Run the environment's pip install; what it says appears only when it fails.
+
+        Nothing is compiled to bytecode ahead: most of it is never imported, the rest is at first use.
+        """
+        command = [str(self.python), "-m", "pip", "--disable-pip-version-check", "install", "--no-compile"]
+        run([*command, *arguments], "pip")
 
     def read(self, stamp: str) -> str:
         """Return a stamp's text, empty where it is missing."""
