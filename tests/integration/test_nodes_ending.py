@@ -1,0 +1,90 @@
+"""Nodes end cleanly when they are asked to, and with one sentence when they cannot work."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlstack.interfaces import topics
+from rlstack.robots import load_robot
+from tests.support.policies import write_constant_policy
+from tests.support.ros import Listener, NodeProcess, nodes
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 3], ids=["int", "term", "twice"]
+)
+def test_a_signal_ends_every_node_with_status_0_and_nothing_to_say(
+    signals: list[int], hover_policy: Path, listener: Listener
+) -> None:
+    modes = listener.hear(topics.GUARD_MODE, "latched")
+    with nodes(
+        NodeProcess("robot", start_height_m=1.0, lock_step=True),
+        NodeProcess("guard", lock_step=True, auto_arm=True),
+        NodeProcess("policy", policy=hover_policy, goal_position="[0.0, 0.0, 1.0]", lock_step=True),
+    ) as processes:
+        listener.until(lambda: modes and modes[-1].data == "policy", "the policy's flight")
+        for number in signals:
+            for process in processes.values():
+                process.signal(number)
+        for process in processes.values():
+            assert process.wait(15.0) == 0, process.output
+            assert "Traceback" not in process.output and "While stopping" not in process.output
+            assert "terminate called" not in process.output
+
+
+def test_a_topic_that_does_not_come_ends_the_policy_node(hover_policy: Path) -> None:
+    with nodes(NodeProcess("policy", "__ns:=/cf1", policy=hover_policy, topic_timeout_s=1.0)) as processes:
+        assert processes["policy"].wait() == 2
+        said = processes["policy"].output
+    assert "Traceback" not in said
+    assert "The topic /cf1/odom (nav_msgs/msg/Odometry) did not come within 1 s: nothing publishes it" in said
+    assert "The topic /cf1/goal (geometry_msgs/msg/PoseStamped) did not come" in said
+    assert "goal_position" in said
+
+
+def test_a_topic_of_another_type_is_named(hover_policy: Path, listener: Listener) -> None:
+    listener.node.create_publisher(topics.type_of(topics.IMU), topics.ODOM, topics.quality("sensor_out"))
+    process = NodeProcess("policy", policy=hover_policy, topic_timeout_s=3.0, goal_position="[0.0, 0.0, 1.0]")
+    with nodes(process):
+        assert process.wait() == 2
+        assert "its publisher sends sensor_msgs/msg/Imu; remap odom" in process.output
+
+
+def test_a_policy_for_another_robot_ends_the_policy_node(tmp_path: Path) -> None:
+    policy = write_constant_policy(tmp_path / "other.onnx", replace(load_robot("crazyflie"), name="heavy"), 1000.0)
+    with nodes(NodeProcess("policy", policy=policy, robot="crazyflie")) as processes:
+        assert processes["policy"].wait() == 2
+        said = processes["policy"].output
+    assert "is a policy for the robot 'heavy', not for 'crazyflie'" in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "kind, parameters, words",
+    [
+        ("robot", {"backend": "mujcoo"}, "Unknown backend 'mujcoo'. Nearest: mujoco"),
+        ("robot", {"robot": "crazyfly"}, "Unknown robot 'crazyfly'. Nearest: crazyflie"),
+        ("robot", {"real_time_factor": -1.0}, "real_time_factor: -1.0 is not allowed: must be between 0.01 and 100"),
+        ("guard", {"tilt_rad": 3.0}, "tilt_rad: 3.0 is wider than robot 'crazyflie' allows"),
+        ("guard", {"geofence_max": 3.0}, "Unknown parameter 'geofence_max'. Nearest: geofence_max_m"),
+        ("policy", {}, "The policy node needs a policy file"),
+        ("policy", {"policy": "/nowhere/policy.onnx"}, "/nowhere/policy.onnx"),
+    ],
+)
+def test_a_bad_parameter_ends_a_node_with_one_sentence(kind: str, parameters: dict[str, object], words: str) -> None:
+    with nodes(NodeProcess(kind, **parameters)) as processes:
+        assert processes[kind].wait() == 2
+        said = processes[kind].output
+    assert words in said
+    assert len(said.strip().splitlines()) == 1, said
+
+
+def test_limits_may_be_wider_when_that_is_asked_for(listener: Listener) -> None:
+    modes = listener.hear(topics.GUARD_MODE, "latched")
+    with nodes(NodeProcess("guard", tilt_rad=3.0, allow_wider=True)):
+        listener.until(lambda: modes and modes[-1].data == "disarmed", "the start")
