@@ -16,6 +16,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
+from rlstack.nodes.shared_memory import remove_left_behind
 from rlstack.resources import find_resource
 
 try:
@@ -252,6 +253,7 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
     try:
         require_ros()
         prepare_environment()
+        remove_left_behind()
         return _run(make, arguments, stopping)
     except UserError as error:
         print(error, file=sys.stderr, flush=True)
