@@ -33,6 +33,9 @@ STOP_WITHIN_S = 15.0
 TELL_EVERY_S = 0.2
 """Between messages about progress."""
 
+LOG_EVERY_S = 10.0
+"""Between log lines about it."""
+
 PARAMETERS = (
     Parameter("recipe", "quadrotor_hover", "Name of the training recipe, or the path of its YAML file."),
     Parameter("out", "", "The run's folder, which must not exist yet; the policy lands there as policy.onnx."),
@@ -75,12 +78,12 @@ class TrainNode(ManagedNode):
             recipe=self.parameters["recipe"],
             out=Path(self.parameters["out"]),
             seed=self.parameters["seed"],
-            overrides=_override_words(self.parameters["overrides"]),
+            overrides=override_words(self.parameters["overrides"]),
         )
         self._string = String
         self._sender = self.publisher(String, PROGRESS, "latched")
         self.server(Trigger, STOP, self._on_stop)
-        self._stop_asked = False
+        self._logged = -LOG_EVERY_S
 
     def activate(self) -> None:
         """Start training."""
@@ -110,6 +113,7 @@ class TrainNode(ManagedNode):
                 if kind == "progress":
                     self._progress = content
                     self._sender.publish(self._string(data=json.dumps(content)))
+                    self._log()
                 elif kind == "error":
                     self._end()
                     raise UserError(content)
@@ -131,6 +135,16 @@ class TrainNode(ManagedNode):
             raise UserError(
                 f"Training ended without a word (status {self._process.exitcode}): look at its log lines above."
             ) from None
+
+    def _log(self) -> None:
+        if time.monotonic() - self._logged >= LOG_EVERY_S:
+            self._logged = time.monotonic()
+            p = self._progress
+            success = "not evaluated yet" if p["success"] is None else f"{100.0 * p['success']:.1f}%"
+            self.get_logger().info(
+                f"{100.0 * p['steps'] / p['total_steps']:.0f}%, held-out success {success},"
+                f" {p['seconds_left']:.0f} s left"
+            )
 
     def _on_stop(self, request: Any, response: Any) -> Any:
         if self._process is None or not self._process.is_alive():
@@ -171,15 +185,19 @@ def work(connection: Connection, order: Order, parent: int) -> None:
                 last = now
                 connection.send(("progress", _plain(asdict(progress))))
 
-        result = start(_recipe(order), order.out, tell)
+        result = start(recipe_for(order), order.out, tell)
         connection.send(("done" if result.finished else "stopped", {}))
     except KeyboardInterrupt:  # before the first step, when there is nothing to save
         connection.send(("cancelled", {}))
     except UserError as error:
         connection.send(("error", str(error)))
+    except ModuleNotFoundError as error:
+        if (error.name or "rlstack").startswith("rlstack"):
+            raise
+        connection.send(("error", f"Training needs '{error.name}', which is not installed: see `rlstack doctor`."))
 
 
-def _recipe(order: Order) -> Any:
+def recipe_for(order: Order) -> Any:
     """Return the checked recipe with its overrides."""
     from rlstack.schema import to_data
     from rlstack.training.recipe import load_recipe, recipe_from_data
@@ -201,7 +219,8 @@ def _recipe(order: Order) -> Any:
     return recipe_from_data(data, f"{order.recipe} with {', '.join(words)}")
 
 
-def _override_words(text: str) -> tuple[str, ...]:
+def override_words(text: str) -> tuple[str, ...]:
+    """Return the words ``field=value`` of the parameter ``overrides``."""
     try:
         words = json.loads(text)
     except ValueError as error:
