@@ -1,4 +1,4 @@
-"""Strict loading of plain data (YAML, JSON) into frozen dataclasses, with errors that name key, value and what is allowed.
+"""Strict loading of plain data (YAML, JSON) into frozen dataclasses; errors name key, value and what is allowed.
 
 Robot files, recipes and policy metadata are all read through this, so a misspelt key or a value out of
 range is refused in the same words everywhere.
@@ -88,7 +88,7 @@ def _load_dataclass(cls: type, data: Any, where: str, path: str) -> Any:
 
 def _load_value(hint: Any, data: Any, where: str, at: str) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
+    if hint is Any or isinstance(hint, TypeVar):  # a type variable's own dataclass is loaded by the caller
         return data
     if origin in (typing.Union, types.UnionType):
         if data is None and type(None) in arguments:

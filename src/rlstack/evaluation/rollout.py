@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array, Episodes
-from rlstack.policies import Policy, PolicyOutputError
+from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.catalogue import check_robot
 from rlstack.robots import RobotSpec, frames
 from rlstack.sim.noise import SensorNoise
@@ -29,8 +30,21 @@ _RECORDED = ("position", "orientation", "linear_velocity", "angular_velocity")
 _SENSED = (*STATE_NAMES, "goal_position", "goal_orientation")
 
 
+class Steppable(Protocol):
+    """What is flown: a loaded policy file, or anything with its interface."""
+
+    contract: Contract
+    path: Path
+
+    def reset(self, batch: int = 1) -> None:
+        """Set the recurrent state to zero for ``batch`` robots."""
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return commands by name for inputs with a leading batch axis."""
+
+
 def rollout(
-    policy: Policy,
+    policy: Steppable,
     scenario: Scenario,
     robot: RobotSpec,
     duration_s: float,
@@ -110,7 +124,7 @@ def rollout(
     )
 
 
-def _check_ports(policy: Policy) -> tuple[tuple[str, ...], str]:
+def _check_ports(policy: Steppable) -> tuple[tuple[str, ...], str]:
     contract, where = policy.contract, policy.path
     inputs = tuple(port.name for port in contract.inputs)
     outputs = tuple(port.name for port in contract.outputs)

@@ -36,7 +36,8 @@ class RigidBody:
         largest, others = max(self.inertia_kg_m2), sum(self.inertia_kg_m2) - max(self.inertia_kg_m2)
         if largest > others * (1.0 + 1e-9):
             raise ValueError(
-                f"inertia_kg_m2: {list(self.inertia_kg_m2)} is not allowed: no moment may exceed the sum of the other two."
+                f"inertia_kg_m2: {list(self.inertia_kg_m2)} is not allowed:"
+                " no moment may exceed the sum of the other two."
             )
 
 

@@ -1,4 +1,4 @@
-"""How simulated robots depart from their file: parameter errors, disturbances, gusts and delay, the same in every engine."""
+"""How simulated robots depart from their file: parameter errors, disturbances and delay, the same in every engine."""
 
 from __future__ import annotations
 

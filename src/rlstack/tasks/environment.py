@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rlstack.robots import RobotSpec
 from rlstack.sim.batch import PARAMETERS, STATE, BatchSimulator, pack_parameters, pack_state
+from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.pipeline import Pipeline, rotation_matrix, to_body
 
 POOL_SIZE = 65_536
@@ -102,11 +103,13 @@ class TrainingEnvironment:
         self.rng = np.random.default_rng(seed)
         self.terms = task.reward_terms()
         self.start_scale = self.penalty_scale = 1.0
-        self._states = [wp.to_torch(rows) for rows in self.sim._states]
+        self._states = [wp.to_torch(rows) for rows in self.sim.buffers]
         self._parameters = wp.to_torch(self.sim.parameters)
         self._commands = wp.to_torch(self.sim.commands)
         self._noise_scale = self._make_noise_scale()
         self._privileged_scale = self._make_privileged_scale()
+        self._goal_position = torch.zeros(count, 3, device=self.device)
+        self._goal_orientation = torch.tensor([0.0, 0.0, 0.0, 1.0], device=self.device).repeat(count, 1)
         actions = pipeline.action_size
         self.memory = pipeline.initial_memory(count)
         self.last_action = torch.zeros(count, actions, device=self.device)
@@ -117,7 +120,7 @@ class TrainingEnvironment:
     @property
     def state(self) -> Tensor:
         """(N, STATE_WIDTH) the simulator's rows, shared memory."""
-        return self._states[self.sim._current]
+        return self._states[self.sim.current]
 
     @property
     def critic_size(self) -> int:
@@ -135,6 +138,7 @@ class TrainingEnvironment:
 
     def refill_pool(self) -> None:
         """Draw a new pool of episodes at the present difficulty."""
+        self._pool_random = self.rng.bit_generator.state
         scenario = self.task.sample(self.rng, POOL_SIZE, self.robot, self.start_scale)
         self._pool_state = torch.from_numpy(pack_state(scenario.state)).to(self.device)
         self._pool_parameters = torch.from_numpy(pack_parameters(self.robot, scenario.perturbation)).to(self.device)
@@ -156,8 +160,7 @@ class TrainingEnvironment:
         """Apply actions (N, actions); they are clipped to -1..1. Call :meth:`observe` once before the first step."""
         action = self.pipeline.clip(action)
         self.memory = self.pipeline.remember(self._sensed, self.memory, action)
-        slot = (self.sim._newest + 1) % self._commands.shape[0]
-        self._commands[slot] = self.pipeline.command(action)
+        self._commands[self.sim.next_slot] = self.pipeline.command(action)
         self.sim.step()
         self.steps += 1
         view = View(self.state, action, self.last_action)
@@ -166,7 +169,7 @@ class TrainingEnvironment:
         for name, (weight, term) in self.terms.items():
             scale = weight * (self.penalty_scale if weight < 0.0 else 1.0) / self.task.rate_hz
             terms[name] = scale * term(view)
-        terms["lost"] = (self.task.reward.lost / self.task.rate_hz * 10.0) * lost
+        terms["lost"] = self.task.reward.lost * lost
         reward = torch.stack(list(terms.values())).sum(dim=0)
         timed_out = (self.steps >= self.max_steps) & ~lost
         done = lost | timed_out
@@ -176,6 +179,38 @@ class TrainingEnvironment:
             self._reset(ended)
         actor, critic = self.observe()
         return StepResult(actor, critic, reward, done, timed_out, terms)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that changes as the environment runs, so that it can go on exactly."""
+        return {
+            "state": self.state,
+            "parameters": self._parameters,
+            "commands": self._commands,
+            "newest_command": self.sim.newest_command,
+            "memory": dict(self.memory),
+            "last_action": self.last_action,
+            "steps": self.steps,
+            "sensed": dict(self._sensed),
+            "start_scale": self.start_scale,
+            "penalty_scale": self.penalty_scale,
+            "pool_random": self._pool_random,
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.start_scale, self.penalty_scale = state["start_scale"], state["penalty_scale"]
+        self.rng.bit_generator.state = state["pool_random"]
+        self.refill_pool()
+        self.state.copy_(state["state"])
+        self._parameters.copy_(state["parameters"])
+        self._commands.copy_(state["commands"])
+        self.sim.newest_command = state["newest_command"]
+        self.memory = {name: array.to(self.device) for name, array in state["memory"].items()}
+        self._sensed = {name: array.to(self.device) for name, array in state["sensed"].items()}
+        self.last_action = state["last_action"].to(self.device)
+        self.steps = state["steps"].to(self.device)
+        self.generator.set_state(state["generator"].cpu())
 
     def _reset(self, index: Tensor) -> None:
         pick = torch.randint(POOL_SIZE, (len(index),), generator=self.generator, device=self.device)
@@ -190,17 +225,13 @@ class TrainingEnvironment:
 
     def _inputs(self, state: Tensor) -> dict[str, Tensor]:
         orientation = state[:, STATE["orientation"]]
-        if not hasattr(self, "_goal"):
-            goal = torch.zeros(self.count, 7, device=self.device)
-            goal[:, 6] = 1.0
-            self._goal = (goal[:, :3], goal[:, 3:])
         return {
             "position": state[:, STATE["position"]],
             "orientation": orientation,
             "linear_velocity": to_body(rotation_matrix(orientation), state[:, STATE["linear_velocity"]]),
             "angular_velocity": state[:, STATE["angular_velocity"]],
-            "goal_position": self._goal[0],
-            "goal_orientation": self._goal[1],
+            "goal_position": self._goal_position,
+            "goal_orientation": self._goal_orientation,
         }
 
     def _noisy(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -229,8 +260,6 @@ class TrainingEnvironment:
         # the critic sees disturbances in units of a typical one, and what is randomised, centred on the file
         names = ("force", "torque", "gust_force", "mass", "thrust_scale", "time_constants", "delay")
         columns = [c for name in names for c in range(PARAMETERS[name].start, PARAMETERS[name].stop)]
-        from rlstack.sim.perturbation import Perturbation
-
         nominal = pack_parameters(self.robot, Perturbation.none(1))[0]
         rows = pack_parameters(self.robot, self.task.sample(np.random.default_rng(0), 4096, self.robot).perturbation)
         spread = rows[:, columns].std(axis=0)

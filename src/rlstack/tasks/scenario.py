@@ -1,4 +1,4 @@
-"""A scenario: N episodes' start states, goals and perturbations, the same for training, evaluation and every simulator."""
+"""A scenario: N episodes' start states, goals and perturbations, the same in training and in every simulator."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class DisturbanceEstimate(Term):
         self.period = 1.0 / rate_hz
         self.gain = 1.0 - math.exp(-2.0 * math.pi * bandwidth_hz / rate_hz)
         self.middle = 0.5 * (model.speed_max_rad_s + model.speed_min_rad_s)
-        self.half = 0.5 * (model.speed_max_rad_s - model.speed_min_rad_s)
+        self.half_range = 0.5 * (model.speed_max_rad_s - model.speed_min_rad_s)
         self.coefficients = tuple(c / body.mass_kg for c in model.thrust_coefficients)
         self.register_buffer("drag", torch.tensor(body.linear_drag_n_s_per_m) / body.mass_kg)
         self.register_buffer("gravity", torch.tensor([0.0, 0.0, STANDARD_GRAVITY]))
@@ -162,7 +162,7 @@ class DisturbanceEstimate(Term):
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
         """Keep the estimate and predict the next velocity."""
-        speed = self.middle + self.half * memory["rotor_speed_estimate"]
+        speed = self.middle + self.half_range * memory["rotor_speed_estimate"]
         c0, c1, c2 = self.coefficients
         thrust = (c0 + speed * (c1 + speed * c2)).sum(dim=-1, keepdim=True)
         rotation = inputs["rotation"]

@@ -82,8 +82,26 @@ def lagged(speed: wp.vec4, command: wp.vec4, rise: float, fall: float, duration:
 
 
 @wp.func
+def spin_up_rate(speed: wp.vec4, command: wp.vec4, rise: float, fall: float) -> wp.vec4:
+    """The rotors' angular acceleration under a command, rad/s^2."""
+    rate = wp.vec4()
+    for r in range(4):
+        lag = fall
+        if command[r] > speed[r]:
+            lag = rise
+        rate[r] = (command[r] - speed[r]) / lag
+    return rate
+
+
+@wp.func
 def slope(
-    body: Body, speed: wp.vec4, force: wp.vec3, parameters: wp.array2d(dtype=float), i: int, gyroscopic: int
+    body: Body,
+    speed: wp.vec4,
+    acceleration: wp.vec4,
+    force: wp.vec3,
+    parameters: wp.array2d(dtype=float),
+    i: int,
+    gyroscopic: int,
 ) -> Slope:
     """Newton and Euler for one robot at given rotor speeds; ``force`` is the disturbance in the world, N."""
     mass = parameters[i, _MASS]
@@ -91,6 +109,7 @@ def slope(
     thrust = float(0.0)
     torque = read_vec3(parameters, i, _TORQUE)
     spin = float(0.0)
+    spin_up = float(0.0)
     for r in range(4):
         w = speed[r]
         lift = parameters[i, _THRUST_SCALE + r] * (
@@ -104,8 +123,12 @@ def slope(
             sign * parameters[i, _TORQUE_PER_THRUST] * lift,
         )
         spin = spin - sign * w  # a rotor whose drag turns the body one way spins the other way
+        spin_up = spin_up - sign * acceleration[r]
     if gyroscopic != 0:
-        torque = torque - wp.cross(body.rates, wp.vec3(0.0, 0.0, parameters[i, _SPIN_INERTIA] * spin))
+        # the rotors' angular momentum turns with the body, and spinning them up pushes back
+        spin_inertia = parameters[i, _SPIN_INERTIA]
+        torque = torque - wp.cross(body.rates, wp.vec3(0.0, 0.0, spin_inertia * spin))
+        torque = torque - wp.vec3(0.0, 0.0, spin_inertia * spin_up)
     velocity_in_body = wp.quat_rotate_inv(body.orientation, body.velocity)
     in_body = wp.vec3(0.0, 0.0, thrust) - wp.cw_mul(read_vec3(parameters, i, _DRAG), velocity_in_body)
     momentum = wp.cw_mul(inertia, body.rates)
@@ -190,10 +213,26 @@ def advance(
         if elapsed >= parameters[i, _GUST_WINDOW] and elapsed < parameters[i, _GUST_WINDOW + 1]:
             force = force + read_vec3(parameters, i, _GUST)
 
-        k1 = slope(body, speed, force, parameters, i, gyroscopic)
-        k2 = slope(moved(body, k1, 0.5 * h), middle, force, parameters, i, gyroscopic)
-        k3 = slope(moved(body, k2, 0.5 * h), middle, force, parameters, i, gyroscopic)
-        k4 = slope(moved(body, k3, h), end, force, parameters, i, gyroscopic)
+        a1 = wp.vec4()
+        a2 = wp.vec4()
+        a4 = wp.vec4()
+        if gyroscopic != 0:
+            first = command
+            half = command
+            last = command
+            if ahead > 0.0:
+                first = old_command
+            if ahead > 0.5 * h:
+                half = old_command
+            if ahead >= h:
+                last = old_command
+            a1 = spin_up_rate(speed, first, rise, fall)
+            a2 = spin_up_rate(middle, half, rise, fall)
+            a4 = spin_up_rate(end, last, rise, fall)
+        k1 = slope(body, speed, a1, force, parameters, i, gyroscopic)
+        k2 = slope(moved(body, k1, 0.5 * h), middle, a2, force, parameters, i, gyroscopic)
+        k3 = slope(moved(body, k2, 0.5 * h), middle, a2, force, parameters, i, gyroscopic)
+        k4 = slope(moved(body, k3, h), end, a4, force, parameters, i, gyroscopic)
         total = Slope()
         total.position = (k1.position + 2.0 * (k2.position + k3.position) + k4.position) / 6.0
         total.orientation = (k1.orientation + 2.0 * (k2.orientation + k3.orientation) + k4.orientation) * (1.0 / 6.0)

@@ -51,9 +51,11 @@ class BatchSimulator:
         self._substeps = substeps
         self._gyroscopic = int(gyroscopic)
         slots = math.ceil(max_delay_s * self.rate_hz) + 2
-        self._states = [wp.zeros((count, STATE_WIDTH), dtype=float, device=self.device) for _ in range(2)]
-        self._current = 0
-        self._newest = 0
+        self.buffers: list[wp.array] = [
+            wp.zeros((count, STATE_WIDTH), dtype=float, device=self.device) for _ in range(2)
+        ]
+        self.current = 0
+        self.newest_command = 0
         self.commands = wp.zeros((slots, count, len(robot.rotors)), dtype=float, device=self.device)
         """(slots, N, rotors) rad/s: the ring of the newest commands."""
         self.parameters = wp.array(pack_parameters(robot, Perturbation.none(count)), dtype=float, device=self.device)
@@ -74,12 +76,17 @@ class BatchSimulator:
     @property
     def state_rows(self) -> wp.array:
         """(N, STATE_WIDTH) rows of the present; another array after each step."""
-        return self._states[self._current]
+        return self.buffers[self.current]
 
     @property
     def command_slot(self) -> wp.array:
         """(N, rotors) rad/s: where the next step's command belongs."""
-        return self.commands[(self._newest + 1) % self.commands.shape[0]]
+        return self.commands[self.next_slot]
+
+    @property
+    def next_slot(self) -> int:
+        """Index of :attr:`command_slot` in the ring."""
+        return (self.newest_command + 1) % int(self.commands.shape[0])
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
         """Give each robot its departures from the file."""
@@ -91,8 +98,8 @@ class BatchSimulator:
         self.parameters.assign(pack_parameters(self.robot, perturbation))
 
     def set_state(self, state: Mapping[str, NDArray[np.floating]]) -> None:
-        """Put every robot into a state (see :data:`rlstack.sim.batch.layout.STATE`); past commands are its rotor speeds."""
-        self._states[self._current].assign(pack_state(state))
+        """Put every robot into a state (:data:`rlstack.sim.batch.layout.STATE`); past commands are its rotor speeds."""
+        self.buffers[self.current].assign(pack_state(state))
         speeds = np.asarray(state["rotor_speed"], dtype=np.float32)
         self.commands.assign(np.broadcast_to(speeds, self.commands.shape).copy())
 
@@ -110,23 +117,23 @@ class BatchSimulator:
             if np.shape(command) != (self.count, len(self.robot.rotors)):
                 raise ValueError(f"the command's shape is {np.shape(command)}, not {self.command_slot.shape}")
             self.command_slot.assign(np.ascontiguousarray(command, dtype=np.float32))
-        self._newest = (self._newest + 1) % self.commands.shape[0]
+        self.newest_command = self.next_slot
         wp.launch(
             dynamics.advance,
             dim=self.count,
             inputs=[
-                self._states[self._current],
+                self.buffers[self.current],
                 self.parameters,
                 self.commands,
-                self._newest,
+                self.newest_command,
                 1.0 / self.rate_hz,
                 self._substeps,
                 self._gyroscopic,
             ],
-            outputs=[self._states[1 - self._current]],
+            outputs=[self.buffers[1 - self.current]],
             device=self.device,
         )
-        self._current = 1 - self._current
+        self.current = 1 - self.current
 
 
 def check_device(device: str) -> str:

@@ -49,7 +49,7 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Reward:
-    """Weights of the reward terms; the sum is divided by the control rate."""
+    """Weights of the reward terms; all but ``lost`` are rates a second."""
 
     near: float = value(2.0)
     """exp(-4 d) of the distance d to the goal in m."""
@@ -65,7 +65,7 @@ class Reward:
     """1 - cos of the heading error."""
     action_change: float = value(-0.05)
     """Squared change of the action."""
-    lost: float = value(-20.0)
+    lost: float = value(-2.0)
     """Once, when the episode ends beyond ``lost_m``."""
 
 
@@ -115,7 +115,7 @@ class HoverTask:
         )
 
     def held_out(self, rng: np.random.Generator, count: int, robot: RobotSpec, disturbances: bool = True) -> Scenario:
-        """Draw evaluation episodes, whatever the recipe trained on: the published task, or it with one more disturbance.
+        """Draw evaluation episodes of the published task, whatever was trained on, or of it with one more disturbance.
 
         Args:
             rng: Seeded apart from training.
@@ -159,6 +159,17 @@ class HoverTask:
             chosen.append(terms.DisturbanceEstimate(robot, self.rate_hz, settings.disturbance_bandwidth_hz))
         model = robot.rotor_model
         return Pipeline(chosen, "rotor_speed", [model.speed_min_rad_s] * rotors, [model.speed_max_rad_s] * rotors)
+
+    def envelope(self) -> dict[str, float]:
+        """Return what the policy was trained for, SI units in the keys."""
+        s = self.starts
+        return {
+            "position_error_m": s.position_m,
+            "tilt_rad": s.tilt_rad,
+            "linear_velocity_m_s": s.linear_velocity_m_s,
+            "angular_velocity_rad_s": s.angular_velocity_rad_s,
+            "lost_m": self.lost_m,
+        }
 
     def reward_terms(self) -> Mapping[str, tuple[float, Callable[[View], Tensor]]]:
         """Return ``{name: (weight, term)}``; each term maps a View to (N,) values."""

@@ -1,0 +1,62 @@
+"""What a learning algorithm is to the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
+
+from torch import Tensor, nn
+
+from rlstack.errors import UserError
+from rlstack.tasks.environment import TrainingEnvironment
+
+
+class NotFinite(UserError):
+    """Learning stopped because a number was not finite; the message names the step and the term."""
+
+
+class Actor(nn.Module):
+    """The network that a policy file holds: observation and hidden state in, action and hidden state out.
+
+    Attributes:
+        memory: Shapes of its hidden state by name; empty for a feed-forward network.
+    """
+
+    memory: Mapping[str, tuple[int, ...]] = {}
+
+    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the deterministic action (batch, actions), unclipped, and the next hidden state.
+
+        Args:
+            observation: (batch, columns), as the pipeline makes it; normalisation is the actor's.
+            memory: (batch, ...) hidden state by name.
+        """
+        raise TypeError(f"{type(self).__name__} does not define forward")
+
+
+class Algorithm(Protocol):
+    """A learning algorithm: built for one environment, it learns one iteration at a time."""
+
+    Settings: ClassVar[type]
+    """Dataclass of its settings."""
+    steps_per_iteration: int
+    """Environment steps of one iteration over all robots."""
+
+    def __init__(self, settings: Any, environment: TrainingEnvironment) -> None:
+        """Build networks and buffers for one environment."""
+
+    def iterate(self) -> dict[str, float]:
+        """Collect experience, learn from it, and return scalars for the log.
+
+        Raises:
+            NotFinite: Something became NaN or infinite.
+        """
+
+    def actor(self) -> Actor:
+        """Return a copy of the present actor, on the CPU, ready for evaluation and export."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that learning needs to go on: networks, optimiser, environment, random state."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""

@@ -1,0 +1,220 @@
+"""Proximal policy optimisation by rsl_rl, with a critic that sees what the policy cannot.
+
+rsl_rl brings the networks, the rollout storage and the update (Schulman et al., arXiv 1707.06347); this file
+adds the environment, the checks and the export of the actor.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from rsl_rl.algorithms import PPO as RslPPO
+from rsl_rl.models import MLPModel, RNNModel
+from rsl_rl.storage import RolloutStorage
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlstack.schema import value
+from rlstack.tasks.environment import StepResult, TrainingEnvironment
+from rlstack.training.algorithm import Actor, NotFinite
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOSettings:
+    """Settings of proximal policy optimisation."""
+
+    rollout: int = value(32, at_least=2)
+    """Steps of every robot in an iteration."""
+    epochs: int = value(5, at_least=1)
+    """Passes over an iteration's experience."""
+    minibatches: int = value(8, at_least=1)
+    """Updates in a pass."""
+    gamma: float = value(0.985, above=0.0, at_most=1.0)
+    """Discount a step."""
+    gae_lambda: float = value(0.95, at_least=0.0, at_most=1.0)
+    """Of generalised advantage estimation."""
+    clip: float = value(0.2, above=0.0)
+    """Bound on the change of an action's probability ratio."""
+    learning_rate: float = value(1e-3, above=0.0)
+    """At the start; adapted to the target divergence."""
+    target_kl: float = value(0.01, above=0.0)
+    """Divergence between successive policies that the learning rate is steered to."""
+    entropy: float = value(0.0, at_least=0.0)
+    """Weight of the entropy bonus."""
+    max_gradient_norm: float = value(1.0, above=0.0)
+    """Gradients are scaled down to this."""
+    initial_std: float = value(0.5, above=0.0)
+    """Standard deviation of the first actions around their mean."""
+    initial_action: float = value(0.0, at_least=-1.0, at_most=1.0)
+    """Mean of the first actions; for a quadrotor best near hovering."""
+    network: Literal["mlp", "gru"] = "mlp"
+    """A feed-forward or a recurrent policy."""
+    hidden: tuple[int, ...] = value((64, 64), at_least=1)
+    """Widths of the policy's hidden layers."""
+    critic_hidden: tuple[int, ...] = value((64, 64), at_least=1)
+    """Widths of the critic's hidden layers."""
+    gru_width: int = value(32, at_least=1)
+    """Width of the recurrent layer, where there is one."""
+    activation: Literal["tanh", "elu", "relu"] = "tanh"
+    """Of all hidden layers."""
+
+
+class PPO:
+    """Learns a task with PPO; see :class:`rlstack.training.algorithm.Algorithm`.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of the task.
+    """
+
+    Settings = PPOSettings
+
+    def __init__(self, settings: PPOSettings, environment: TrainingEnvironment) -> None:
+        self.settings, self.environment = settings, environment
+        self.steps_per_iteration = settings.rollout * environment.count
+        self._observations = self._grouped(*environment.observe())
+        groups = {"actor": ["actor"], "critic": ["critic"]}
+        device = str(environment.device)
+        kind: type[MLPModel] = RNNModel if settings.network == "gru" else MLPModel
+        recurrent = {"rnn_type": "gru", "rnn_hidden_dim": settings.gru_width} if settings.network == "gru" else {}
+        actions = environment.pipeline.action_size
+        actor = kind(
+            self._observations,
+            groups,
+            "actor",
+            actions,
+            settings.hidden,
+            settings.activation,
+            True,
+            {"class_name": "GaussianDistribution", "init_std": settings.initial_std},
+            **recurrent,
+        )
+        critic = kind(
+            self._observations, groups, "critic", 1, settings.critic_hidden, settings.activation, True, **recurrent
+        )
+        _start_near(actor, settings.initial_action)
+        self.learner = RslPPO(
+            actor,
+            critic,
+            RolloutStorage("rl", environment.count, settings.rollout, self._observations, [actions], device),
+            num_learning_epochs=settings.epochs,
+            num_mini_batches=settings.minibatches,
+            clip_param=settings.clip,
+            gamma=settings.gamma,
+            lam=settings.gae_lambda,
+            entropy_coef=settings.entropy,
+            learning_rate=settings.learning_rate,
+            max_grad_norm=settings.max_gradient_norm,
+            desired_kl=settings.target_kl,
+            device=device,
+        )
+        self.learner.train_mode()
+
+    def iterate(self) -> dict[str, float]:
+        """Roll out, update, and return scalars; raise ``NotFinite`` naming what broke."""
+        totals: dict[str, Tensor] = {}
+        ended = lost = torch.zeros((), device=self.environment.device)
+        with torch.inference_mode():
+            for _ in range(self.settings.rollout):
+                actions = self.learner.act(self._observations)
+                result = self.environment.step(actions)
+                self._observations = self._grouped(result.actor, result.critic)
+                self.learner.process_env_step(
+                    self._observations, result.reward, result.done, {"time_outs": result.timed_out.float()}
+                )
+                for name, term in result.terms.items():
+                    totals[name] = totals.get(name, 0.0) + term.mean()
+                ended = ended + result.done.sum()
+                lost = lost + (result.done & ~result.timed_out).sum()
+            self._check(result, totals)
+            self.learner.compute_returns(self._observations)
+        losses = self.learner.update()
+        for name, loss in losses.items():
+            if not torch.isfinite(torch.tensor(loss)):
+                raise NotFinite(f"The {name} loss is not finite")
+        rate = self.environment.task.rate_hz / self.settings.rollout
+        scalars = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
+        return {
+            "train/reward_per_s": sum(scalars.values()),
+            "train/lost_share": float(lost / ended.clamp(min=1)),
+            "train/action_std": float(self.learner.actor.output_std.detach().mean()),
+            "train/learning_rate": self.learner.learning_rate,
+            **{f"loss/{name}": loss for name, loss in losses.items()},
+            **scalars,
+        }
+
+    def actor(self) -> Actor:
+        """Return a copy of the present actor on the CPU."""
+        return RslActor(self.learner.get_policy())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks, optimiser, environment and random state."""
+        state = {
+            "learner": self.learner.save(),
+            "environment": self.environment.state_dict(),
+            "observations": {name: self._observations[name] for name in ("actor", "critic")},
+            "torch_random": torch.get_rng_state(),
+        }
+        if self.settings.network == "gru":
+            state["hidden"] = [self.learner.actor.get_hidden_state(), self.learner.critic.get_hidden_state()]
+        return copy.deepcopy(state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.learner.load(state["learner"], None, strict=True)
+        self.environment.load_state_dict(state["environment"])
+        self._observations = self._grouped(state["observations"]["actor"], state["observations"]["critic"])
+        torch.set_rng_state(state["torch_random"])
+        if self.settings.network == "gru":
+            self.learner.actor.reset(hidden_state=state["hidden"][0])
+            self.learner.critic.reset(hidden_state=state["hidden"][1])
+
+    def _grouped(self, actor: Tensor, critic: Tensor) -> TensorDict:
+        return TensorDict({"actor": actor, "critic": critic}, batch_size=[self.environment.count])
+
+    def _check(self, result: StepResult, totals: Mapping[str, Tensor]) -> None:
+        for name, total in totals.items():
+            if not torch.isfinite(total):
+                raise NotFinite(f"The reward term '{name}' is not finite")
+        for term in self.environment.pipeline.table():
+            if not torch.isfinite(result.actor[:, term.start : term.start + term.size]).all():
+                raise NotFinite(f"The observation term '{term.name}' is not finite")
+        if not torch.isfinite(result.critic).all():
+            raise NotFinite("The critic's observation is not finite")
+
+
+class RslActor(Actor):
+    """rsl_rl's actor as a plain function of observation and hidden state, with its normaliser inside."""
+
+    def __init__(self, model: MLPModel) -> None:
+        super().__init__()
+        self.normaliser = copy.deepcopy(model.obs_normalizer)
+        self.mlp = copy.deepcopy(model.mlp)
+        self.rnn: nn.Module | None = None
+        if isinstance(model, RNNModel):
+            self.rnn = copy.deepcopy(model.rnn.rnn)
+            self.memory: Mapping[str, tuple[int, ...]] = {"hidden": (model.rnn.rnn.hidden_size,)}
+        self.cpu().eval().requires_grad_(False)
+
+    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the mean action and the next hidden state."""
+        features = self.normaliser(observation)
+        if self.rnn is None:
+            return self.mlp(features), {}
+        features, hidden = self.rnn(features.unsqueeze(0), memory["hidden"].unsqueeze(0))
+        return self.mlp(features.squeeze(0)), {"hidden": hidden.squeeze(0)}
+
+
+def _start_near(actor: MLPModel, action: float) -> None:
+    # small last-layer weights: the first policy is the same everywhere, so exploration starts from hovering
+    last = [layer for layer in actor.mlp.modules() if isinstance(layer, nn.Linear)][-1]
+    with torch.no_grad():
+        last.weight.mul_(0.1)
+        last.bias.fill_(action)
+
+
+ALGORITHM = PPO

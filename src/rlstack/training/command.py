@@ -1,0 +1,157 @@
+"""`rlstack train` and `rlstack export`: recipes become typed options, so every field has a flag and a help text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+
+import tyro
+
+from rlstack import schema
+from rlstack.errors import UserError
+from rlstack.files import write_atomically
+from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files
+
+if TYPE_CHECKING:
+    from rlstack.training.run import Result
+
+Chosen = TypeVar("Chosen")
+
+_File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+_Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
+
+
+@dataclass(frozen=True)
+class TrainOptions(Generic[Chosen]):
+    """Train a policy: every field of the recipe is an option, shown here with the recipe's value as its default."""
+
+    recipe: Annotated[Chosen, tyro.conf.arg(name="")]
+    out: _Folder = None
+    """The run's folder, which must not exist yet; left out, the next free runs/<name>-NNN."""
+    json: _File = None
+    """Write the figures of the end to this file as well."""
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Go on with a run from its newest checkpoint, as if it had not been interrupted."""
+
+    resume: Annotated[Path, tyro.conf.arg(metavar="RUN")]
+    """The run's folder."""
+    json: _File = None
+    """Write the figures of the end to this file as well."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Write the best policy of a training run to a policy file again."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder."""
+    out: _File = None
+    """Where to; left out, policy.onnx in the run's folder."""
+
+
+def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack train") -> TrainOptions[Recipe[Any, Any]]:
+    """Return the recipe called ``name`` with the options in ``words`` applied and checked.
+
+    Raises:
+        UserError: The recipe is unknown, or a value is out of range.
+        SystemExit: A field does not exist or is of the wrong type (status 2), or help was asked for (status 0).
+    """
+    recipe = load_recipe(name)
+    kind: Any = TrainOptions[Recipe[type(recipe.task_settings), type(recipe.algorithm_settings)]]  # type: ignore[misc]
+    options: TrainOptions[Recipe[Any, Any]] = tyro.cli(
+        kind,
+        default=TrainOptions(recipe=recipe),
+        args=list(words),
+        prog=f"{prog} {name}",
+        config=(tyro.conf.FlagConversionOff,),
+    )
+    check_recipe(options.recipe, f"The recipe {name} as changed on the command line")
+    return options
+
+
+def train_command(words: Sequence[str]) -> int:
+    """Run ``rlstack train`` with the given words and return the exit status."""
+    if words and words[0] == "--resume":
+        options = tyro.cli(ResumeOptions, args=list(words), prog="rlstack train")
+        _need_torch()
+        from rlstack.training import run
+        from rlstack.training.progress import ProgressDisplay
+
+        with ProgressDisplay() as display:
+            result = run.resume(options.resume, display)
+        return _report(result, options.json)
+    if not words or words[0].startswith("-"):
+        print(_usage(), file=sys.stdout if words[:1] in (["-h"], ["--help"]) else sys.stderr)
+        return 0 if words[:1] in (["-h"], ["--help"]) else 2
+    _need_torch()
+    options_ = parse_recipe(words[0], words[1:])
+    result = train(options_.recipe, options_.out)
+    return _report(result, options_.json)
+
+
+def train(recipe: Recipe[Any, Any], out: Path | None = None) -> Result:
+    """Train a recipe with a progress display, in ``out`` or the next free folder under runs/."""
+    from rlstack.training import run
+    from rlstack.training.progress import ProgressDisplay
+
+    folder = out or run.new_folder(recipe.name)
+    print(
+        f"Training {recipe.name} for {recipe.robot}: {recipe.steps:,} steps of {recipe.envs:,} robots"
+        f" on {recipe.device}, seed {recipe.seed}, in {folder}"
+    )
+    with ProgressDisplay() as display:
+        return run.start(recipe, folder, display)
+
+
+def export_command(words: Sequence[str]) -> int:
+    """Run ``rlstack export`` with the given words and return the exit status."""
+    options = tyro.cli(ExportOptions, args=list(words), prog="rlstack export")
+    _need_torch()
+    from rlstack.training import run
+
+    print(run.export(options.run, options.out))
+    return 0
+
+
+def _report(result: Result, json_file: Path | None) -> int:
+    figures = result.evaluation
+    print(
+        f"{'Trained' if result.finished else 'Stopped'} after {result.steps:,} steps in {result.seconds:.0f} s"
+        f" ({result.cpu_seconds:.0f} CPU-seconds). Of {figures['episodes']:.0f} held-out starts"
+        f" {100 * figures['success']:.1f}% stay within 0.2 m, {100 * figures['within_0_1']:.1f}% within 0.1 m,"
+        f" {100 * figures['lost']:.1f}% are lost."
+    )
+    if not result.finished:
+        print(f"Go on:   rlstack train --resume {result.folder}")
+    print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}")
+    if json_file is not None:
+        data = {**schema.to_data(result), "folder": str(result.folder), "policy": str(result.policy)}
+        write_atomically(json_file, json.dumps(data, indent=2) + "\n")
+    return 0 if result.finished else 130
+
+
+def _usage() -> str:
+    recipes = "\n".join(f"  {name}" for name in sorted(recipe_files())) or "  none found"
+    return (
+        "usage: rlstack train RECIPE [options]     train a recipe (a name or a YAML file)\n"
+        "       rlstack train RECIPE --help        every field of the recipe as an option\n"
+        "       rlstack train --resume RUN         go on with a run\n\n"
+        f"recipes:\n{recipes}"
+    )
+
+
+def _need_torch() -> None:
+    for module in ("torch", "rsl_rl", "warp"):
+        try:
+            __import__(module)
+        except ImportError as error:
+            raise UserError(
+                f"Training needs {error.name}, which is not installed: pip install 'rlstack[train,sim]'."
+            ) from error

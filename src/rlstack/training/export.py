@@ -1,0 +1,171 @@
+"""From a trained actor to a policy file: one graph from named SI inputs to a command in SI units."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rlstack.errors import UserError
+from rlstack.policies import PolicyOutputError, contract_for, load_policy, write_policy
+from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
+from rlstack.robots import RobotSpec, frames
+from rlstack.tasks.pipeline import Pipeline
+from rlstack.training.algorithm import Actor
+
+TOLERANCE = 1e-5
+"""Largest difference between the exported graph and the training policy, as a share of the command's range."""
+
+_PIPELINE, _ACTOR = "pipeline.", "actor."
+
+
+class PolicyGraph(nn.Module):
+    """What is exported: pipeline, actor and action scaling in one function of named tensors.
+
+    Args:
+        pipeline: The very module that made the training observation.
+        actor: The trained network.
+        inputs: Names of the inputs in the order of the arguments.
+    """
+
+    def __init__(self, pipeline: Pipeline, actor: Actor, inputs: Sequence[str]) -> None:
+        super().__init__()
+        self.pipeline, self.actor, self.inputs = pipeline.cpu(), actor.cpu(), tuple(inputs)
+
+    @property
+    def memory(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of all recurrent state by its name in the policy file."""
+        return {
+            **{_PIPELINE + name: shape for name, shape in self.pipeline.memory.items()},
+            **{_ACTOR + name: shape for name, shape in self.actor.memory.items()},
+        }
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Map inputs and state, in order, to the command and the next state, in order."""
+        named = dict(zip(self.inputs, tensors))
+        state = dict(zip(self.memory, tensors[len(self.inputs) :]))
+        command, after = self.step(named, state)
+        return (command, *(after[name] for name in self.memory))
+
+    def step(self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the command (batch, n) in SI units and the next state by name."""
+        memory = {n.removeprefix(_PIPELINE): t for n, t in state.items() if n.startswith(_PIPELINE)}
+        hidden = {n.removeprefix(_ACTOR): t for n, t in state.items() if n.startswith(_ACTOR)}
+        # a quaternion that a driver rounded must not scale the rotation
+        unit = {n: t / t.norm(dim=-1, keepdim=True) if n.endswith("orientation") else t for n, t in inputs.items()}
+        prepared = self.pipeline.prepare(unit, memory)
+        action, hidden = self.actor(self.pipeline.observe(prepared, memory), hidden)
+        action = self.pipeline.clip(action)
+        after = {_PIPELINE + n: t for n, t in self.pipeline.remember(prepared, memory, action).items()}
+        return self.pipeline.command(action), {**after, **{_ACTOR + n: t for n, t in hidden.items()}}
+
+
+class TorchPolicy:
+    """A policy still in torch, with the interface of a loaded policy file, so that it is evaluated the same way.
+
+    Args:
+        graph: What would be exported.
+        contract: What would be written beside it.
+    """
+
+    def __init__(self, graph: PolicyGraph, contract: Contract) -> None:
+        self.graph, self.contract, self.path = graph, contract, Path("policy in training")
+        self.reset()
+
+    def reset(self, batch: int = 1) -> None:
+        """Set the recurrent state to zero for ``batch`` robots."""
+        self._state = {name: torch.zeros(batch, *shape) for name, shape in self.graph.memory.items()}
+
+    def step(self, inputs: Mapping[str, NDArray[np.floating]]) -> dict[str, NDArray[np.float64]]:
+        """Return the command by name for inputs with a leading batch axis."""
+        named = {name: torch.from_numpy(np.asarray(inputs[name], dtype=np.float32)) for name in self.graph.inputs}
+        with torch.inference_mode():
+            command, self._state = self.graph.step(named, self._state)
+        if not torch.isfinite(command).all():
+            raise PolicyOutputError(f"{self.path}: the command is not finite.")
+        return {self.contract.outputs[0].name: command.numpy().astype(np.float64)}
+
+
+def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph: PolicyGraph, **facts: Any) -> Contract:
+    """Return the contract of a task's policy for a robot; ``facts`` are its training and evaluation entries."""
+    return contract_for(
+        robot,
+        task.inputs,
+        task.outputs,
+        name=name,
+        task=task_name,
+        rate_hz=task.rate_hz,
+        state=graph.memory,
+        envelope=task.envelope(),
+        **facts,
+    )
+
+
+def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path: Path) -> Contract:
+    """Write the policy file and check that it says what the training policy says.
+
+    Raises:
+        UserError: The file differs from the training policy by more than ``TOLERANCE``; nothing is left at ``path``.
+    """
+    model = _to_onnx(graph, contract)
+    written = write_policy(model, contract, path)
+    difference = compare(graph, path, robot)
+    if not difference <= TOLERANCE:
+        path.unlink()
+        raise UserError(
+            f"The exported policy differs from the training policy by {difference:.1e} of the command's range"
+            f" (allowed: {TOLERANCE:.0e}), so {path} was not kept. This is a defect of the export: please report it."
+        )
+    return written
+
+
+def compare(graph: PolicyGraph, path: Path, robot: RobotSpec, observations: int = 1000, seed: int = 0) -> float:
+    """Return the largest difference between the file at ``path`` and ``graph`` as a share of the command's range.
+
+    Both are fed ``observations`` random inputs of 10 robots in sequence, each with its own recurrent state.
+    """
+    batch, rng = 10, np.random.default_rng(seed)
+    policy = load_policy(path, robot=robot)
+    twin = TorchPolicy(graph, policy.contract)
+    policy.reset(batch)
+    twin.reset(batch)
+    port = policy.contract.outputs[0]
+    span = np.array(port.maximum) - np.array(port.minimum)
+    worst = 0.0
+    for _ in range(observations // batch):
+        inputs = {p.name: rng.normal(0.0, 0.5, (batch, *p.shape)) for p in policy.contract.inputs}
+        inputs = {n: frames.normalise(a) if n.endswith("orientation") else a for n, a in inputs.items()}
+        difference = np.abs(policy.step(inputs)[port.name] - twin.step(inputs)[port.name]) / span
+        worst = max(worst, float(difference.max()))
+    return worst
+
+
+def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
+    batch = torch.export.Dim("batch")
+    shapes = [port.shape for port in contract.inputs] + list(graph.memory.values())
+    examples = tuple(torch.full((2, *shape), 0.5) for shape in shapes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        program = torch.onnx.export(
+            graph.eval(),
+            examples,
+            input_names=[p.name for p in contract.inputs] + [STATE_PREFIX + name for name in graph.memory],
+            output_names=[p.name for p in contract.outputs] + [NEXT_STATE_PREFIX + name for name in graph.memory],
+            dynamic_shapes=(tuple({0: batch} for _ in examples),),
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+    if program is None:
+        raise UserError("torch.onnx.export gave no program; is onnxscript installed? pip install 'rlstack[train]'.")
+    model: onnx.ModelProto = program.model_proto
+    return model

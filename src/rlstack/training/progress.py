@@ -1,0 +1,67 @@
+"""What a person sees while a run learns: a bar on a terminal, a line now and then anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from rlstack.training.run import Progress
+
+LINE_EVERY_S = 10.0
+"""Between lines where there is no terminal to draw on."""
+
+
+class ProgressDisplay:
+    """A context manager that shows each :class:`Progress` it is called with."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        columns: tuple[ProgressColumn, ...] = (
+            BarColumn(bar_width=28),
+            TextColumn("{task.percentage:3.0f}%"),
+            TextColumn("{task.description}"),
+        )
+        self._bars = Bars(*columns, console=self.console) if self.console.is_terminal else None
+        self._task = self._bars.add_task("simulating the first steps", total=1.0) if self._bars else None
+        self._printed = 0.0
+
+    def __enter__(self) -> ProgressDisplay:
+        if self._bars:
+            self._bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bars:
+            self._bars.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show the newest figures."""
+        if self._bars is not None and self._task is not None:
+            share = progress.steps / progress.total_steps
+            self._bars.update(self._task, completed=share, description=describe(progress))
+        elif time.monotonic() - self._printed > LINE_EVERY_S or progress.steps >= progress.total_steps:
+            self._printed = time.monotonic()
+            print(
+                f"{100 * progress.steps / progress.total_steps:3.0f}%  {describe(progress)}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def describe(progress: Progress) -> str:
+    """Return the figures of a run in one line: steps/s, return, success, time left."""
+    success = "-" if progress.success is None else f"{100 * progress.success:.1f}%"
+    return (
+        f"{progress.steps / 1e6:.2f}M steps, {progress.steps_per_s / 1e3:.0f}k/s, return {progress.reward_per_s:.2f}/s,"
+        f" lost {100 * progress.lost_share:.1f}%, held-out success {success},"
+        f" {_clock(progress.seconds_left)} left"
+    )
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,0 +1,121 @@
+"""A recipe: everything that decides a training run, read from one YAML file and changed from the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import yaml
+
+from rlstack import schema
+from rlstack.errors import UserError, unknown_name
+from rlstack.resources import list_resources
+from rlstack.robots import robot_names
+from rlstack.schema import value
+from rlstack.tasks import TASKS
+from rlstack.training import ALGORITHMS
+
+Task = TypeVar("Task")
+Settings = TypeVar("Settings")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """How the best policy of a run is chosen; its starts are apart from those that any report uses."""
+
+    episodes: int = value(500, at_least=1)
+    """Held-out episodes of an evaluation."""
+    every: float = value(0.05, above=0.0, at_most=1.0)
+    """Share of the training steps between evaluations."""
+    after: float = value(0.5, at_least=0.0, at_most=1.0)
+    """Share of the training steps before the first evaluation."""
+    seed: int = value(10_000, at_least=0)
+    """Of the held-out episodes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Generic[Task, Settings]):
+    """Train a policy for one robot and one task."""
+
+    name: str
+    """What the run and its policy are called."""
+    task: str
+    """A task's name."""
+    robot: str
+    """A robot's name or file."""
+    algorithm: str = "ppo"
+    """A learning algorithm's name."""
+    seed: int = value(0, at_least=0)
+    """Of everything random in the run."""
+    steps: int = value(8_000_000, at_least=1)
+    """Environment steps, over all robots together."""
+    envs: int = value(2048, at_least=1)
+    """Robots simulated at once."""
+    device: str = "cpu"
+    """Where to simulate and learn: cpu, or cuda where there is one."""
+    threads: int = value(1, at_least=1)
+    """CPU threads that the learner may use."""
+    selection: Selection = field(default_factory=Selection)
+    task_settings: Task = field(default_factory=dict)  # type: ignore[assignment]
+    """The task's own settings."""
+    algorithm_settings: Settings = field(default_factory=dict)  # type: ignore[assignment]
+    """The algorithm's own settings."""
+
+
+def recipe_files() -> dict[str, Path]:
+    """Return ``{name: path}`` of the recipes that ship with rlstack."""
+    return list_resources("policies", ".yaml")
+
+
+def load_recipe(name_or_path: str | Path) -> Recipe[Any, Any]:
+    """Read a recipe by name, or from a path that ends in ``.yaml``.
+
+    Raises:
+        UserError: The recipe, its robot, task or algorithm is unknown (nearest names listed), or a field does not
+            exist, is of the wrong type or out of range.
+    """
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        files = recipe_files()
+        if str(name_or_path) not in files:
+            raise unknown_name("recipe", str(name_or_path), files)
+        path = files[str(name_or_path)]
+    try:
+        data = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"Cannot read the recipe {path}: {error.strerror}.") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"The recipe {path} is not valid YAML: {error}") from error
+    return recipe_from_data(data, str(path))
+
+
+def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:
+    """Build a checked recipe from a plain mapping; ``where`` names it in errors."""
+    if not isinstance(data, dict):
+        raise UserError(f"{where}: a recipe must be a mapping of keys to values.")
+    plain = schema.load(Recipe, data, where)
+    recipe: Recipe[Any, Any] = dataclasses.replace(
+        plain,
+        task_settings=schema.load(TASKS.load(plain.task), plain.task_settings, f"{where}: task_settings"),
+        algorithm_settings=schema.load(
+            ALGORITHMS.load(plain.algorithm).Settings, plain.algorithm_settings, f"{where}: algorithm_settings"
+        ),
+    )
+    check_recipe(recipe, where)
+    return recipe
+
+
+def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
+    """Refuse a recipe with a value out of range or an unknown robot (after changes on the command line)."""
+    schema.check(recipe, where)
+    schema.check(recipe.task_settings, f"{where}: task_settings")
+    schema.check(recipe.algorithm_settings, f"{where}: algorithm_settings")
+    if not recipe.robot.endswith((".yaml", ".yml")) and recipe.robot not in robot_names():
+        raise unknown_name("robot", recipe.robot, robot_names())
+
+
+def recipe_to_yaml(recipe: Recipe[Any, Any]) -> str:
+    """Return the whole recipe as YAML; reading it back gives the same recipe."""
+    return yaml.safe_dump(schema.to_data(recipe), sort_keys=False)

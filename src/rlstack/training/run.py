@@ -1,0 +1,293 @@
+"""A training run: a folder with the recipe, checkpoints, scalars and, at the end, the policy file.
+
+What lies in the folder: ``recipe.yaml`` (everything that decided the run), ``checkpoint.pt`` (resume),
+TensorBoard events, ``training.json`` (figures of the end), ``policy.onnx`` (the best by evaluation).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlstack import schema
+from rlstack.errors import UserError
+from rlstack.evaluation.metrics import Score, score
+from rlstack.evaluation.rollout import rollout
+from rlstack.files import write_atomically
+from rlstack.robots import RobotSpec, load_robot
+from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.training import ALGORITHMS
+from rlstack.training.algorithm import Actor, Algorithm, NotFinite
+from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
+from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
+from rlstack.training.recipe import Recipe, recipe_from_data, recipe_to_yaml
+
+RECIPE, POLICY, FIGURES = "recipe.yaml", "policy.onnx", "training.json"
+
+CHECKPOINT_EVERY_S = 30.0
+"""Wall time between checkpoints."""
+
+EVALUATION_S = 8.0
+"""Length of an evaluation episode."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run tells whoever watches it, after every iteration."""
+
+    steps: int
+    total_steps: int
+    steps_per_s: float
+    reward_per_s: float
+    lost_share: float
+    success: float | None
+    """Of the newest evaluation on held-out starts; None before the first."""
+    seconds: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    folder: Path
+    policy: Path
+    finished: bool
+    """False when it was stopped before its last step."""
+    steps: int
+    seconds: float
+    cpu_seconds: float
+    evaluation: dict[str, float]
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def new_folder(name: str, root: Path = Path("runs")) -> Path:
+    """Return the first free ``root/name-NNN``."""
+    pattern = re.compile(re.escape(name) + r"-(\d+)")
+    taken = [int(m.group(1)) for p in root.glob(f"{name}-*") if (m := pattern.fullmatch(p.name))]
+    return root / f"{name}-{max(taken, default=0) + 1:03d}"
+
+
+def start(recipe: Recipe[Any, Any], folder: Path, on_progress: OnProgress | None = None) -> Result:
+    """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
+
+    Raises:
+        UserError: The folder exists already (nothing is ever overwritten), or learning broke; the message says where.
+    """
+    if folder.exists():
+        raise UserError(
+            f"{folder} exists already and is never overwritten: choose another --out, or go on with"
+            f" `rlstack train --resume {folder}`."
+        )
+    run = _Run(recipe, folder)
+    write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
+    return run.learn(on_progress)
+
+
+def resume(folder: Path, on_progress: OnProgress | None = None) -> Result:
+    """Go on with the run in ``folder`` from its newest checkpoint, as if it had not been interrupted."""
+    state = load_checkpoint(folder)
+    run = _Run(recipe_of(folder), folder)
+    run.load(state)
+    return run.learn(on_progress)
+
+
+def export(folder: Path, out: Path | None = None) -> Path:
+    """Write the best policy of the run in ``folder`` to ``out``, by default its ``policy.onnx``."""
+    state = load_checkpoint(folder)
+    run = _Run(recipe_of(folder), folder)
+    run.load(state)
+    return run.export(out or folder / POLICY)
+
+
+def recipe_of(folder: Path) -> Recipe[Any, Any]:
+    """Return the recipe that the run in ``folder`` was started with."""
+    import yaml
+
+    path = folder / RECIPE
+    if not path.is_file():
+        raise UserError(f"{folder} is not a run: it has no {RECIPE}. Name a folder under runs/.")
+    return recipe_from_data(yaml.safe_load(path.read_text()), str(path))
+
+
+class _Run:
+    def __init__(self, recipe: Recipe[Any, Any], folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.robot: RobotSpec = load_robot(recipe.robot)
+        self.task = recipe.task_settings
+        torch.set_num_threads(recipe.threads)
+        torch.manual_seed(recipe.seed)
+        pipeline = self.task.pipeline(self.robot)
+        environment = TrainingEnvironment(
+            self.task, self.robot, pipeline, recipe.envs, device=recipe.device, seed=recipe.seed
+        )
+        self.algorithm: Algorithm = ALGORITHMS.load(recipe.algorithm)(recipe.algorithm_settings, environment)
+        self.environment = environment
+        self.held_out = self.task.held_out(
+            np.random.default_rng(recipe.selection.seed), recipe.selection.episodes, self.robot, disturbances=False
+        )
+        self.iterations = max(1, -(-recipe.steps // self.algorithm.steps_per_iteration))
+        self.iteration = 0
+        self.seconds = self.cpu_seconds = 0.0
+        self.success: float | None = None
+        self.best: dict[str, Any] = {}
+        """``actor`` (weights), ``rank``, ``step`` and ``figures`` of the best policy so far."""
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.algorithm.load_state_dict(state["algorithm"])
+        for name in ("iteration", "seconds", "cpu_seconds", "success", "best"):
+            setattr(self, name, state[name])
+
+    def save(self) -> None:
+        names = ("iteration", "seconds", "cpu_seconds", "success", "best")
+        state = {name: getattr(self, name) for name in names}
+        save_checkpoint(self.folder, {**state, "algorithm": self.algorithm.state_dict()})
+
+    def learn(self, on_progress: OnProgress | None) -> Result:
+        from torch.utils.tensorboard import SummaryWriter
+
+        interrupted = False
+        saved_at = time.monotonic()
+        with SummaryWriter(str(self.folder), purge_step=self._steps() or None) as writer:
+            try:
+                while self.iteration < self.iterations:
+                    self._iterate(writer, on_progress)
+                    if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
+                        self.save()
+                        saved_at = time.monotonic()
+            except KeyboardInterrupt:
+                # the iteration that was cut short is not part of the run; the last whole one is what is saved
+                interrupted = True
+        return self._finish(interrupted)
+
+    def _iterate(self, writer: Any, on_progress: OnProgress | None) -> None:
+        wall, cpu = time.perf_counter(), time.process_time()
+        self.environment.set_progress(self.iteration / self.iterations)
+        try:
+            scalars = self.algorithm.iterate()
+        except NotFinite as error:
+            raise UserError(
+                f"Training stopped at step {self._steps()}: {error}. The run is in {self.folder};"
+                " lower the learning rate, or look at that term's inputs in TensorBoard."
+            ) from error
+        self.iteration += 1
+        took = time.perf_counter() - wall
+        if self._evaluation_due():
+            self._evaluate()
+            scalars["evaluation/success"] = self.success if self.success is not None else 0.0
+        self.seconds += time.perf_counter() - wall
+        self.cpu_seconds += time.process_time() - cpu
+        for name, scalar in scalars.items():
+            writer.add_scalar(name, scalar, self._steps())
+        if on_progress is not None:
+            left = self.seconds / self.iteration * (self.iterations - self.iteration)
+            on_progress(
+                Progress(
+                    steps=self._steps(),
+                    total_steps=self.iterations * self.algorithm.steps_per_iteration,
+                    steps_per_s=self.algorithm.steps_per_iteration / took,
+                    reward_per_s=scalars["train/reward_per_s"],
+                    lost_share=scalars["train/lost_share"],
+                    success=self.success,
+                    seconds=self.seconds,
+                    seconds_left=left,
+                )
+            )
+
+    def _evaluation_due(self) -> bool:
+        choose = self.recipe.selection
+        first = max(1, round(choose.after * self.iterations))
+        every = max(1, round(choose.every * self.iterations))
+        return self.iteration == self.iterations or (self.iteration >= first and (self.iteration - first) % every == 0)
+
+    def _evaluate(self) -> None:
+        actor = self.algorithm.actor()
+        graph = self._graph(actor)
+        policy = TorchPolicy(graph, self._contract(graph))
+        figures = score(rollout(policy, self.held_out, self.robot, EVALUATION_S, noise_seed=self.recipe.selection.seed))
+        self.success = figures.success
+        rank = _rank(figures)
+        if not self.best or rank > self.best["rank"]:
+            self.best = {
+                "actor": actor.state_dict(),
+                "rank": rank,
+                "step": self._steps(),
+                "figures": _summary(figures),
+            }
+
+    def _finish(self, interrupted: bool) -> Result:
+        if not self.best:
+            self._evaluate()
+        self.save()
+        policy = self.export(self.folder / POLICY)
+        result = Result(
+            folder=self.folder,
+            policy=policy,
+            finished=not interrupted,
+            steps=self._steps(),
+            seconds=round(self.seconds, 1),
+            cpu_seconds=round(self.cpu_seconds, 1),
+            evaluation=self.best["figures"],
+        )
+        figures = {**schema.to_data(replace(result)), "folder": str(self.folder), "policy": str(policy)}
+        write_atomically(self.folder / FIGURES, json.dumps(figures, indent=2) + "\n")
+        return result
+
+    def export(self, path: Path) -> Path:
+        if not self.best:
+            self._evaluate()
+        actor = self.algorithm.actor()
+        actor.load_state_dict(self.best["actor"])
+        graph = self._graph(actor)
+        export_policy(graph, self._contract(graph), self.robot, path)
+        return path
+
+    def _graph(self, actor: Actor) -> PolicyGraph:
+        return PolicyGraph(self.task.pipeline(self.robot), actor, self.task.inputs)
+
+    def _contract(self, graph: PolicyGraph) -> Any:
+        training = {
+            "recipe": schema.to_data(self.recipe),
+            "seed": self.recipe.seed,
+            "algorithm": self.recipe.algorithm,
+            "steps": self.best.get("step", self._steps()),
+            "observation": [vars(term) for term in graph.pipeline.table()],
+        }
+        evaluation = {"held_out_seed": self.recipe.selection.seed, **self.best.get("figures", {})}
+        return make_contract(
+            self.recipe.name,
+            self.recipe.task,
+            self.task,
+            self.robot,
+            graph,
+            training=training,
+            evaluation=evaluation,
+        )
+
+    def _steps(self) -> int:
+        return self.iteration * self.algorithm.steps_per_iteration
+
+
+def _rank(figures: Score) -> list[float]:
+    # staying close counts first and a loss counts as much as a success; then how close
+    return [round(figures.success - figures.lost, 3), round(figures.within_0_1, 3), -figures.error_m]
+
+
+def _summary(figures: Score) -> dict[str, float]:
+    return {
+        "episodes": figures.episodes,
+        "success": figures.success,
+        "within_0_1": figures.within_0_1,
+        "lost": figures.lost,
+        "error_m": figures.error_m,
+    }
