@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,3 +163,21 @@ def test_verify_writes_the_proof_that_deployment_asks_for(policy, tmp_path, caps
 def test_verify_refuses_bad_input_before_it_flies(policy, words, said, capsys):
     assert cli.main(["verify", str(policy), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("to_all", [True, False])
+def test_ctrl_c_ends_the_flights_quietly_and_leaves_nothing(policy, to_all):
+    command = [sys.executable, "-m", "rlstack", "verify", str(policy), "--backends", "mujoco", "--episodes", "40"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while len(node_processes()) < 1:
+        assert process.poll() is None
+        time.sleep(0.1)
+    time.sleep(1.0)
+    if to_all:  # as a terminal does
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert node_processes() == []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import signal
+import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -92,13 +94,14 @@ def fly_over_topics(
     lines: deque[str] = deque(maxlen=5)
     started = time.monotonic()
     with ExitStack() as stack:
+        interrupted = stack.enter_context(_asked_to_end())
         sensed.connect()
         stack.callback(sensed.close)
         node, executor = _host(recorder, sensed, namespace, stack)
         supervisor = Supervisor(system, log=lines.append)
         stack.callback(supervisor.close)
         supervisor.start()
-        watch = _Watch(recorder, supervisor, lines)
+        watch = _Watch(recorder, supervisor, lines, interrupted)
         recorder.begin(node)
         node.start()
         executor.spin_while(watch)
@@ -229,12 +232,15 @@ class _Watch:
     recorder: _Recorder
     supervisor: Supervisor
     lines: deque[str]
+    interrupted: threading.Event
 
     def __post_init__(self) -> None:
         self._looked = self._moved = time.monotonic()
         self._steps = 0
 
     def __call__(self) -> bool:
+        if self.interrupted.is_set():
+            raise KeyboardInterrupt
         if self.recorder.done:
             return False
         now = time.monotonic()
@@ -259,6 +265,21 @@ class _Watch:
     def _said(self) -> str:
         last = " | ".join(line for line in self.lines if line.strip())
         return f"; it last said: {last}" if last else "."
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[threading.Event]:
+    """Collect SIGINT and SIGTERM in an event, for an exception in the middle of ROS's own code would leave a mess."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = {n: signal.signal(n, lambda *_: event.set()) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Sensed:

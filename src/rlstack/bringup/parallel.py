@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -132,6 +133,8 @@ def _collect(running: dict[Connection, Any], total: int, on_progress: OnProgress
 def _work(connection: Connection, share: _Share, parent: int) -> None:
     """Fly a share and tell ``connection``; the pairs are kind and content."""
     die_with_parent(parent)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt_once)
 
     def tell(done: int, count: int) -> None:
         connection.send(("progress", done))
@@ -142,6 +145,13 @@ def _work(connection: Connection, share: _Share, parent: int) -> None:
         connection.send(("error", str(error)))
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # the parent has been interrupted as well
+
+
+def _interrupt_once(number: int, frame: object) -> None:
+    """End the flights and their nodes in good order; a second signal must not cut that short."""
+    for other in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(other, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _joined(parts: list[Episodes], scenario: Scenario) -> Episodes:
