@@ -165,6 +165,26 @@ class UpTrain:
 
 
 @dataclass(frozen=True)
+class Fly:
+    """Train a recipe, verify its policy in simulation and over ROS 2 topics, and say what to try next."""
+
+    recipe: tyro.conf.Positional[str] = "quadrotor_hover"
+    """A training recipe's name or file."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """The run's folder, which must not exist yet; left out, the next free one under runs/."""
+    seed: Annotated[int | None, tyro.conf.arg(metavar="SEED")] = None
+    """Of training; left out, the recipe's."""
+    json: _File = None
+    """Write the verification's figures to this file as well."""
+
+    def run(self) -> int:
+        """Train, verify and print."""
+        from rlstack.bringup.fly import fly
+
+        return fly(self.recipe, out=self.out, seed=self.seed, json=self.json, on_progress=_progress)
+
+
+@dataclass(frozen=True)
 class Doctor:
     """Say what is installed, what is missing, what each missing part is for, and the command that installs it.
 
@@ -207,6 +227,7 @@ class Verb:
 
 
 VERBS: dict[str, Verb] = {
+    "fly": Verb("train, verify and report in one go: from nothing to a proven policy", Fly),
     "train": Verb("train a recipe to a policy file, or go on with a run", _train),
     "export": Verb("write the policy file of a training run again", _export),
     "show": Verb("print a policy file's whole contract", Show),

@@ -12,7 +12,7 @@ import warp as wp
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch.layout import PARAMETERS, STATE
 
-wp.config.quiet = True
+wp.config.log_level = wp.LOG_ERROR  # no banner, and no warning on machines without a GPU
 wp.set_module_options({"fast_math": False, "enable_backward": True})
 
 _GRAVITY = wp.constant(float(STANDARD_GRAVITY))

@@ -1,0 +1,64 @@
+"""From nothing to a proven policy in one command: train a recipe, verify the policy file, say what to try next."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from rlstack.bringup.proof import write_json
+from rlstack.bringup.verify import OnProgress, verify
+
+
+def fly(
+    recipe: str,
+    *,
+    out: Path | None = None,
+    seed: int | None = None,
+    json: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> int:
+    """Train ``recipe``, verify its policy in the batch simulator and over topics in MuJoCo, and print a short table.
+
+    Args:
+        recipe: A recipe's name or file.
+        out: The run's folder, which must not exist yet; None takes the next free one under runs/.
+        seed: Of training; None takes the recipe's.
+        json: Where to write the verification's figures as well.
+        on_progress: Called as the flights go on, see :func:`rlstack.bringup.verify.verify`.
+
+    Returns:
+        0 when the policy passed, 1 when it did not, 130 when training was stopped.
+    """
+    from rlstack.training.command import parse_recipe, train
+
+    options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
+    result = train(options.recipe, out)
+    if not result.finished:
+        print(f"Stopped and saved. Go on: rlstack train --resume {result.folder}")
+        return 130
+    print(
+        f"Trained {result.steps:,} steps in {result.seconds:.0f} s. Now the policy file is flown: in the batch"
+        " simulator, and over ROS 2 topics in MuJoCo."
+    )
+    verified = verify(result.policy, on_progress=on_progress)
+    print("\n" + verified.table())
+    if json is not None:
+        write_json(json, verified.as_data())
+    print(_next_commands(result.policy))
+    return 0 if verified.passed else 1
+
+
+def _next_commands(policy: Path) -> str:
+    lines = ["\nNext:"]
+    scripts = Path(sys.prefix) / "bin"
+    if sys.prefix != sys.base_prefix and "VIRTUAL_ENV" not in os.environ:
+        activate = os.path.relpath(scripts / "activate")
+        lines.append(f"  . {activate:<52} once in each shell")
+    lines += [
+        f"  rlstack up deploy --policy {policy!s:<27} fly it now, in real time, over ROS 2 topics",
+        f"  rlstack show {policy!s:<41} everything that the policy file promises",
+        f"  rlstack verify {policy!s:<39} prove it again, on other starts with --seed",
+        "  rlstack train quadrotor_hover --help                   every number that you can change",
+    ]
+    return "\n".join(lines)
