@@ -100,7 +100,7 @@ def running(pid: int) -> bool:
 
 def test_it_takes_off_and_hovers_at_its_goal(up, tmp_path):
     figures = tmp_path / "figures.json"
-    flight = up("--goal", "0.3", "-0.2", "1.2", "--seconds", "8", "--real-time-factor", "2", "--json", str(figures))
+    flight = up("--goal", "0.3", "-0.2", "1.2", "--seconds", "8", "--lock-step", "--json", str(figures))
     flight.until("takeoff -> policy")
     nodes = list(flight.nodes().values())
     assert len(nodes) == 3
