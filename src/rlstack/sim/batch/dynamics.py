@@ -12,7 +12,7 @@ import warp as wp
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch.layout import PARAMETERS, STATE
 
-wp.config.log_level = wp.LOG_ERROR  # no banner, and no warning on machines without a GPU
+wp.config.quiet = True
 wp.set_module_options({"fast_math": False, "enable_backward": True})
 
 _GRAVITY = wp.constant(float(STANDARD_GRAVITY))
@@ -159,14 +159,17 @@ def advance(
     commands: wp.array3d(dtype=float),
     newest: int,
     period: float,
-    substeps: int,
+    begin: float,
+    h: float,
     gyroscopic: int,
     next_state: wp.array2d(dtype=float),
 ):
-    """Advance every robot by one control period.
+    """Advance every robot by ``h`` s, from ``begin`` s after the newest command came.
 
-    ``commands`` (slots, N, 4) is a ring of the last commands with slot ``newest`` just written; a robot with
-    a delay flies on older ones, switching inside the period where the delay is no multiple of it.
+    ``commands`` (slots, N, 4) is a ring of the last commands, ``period`` s apart, with slot ``newest`` just
+    written; a robot with a delay flies on older ones, switching inside the step where the delay says so.
+    One launch is one RK4 step: a loop over steps in here would give wrong gradients, because Warp does not keep
+    the values that a loop overwrites. For the same reason ``state`` and ``next_state`` must be two arrays.
     """
     i = wp.tid()
     slots = commands.shape[0]
@@ -192,62 +195,55 @@ def advance(
     speed = read_vec4(state, i, _ROTORS)
     elapsed = state[i, _ELAPSED]
 
-    h = period / float(substeps)
-    for k in range(substeps):
-        begin = float(k) * h
-        # rotor speeds at the start, middle and end of the step, exactly
-        ahead = wp.clamp(switch - begin, 0.0, h)
-        middle = wp.vec4()
-        end = wp.vec4()
-        if ahead > 0.0:
-            turned = lagged(speed, old_command, rise, fall, ahead)
-            end = lagged(turned, command, rise, fall, h - ahead)
-            if ahead >= 0.5 * h:
-                middle = lagged(speed, old_command, rise, fall, 0.5 * h)
-            else:
-                middle = lagged(turned, command, rise, fall, 0.5 * h - ahead)
-        else:
-            middle = lagged(speed, command, rise, fall, 0.5 * h)
-            end = lagged(middle, command, rise, fall, 0.5 * h)
-        force = read_vec3(parameters, i, _FORCE)
-        if elapsed >= parameters[i, _GUST_WINDOW] and elapsed < parameters[i, _GUST_WINDOW + 1]:
-            force = force + read_vec3(parameters, i, _GUST)
+    # rotor speeds in the middle and at the end of the step, exactly; the old command acts for ``ahead`` s more
+    ahead = wp.clamp(switch - begin, 0.0, h)
+    if ahead > 0.0:
+        before_middle = wp.min(ahead, 0.5 * h)
+        turned = lagged(speed, old_command, rise, fall, before_middle)
+        middle = lagged(turned, command, rise, fall, 0.5 * h - before_middle)
+        turned_late = lagged(middle, old_command, rise, fall, ahead - before_middle)
+        end = lagged(turned_late, command, rise, fall, 0.5 * h - (ahead - before_middle))
+    else:
+        middle = lagged(speed, command, rise, fall, 0.5 * h)
+        end = lagged(middle, command, rise, fall, 0.5 * h)
+    # a gust counts by the share of the step in which it blows, so its momentum is right to the last newton second
+    blows_until = wp.min(parameters[i, _GUST_WINDOW + 1], elapsed + h)
+    blows = wp.max(blows_until - wp.max(parameters[i, _GUST_WINDOW], elapsed), 0.0) / h
+    force = read_vec3(parameters, i, _FORCE) + blows * read_vec3(parameters, i, _GUST)
 
-        a1 = wp.vec4()
-        a2 = wp.vec4()
-        a4 = wp.vec4()
-        if gyroscopic != 0:
-            first = command
-            half = command
-            last = command
-            if ahead > 0.0:
-                first = old_command
-            if ahead > 0.5 * h:
-                half = old_command
-            if ahead >= h:
-                last = old_command
-            a1 = spin_up_rate(speed, first, rise, fall)
-            a2 = spin_up_rate(middle, half, rise, fall)
-            a4 = spin_up_rate(end, last, rise, fall)
-        k1 = slope(body, speed, a1, force, parameters, i, gyroscopic)
-        k2 = slope(moved(body, k1, 0.5 * h), middle, a2, force, parameters, i, gyroscopic)
-        k3 = slope(moved(body, k2, 0.5 * h), middle, a2, force, parameters, i, gyroscopic)
-        k4 = slope(moved(body, k3, h), end, a4, force, parameters, i, gyroscopic)
-        total = Slope()
-        total.position = (k1.position + 2.0 * (k2.position + k3.position) + k4.position) / 6.0
-        total.orientation = (k1.orientation + 2.0 * (k2.orientation + k3.orientation) + k4.orientation) * (1.0 / 6.0)
-        total.velocity = (k1.velocity + 2.0 * (k2.velocity + k3.velocity) + k4.velocity) / 6.0
-        total.rates = (k1.rates + 2.0 * (k2.rates + k3.rates) + k4.rates) / 6.0
-        body = moved(body, total, h)
-        body.orientation = wp.normalize(body.orientation)
-        speed = end
-        elapsed = elapsed + h
+    a1 = wp.vec4()
+    a2 = wp.vec4()
+    a4 = wp.vec4()
+    if gyroscopic != 0:
+        if ahead > 0.0:
+            a1 = spin_up_rate(speed, old_command, rise, fall)
+        else:
+            a1 = spin_up_rate(speed, command, rise, fall)
+        if ahead > 0.5 * h:
+            a2 = spin_up_rate(middle, old_command, rise, fall)
+        else:
+            a2 = spin_up_rate(middle, command, rise, fall)
+        if ahead >= h:
+            a4 = spin_up_rate(end, old_command, rise, fall)
+        else:
+            a4 = spin_up_rate(end, command, rise, fall)
+    k1 = slope(body, speed, a1, force, parameters, i, gyroscopic)
+    k2 = slope(moved(body, k1, 0.5 * h), middle, a2, force, parameters, i, gyroscopic)
+    k3 = slope(moved(body, k2, 0.5 * h), middle, a2, force, parameters, i, gyroscopic)
+    k4 = slope(moved(body, k3, h), end, a4, force, parameters, i, gyroscopic)
+    total = Slope()
+    total.position = (k1.position + 2.0 * (k2.position + k3.position) + k4.position) / 6.0
+    total.orientation = (k1.orientation + 2.0 * (k2.orientation + k3.orientation) + k4.orientation) * (1.0 / 6.0)
+    total.velocity = (k1.velocity + 2.0 * (k2.velocity + k3.velocity) + k4.velocity) / 6.0
+    total.rates = (k1.rates + 2.0 * (k2.rates + k3.rates) + k4.rates) / 6.0
+    after = moved(body, total, h)
+    attitude = wp.normalize(after.orientation)
 
     for c in range(3):
-        next_state[i, _POSITION + c] = body.position[c]
-        next_state[i, _VELOCITY + c] = body.velocity[c]
-        next_state[i, _RATES + c] = body.rates[c]
+        next_state[i, _POSITION + c] = after.position[c]
+        next_state[i, _VELOCITY + c] = after.velocity[c]
+        next_state[i, _RATES + c] = after.rates[c]
     for c in range(4):
-        next_state[i, _ORIENTATION + c] = body.orientation[c]
-        next_state[i, _ROTORS + c] = speed[c]
-    next_state[i, _ELAPSED] = elapsed
+        next_state[i, _ORIENTATION + c] = attitude[c]
+        next_state[i, _ROTORS + c] = end[c]
+    next_state[i, _ELAPSED] = elapsed + h

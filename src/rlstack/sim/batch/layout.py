@@ -90,9 +90,18 @@ def pack_parameters(robot: RobotSpec, perturbation: Perturbation) -> Rows:
     return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count)
 
 
-def pack_state(state: Mapping[str, NDArray[np.floating]]) -> Rows:
-    """Return the state rows (N, STATE_WIDTH) of a dictionary of arrays by name; ``elapsed`` may be left out."""
-    count = len(next(iter(state.values())))
+def pack_state(state: Mapping[str, NDArray[np.floating]], count: int | None = None) -> Rows:
+    """Return the state rows (N, STATE_WIDTH) of a dictionary of arrays by name; ``elapsed`` may be left out.
+
+    Args:
+        state: Arrays (N, width), as in :data:`STATE`.
+        count: N, where the caller knows it; otherwise it is that of ``position``.
+
+    Raises:
+        ValueError: A name is missing or unknown, or an array has another shape.
+    """
+    if count is None:
+        count = len(state.get("position", ()))
     return _pack({"elapsed": np.zeros(count), **state}, STATE, STATE_WIDTH, count)
 
 
@@ -101,5 +110,8 @@ def _pack(columns: Mapping[str, NDArray[np.floating]], layout: dict[str, slice],
         raise ValueError(f"expected the arrays {sorted(layout)}, got {sorted(columns)}")
     rows = np.empty((count, width), dtype=np.float32)
     for name, where in layout.items():
-        rows[:, where] = np.asarray(columns[name]).reshape(count, where.stop - where.start)
+        array, size = np.asarray(columns[name]), where.stop - where.start
+        if array.shape not in ((count, size), *([(count,)] if size == 1 else [])):
+            raise ValueError(f"{name}: the shape {array.shape} is not allowed: must be {(count, size)}.")
+        rows[:, where] = array.reshape(count, size)
     return rows

@@ -89,7 +89,11 @@ class BatchSimulator:
         return (self.newest_command + 1) % int(self.commands.shape[0])
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
-        """Give each robot its departures from the file."""
+        """Give each robot its departures from the file.
+
+        Raises:
+            ValueError: It is for another number of robots or rotors, or a delay is over ``max_delay_s``.
+        """
         if len(perturbation) != self.count:
             raise ValueError(f"the perturbation is for {len(perturbation)} robots, the simulator has {self.count}")
         longest = float(np.max(perturbation.delay_s, initial=0.0))
@@ -98,8 +102,12 @@ class BatchSimulator:
         self.parameters.assign(pack_parameters(self.robot, perturbation))
 
     def set_state(self, state: Mapping[str, NDArray[np.floating]]) -> None:
-        """Put every robot into a state (:data:`rlstack.sim.batch.layout.STATE`); past commands are its rotor speeds."""
-        self.buffers[self.current].assign(pack_state(state))
+        """Put every robot into a state (:data:`rlstack.sim.batch.layout.STATE`); past commands are its rotor speeds.
+
+        Raises:
+            ValueError: A name is missing or unknown, or an array is not (N, width).
+        """
+        self.buffers[self.current].assign(pack_state(state, self.count))
         speeds = np.asarray(state["rotor_speed"], dtype=np.float32)
         self.commands.assign(np.broadcast_to(speeds, self.commands.shape).copy())
 
@@ -118,22 +126,25 @@ class BatchSimulator:
                 raise ValueError(f"the command's shape is {np.shape(command)}, not {self.command_slot.shape}")
             self.command_slot.assign(np.ascontiguousarray(command, dtype=np.float32))
         self.newest_command = self.next_slot
-        wp.launch(
-            dynamics.advance,
-            dim=self.count,
-            inputs=[
-                self.buffers[self.current],
-                self.parameters,
-                self.commands,
-                self.newest_command,
-                1.0 / self.rate_hz,
-                self._substeps,
-                self._gyroscopic,
-            ],
-            outputs=[self.buffers[1 - self.current]],
-            device=self.device,
-        )
-        self.current = 1 - self.current
+        period = 1.0 / self.rate_hz
+        for k in range(self._substeps):
+            wp.launch(
+                dynamics.advance,
+                dim=self.count,
+                inputs=[
+                    self.buffers[self.current],
+                    self.parameters,
+                    self.commands,
+                    self.newest_command,
+                    period,
+                    k * period / self._substeps,
+                    period / self._substeps,
+                    self._gyroscopic,
+                ],
+                outputs=[self.buffers[1 - self.current]],
+                device=self.device,
+            )
+            self.current = 1 - self.current
 
 
 def check_device(device: str) -> str:
