@@ -29,6 +29,8 @@ from rlstack.sim.batch import BatchSimulator
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.environment import TrainingEnvironment
 
+PEER = "MuJoCo mj_step loop"
+
 
 def rate(step: Callable[[], None], robot_steps: int, calls: int, repeats: int, wall: bool) -> list[float]:
     """Return robot-steps a second (CPU or wall) of ``repeats`` measurements of ``calls`` calls."""
@@ -83,7 +85,7 @@ def main() -> None:
             lambda: mujoco.mj_step(model, data, nstep=10), 1, 2000, options.repeats, False
         )
 
-    peer = statistics.median(rows.get("MuJoCo mj_step loop", [float("nan")]))
+    peer = statistics.median(rows.get(PEER, [float("nan")]))
     unit = "second" if cuda else "CPU-second"
     print(f"{count} robots on {options.device}; first step after {ready_s:.1f} s; million robot-steps a {unit}:\n")
     print(f"{'':24}{'median':>9}{'min':>9}{'max':>9}{'x MuJoCo':>10}")
