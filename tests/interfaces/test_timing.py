@@ -44,6 +44,13 @@ def test_a_simulation_at_any_rate_ages_at_its_rate(factor: float) -> None:
         assert abs((later - last) - factor * 50 * MS) < 0.1 * factor * 50 * MS
 
 
+def test_a_slow_simulation_does_not_look_stale_at_its_start() -> None:
+    clock = StampClock()
+    clock.observe(0, 0, NO_SYSTEM)
+    clock.observe(10 * MS, 100 * MS, NO_SYSTEM)  # a tenth of real time
+    assert clock.now_ns(200 * MS, NO_SYSTEM) == 20 * MS
+
+
 def test_a_reset_does_not_spoil_the_rate() -> None:
     clock = StampClock()
     for i in range(200):

@@ -68,6 +68,10 @@ def nodes(*processes: NodeProcess) -> Iterator[dict[str, NodeProcess]]:
     """Hold processes for the length of a test."""
     try:
         yield {process.kind: process for process in processes}
+    except BaseException:
+        for process in processes:
+            print(f"--- {process.kind}, status {process.process.poll()}:\n{process.output}")
+        raise
     finally:
         for process in processes:
             process.close()

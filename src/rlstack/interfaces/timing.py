@@ -43,6 +43,7 @@ class StampClock:
         self._arrived_ns = 0
         self._anchor_ns = (0, 0)
         self._rate = 1.0
+        self._measured = False
         self._live = False
 
     def observe(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> None:
@@ -53,8 +54,10 @@ class StampClock:
         if last is None or stamp_ns < last or stamp_ns - last > _RATE_WINDOW_NS:
             self._anchor_ns = (stamp_ns, monotonic_ns)
         elif arrivals >= _RATE_WINDOW_NS:
-            self._rate = stamps / arrivals
+            self._rate, self._measured = stamps / arrivals, True
             self._anchor_ns = (stamp_ns, monotonic_ns)
+        elif not self._measured and arrivals > 0:
+            self._rate = min(stamps / arrivals, 1.0)  # rough, but a slow simulation must not look stale at its start
 
     def now_ns(self, monotonic_ns: int, system_ns: int) -> int | None:
         """Return the present time on the stamps' clock; None before the first stamp."""
