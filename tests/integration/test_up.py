@@ -18,7 +18,7 @@ from rlstack.bringup.proof import file_sha256, record_path, write_json
 from rlstack.robots import load_robot
 from tests.support.policies import write_hover_policy
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 
 
 @pytest.fixture(scope="module")

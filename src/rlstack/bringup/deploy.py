@@ -17,10 +17,10 @@ from rlstack.errors import UserError
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 
-FIRST_ODOMETRY_S = 15.0
+FIRST_ODOMETRY_S = 30.0
 """How long the robot node may take from its start to its first odometry: Python, ROS and a simulator have to load."""
 
-STILL_S = 10.0
+STILL_S = 20.0
 """How long the robot's time may stand still in a flight that is to end at a given one."""
 
 _STATUS_PERIOD_S = 1.0

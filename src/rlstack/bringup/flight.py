@@ -36,10 +36,11 @@ FAR_M = 1e3
 WARM_UP_STEPS = 20
 """Control periods under the policy's command before the first episode, in which discovery settles."""
 
-START_S = 20.0
-"""How long the nodes may take from their start to the first command that the guard lets through."""
+START_S = 60.0
+"""How long the nodes may take from their start to the first command that the guard lets through: a node takes 2 s of a
+processor to start, which a busy machine may not have. A node that ends is noticed at once."""
 
-STUCK_S = 5.0
+STUCK_S = 20.0
 """How long a command may take to come in the middle of a flight."""
 
 _LOOK_S = 0.05
@@ -339,12 +340,13 @@ def _system(policy: str | Path, robot: str, backend: str, namespace: str, scenar
         "geofence_min_m": (-FAR_M,) * 3,
         "geofence_max_m": (FAR_M,) * 3,
     }
-    processes = [
-        replace(process, parameters={**process.parameters, **opened}) if process.name == "guard" else process
-        for process in system.processes
-        if process.name != "robot"
-    ]
-    return replace(system, name="verify", processes=tuple(replace(p, when_it_ends="stop the rest") for p in processes))
+    changes: dict[str, dict[str, Parameter]] = {"guard": opened, "policy": {"topic_timeout_s": START_S}}
+    processes = tuple(
+        replace(p, parameters={**p.parameters, **changes[p.name]}, when_it_ends="stop the rest")
+        for p in system.processes
+        if p.name in changes
+    )
+    return replace(system, name="verify", processes=processes)
 
 
 def _host(recorder: _Recorder, backend: Any, namespace: str, stack: ExitStack) -> tuple[Any, Any]:
