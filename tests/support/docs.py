@@ -1,0 +1,133 @@
+"""The documentation's pages, what they contain, and the tables in them that are made from the code."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rlstack.interfaces import signals, topics
+from rlstack.nodes.parameters import Parameter
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def text(page: str | Path) -> str:
+    """Return a page, by its path from the top."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str | Path, language: str) -> list[str]:
+    """Return the code blocks of a page in ``language``, without their indentation."""
+    found = []
+    for indent, kind, body in _FENCE.findall(text(page)):
+        if kind == language:
+            found.append("\n".join(line.removeprefix(indent) for line in body.split("\n")))
+    return found
+
+
+def prose(page: str | Path) -> str:
+    """Return a page without its code blocks."""
+    return _FENCE.sub("", text(page))
+
+
+def links(page: str | Path) -> list[str]:
+    """Return the targets of a page's links and pictures."""
+    return _LINK.findall(prose(page))
+
+
+def anchors(page: str | Path) -> set[str]:
+    """Return the anchors that a page's headings make."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def commands(page: str | Path, program: str = "rlstack") -> list[list[str]]:
+    """Return the words after ``program`` of every such command line in a page's shell blocks and prose.
+
+    Lines that a sentence of refusal follows are left out: see :func:`refusals`.
+    """
+    lines = [line for line, after in _shown(page) if not after.startswith("rlstack: ")]
+    lines += re.findall(r"`([^`\n]+)`", prose(page))
+    found = []
+    for line in lines:
+        words = line.removeprefix("$ ").split("  #")[0].split(" && ")[-1].split()
+        if words[:1] == [program] and len(words) > 1:
+            found.append(words[1:])
+    return found
+
+
+def refusals(page: str | Path) -> list[tuple[list[str], str]]:
+    """Return the command lines that are shown with a sentence of refusal, and the sentence."""
+    return [
+        (line.removeprefix("$ rlstack ").split(), after)
+        for line, after in _shown(page)
+        if line.startswith("$ rlstack ") and after.startswith("rlstack: ")
+    ]
+
+
+def _shown(page: str | Path) -> list[tuple[str, str]]:
+    """Return each line of a page's shell blocks with the line after it."""
+    pairs = []
+    for language in ("sh", "console"):
+        for block in blocks(page, language):
+            lines = _joined(block)
+            pairs += list(zip(lines, [*lines[1:], ""]))
+    return pairs
+
+
+def _joined(block: str) -> list[str]:
+    return block.replace("\\\n", " ").split("\n")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def topic_table() -> str:
+    """Return name and type of every common topic."""
+    return table(("topic", "type"), ((f"`{name}`", f"`{kind}`") for name, kind in topics.TYPES.items()))
+
+
+def signal_table(catalogue: dict[str, signals.Signal]) -> str:
+    """Return what a policy can be fed, or can command."""
+    rows = []
+    for s in catalogue.values():
+        shape = f"[{', '.join(map(str, s.shape))}]"
+        rows.append((f"`{s.name}`", shape, s.unit, s.frame or "-", f"`{s.topic}`", f"`{s.field}`"))
+    return table(("signal", "shape", "unit", "frame", "topic", "field"), rows)
+
+
+def parameter_table(parameters: Sequence[Parameter]) -> str:
+    """Return a node's parameters: name, default, what is allowed, whether it may change, and what it means."""
+    rows = []
+    for p in parameters:
+        rows.append((f"`{p.name}`", _default(p), _allowed(p), "yes" if p.live else "", p.description))
+    return table(("parameter", "default", "allowed", "live", "meaning"), rows)
+
+
+def _default(parameter: Parameter) -> str:
+    value = parameter.default
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"`{value}`" if value else "empty"
+    if isinstance(value, tuple):
+        return "not set" if any(math.isnan(x) for x in value) else str(list(value))
+    return "not set" if math.isnan(value) else f"{value:g}"
+
+
+def _allowed(parameter: Parameter) -> str:
+    low, high = parameter.minimum, parameter.maximum
+    if math.isfinite(low) and math.isfinite(high):
+        return f"{low:.10g} to {high:.10g}"
+    if math.isfinite(low):
+        return f"from {low:.10g}"
+    return f"{len(parameter.default)} numbers" if isinstance(parameter.default, tuple) else ""

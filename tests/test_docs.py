@@ -1,0 +1,392 @@
+"""The documentation holds: links, pictures, command lines, programs, examples, and tables made from the code."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tyro
+
+from rlstack import cli
+from rlstack.control.hover import HoverController
+from rlstack.errors import UserError
+from rlstack.guard import GuardConfig
+from rlstack.interfaces import topics
+from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.robots import frames, load_robot
+from rlstack.sim.backends.mujoco import MujocoBackend
+from tests.support import docs
+from tests.support.policies import write_constant_policy, write_hover_policy
+
+NAMES = [str(page.relative_to(docs.ROOT)) for page in docs.PAGES]
+EACH_PAGE = pytest.mark.parametrize("page", NAMES)
+
+ELSEWHERE = ("https://github.com/leggedrobotics/rsl_rl",)
+"""What pages link to outside the repository."""
+
+OWN_LATER = ("docs/results.md", "docs/images/flight.png")
+"""Made by measuring; a checkout without a measured release may lack them."""
+
+KNOWN_PATHS = ("/dev/shm", "/opt/ros/", "/clock", "/crazyflie", "/tf", "/home/me/")
+"""Absolute paths and topics that pages may name; those of one machine are none of theirs."""
+
+
+@EACH_PAGE
+def test_links_and_pictures_resolve(page: str) -> None:
+    for target in docs.links(page):
+        if target.startswith("https://"):
+            assert target in ELSEWHERE, f"{page} links to {target}"
+            continue
+        name, _, anchor = target.partition("#")
+        path = (docs.ROOT / page).parent / name if name else docs.ROOT / page
+        inside = path.resolve().relative_to(docs.ROOT)  # ValueError: a link out of the repository
+        assert path.exists() or str(inside) in OWN_LATER, f"{page} links to {target}, which is not there"
+        assert not anchor or anchor in docs.anchors(inside), f"{page} links to {target}, which has no such heading"
+
+
+@EACH_PAGE
+def test_every_page_is_reached_from_the_readme(page: str) -> None:
+    reached, ahead = {"README.md"}, ["README.md"]
+    while ahead:
+        here = ahead.pop()
+        for target in docs.links(here):
+            path = ((docs.ROOT / here).parent / target.partition("#")[0]).resolve()
+            name = str(path.relative_to(docs.ROOT)) if path.is_relative_to(docs.ROOT) else ""
+            if name in NAMES and name not in reached:
+                reached.add(name)
+                ahead.append(name)
+    assert page in reached
+
+
+@EACH_PAGE
+def test_no_page_names_another_machines_paths(page: str) -> None:
+    text = docs.text(page)
+    for path in re.findall(r"(?:^|[\s`'\"(=])(/[\w.-]+[\w./-]*)", text):
+        assert path.startswith(KNOWN_PATHS), f"{page} names {path}"
+    # what this repository needs is in it: nothing is explained by a file beside it
+    assert not re.search(r"\.\./\.\.", text)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(docs.text("README.md").splitlines()) < 250
+
+
+# Command lines ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder, and work in it, with the pages' example files; the example task is installed."""
+    import rlstack.tasks.catalog
+
+    robot, task, recipe = robot_example(), task_example(), docs.blocks("docs/tasks.md", "yaml")[0]
+    (tmp_path / "x500.yaml").write_text(robot)
+    (tmp_path / "catch.yaml").write_text(recipe)
+    catalog = tmp_path / "catalog"
+    catalog.mkdir()
+    (catalog / "quadrotor_catch.py").write_text(task)
+    monkeypatch.setattr(rlstack.tasks.catalog, "__path__", [*rlstack.tasks.catalog.__path__, str(catalog)])
+    monkeypatch.delitem(sys.modules, "rlstack.tasks.catalog.quadrotor_catch", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def robot_example() -> str:
+    (text,) = docs.blocks("docs/robots.md", "yaml")
+    return text
+
+
+def task_example() -> str:
+    (text,) = (block for block in docs.blocks("docs/tasks.md", "python") if "TASK = " in block)
+    return text
+
+
+def verb(words: list[str]) -> tuple[str, list[str]]:
+    """Return the verb that a command line begins with and the rest."""
+    for count in (2, 1):
+        name = " ".join(words[:count])
+        if name in cli.VERBS:
+            return name, words[count:]
+    raise AssertionError(f"there is no `rlstack {' '.join(words)}`")
+
+
+def parse(words: list[str]) -> None:
+    """Read a command line as rlstack does, and run nothing."""
+    from rlstack.training.command import ExportOptions, ResumeOptions, parse_recipe
+
+    name, rest = verb(words)
+    if not rest or rest == ["--help"]:
+        return
+    action = cli.VERBS[name].action
+    if name == "train" and rest[0] == "RECIPE":
+        rest = ["quadrotor_hover", *rest[1:]]
+    if rest[-1] == "--help":
+        rest = rest[:-1]
+    if name == "export":
+        tyro.cli(ExportOptions, args=rest)
+    elif name == "train" and rest[0] == "--resume":
+        tyro.cli(ResumeOptions, args=rest)
+    elif name == "train":
+        parse_recipe(rest[0], rest[1:])
+    else:
+        assert isinstance(action, type)
+        tyro.cli(action, args=rest, config=(tyro.conf.FlagCreatePairsOff,))
+
+
+GENERAL = (["<verb>"], ["--help"], ["--version"], ["up"])
+"""Ways to speak of rlstack that are no command line to read."""
+
+
+@EACH_PAGE
+def test_command_lines_are_what_rlstack_takes(page: str, examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in docs.commands(page):
+        if words in GENERAL:
+            continue
+        try:
+            parse(words)
+        except (SystemExit, UserError) as error:
+            raise AssertionError(f"{page}: `rlstack {' '.join(words)}`: {error}\n{capsys.readouterr().out}") from None
+
+
+def test_there_are_command_lines_to_check() -> None:
+    named = {verb(words)[0] for page in NAMES for words in docs.commands(page) if words not in GENERAL}
+    assert named >= {"train", "show", "verify", "up deploy", "up train", "export", "doctor"}
+
+
+@pytest.mark.parametrize("name", ["deploy", "train_quadrotor"])
+def test_launch_arguments_exist(name: str) -> None:
+    path = docs.ROOT / "launch" / f"{name}.launch.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    known = {argument.name for argument in module.LAUNCH_FILE.arguments}
+    lines = [line for page in NAMES for line in docs.text(page).splitlines() if f"{name}.launch.py" in line]
+    assert any("ros2" in line for line in lines)
+    for line in lines:
+        assert set(re.findall(r"(\w+):=", line)) <= known, line
+
+
+def test_refusals_are_shown_as_they_are_said(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_hover_policy(examples / "mine.onnx", load_robot("crazyflie"))
+    shown = [(page, *pair) for page in NAMES for pair in docs.refusals(page)]
+    assert len(shown) >= 2
+    for page, words, sentence in shown:
+        assert cli.main(words) == 2
+        said = capsys.readouterr().err.strip().replace(str(examples), "/home/me")
+        assert said == sentence, page
+
+
+# Programs -----------------------------------------------------------------------------------------------------
+
+
+@EACH_PAGE
+def test_programs_compile(page: str) -> None:
+    for block in docs.blocks(page, "python"):
+        compile(block, page, "exec")
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train for a moment, for a policy file of the very form that the recipe makes."""
+    from rlstack.training.command import parse_recipe
+    from rlstack.training.run import start
+
+    short = ["--steps", "2048", "--envs", "64", "--selection.episodes", "4"]
+    return start(parse_recipe("quadrotor_hover", short).recipe, tmp_path_factory.mktemp("run") / "run").policy
+
+
+def test_the_policy_files_programs_run(policy: Path, examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    running, writing = docs.blocks("docs/policy-file.md", "python")
+    (examples / "policy.onnx").write_bytes(policy.read_bytes())
+    exec(running, {})
+    assert len(re.findall(r"\d+\.", capsys.readouterr().out)) == 4, "four rotor speeds"
+    inputs = ("position", "orientation", "linear_velocity", "angular_velocity", "goal_position")
+    write_constant_policy(examples / "mine.onnx", load_robot("crazyflie"), 900.0, inputs)
+    exec(writing, {})
+    assert cli.main(["show", "policy.onnx"]) == 0
+    assert "mine" in capsys.readouterr().out
+
+
+def test_the_simulators_programs_run(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch, model = docs.blocks("docs/simulation.md", "python")
+    exec(batch, {})
+    height = float(capsys.readouterr().out.split()[-1].strip("]"))
+    assert -2.5 < height < -0.5, "it falls for a second while the rotors spin up"
+    exec(model, {})
+    assert "<mujoco" in (examples / "crazyflie.xml").read_text()
+
+
+def test_the_robot_example_loads_and_flies(examples: Path) -> None:
+    robot = load_robot("x500.yaml")
+    assert f"thrust-to-weight {robot.thrust_to_weight:.2f}" in robot_example()
+    assert f"2 * {robot.hover_speed_rad_s:.1f} / {robot.rotor_model.speed_max_rad_s:g}" in docs.text("docs/robots.md")
+    GuardConfig.from_robot(robot)
+    controller = HoverController(robot)
+    backend = MujocoBackend(robot)
+    backend.connect()
+    hover = np.full(4, robot.hover_speed_rad_s)
+    backend.reset({"position": np.array([0.5, 0.0, 1.0]), "rotor_speed": hover})
+    controller.reset(robot.hover_speed_rad_s)
+    period = 1.0 / robot.control_rate_hz
+    for _ in range(600):
+        s = backend.read().signals
+        velocity = frames.rotate(s["orientation"], s["linear_velocity"])
+        backend.write(
+            {
+                "rotor_speed": controller.command(
+                    s["position"], s["orientation"], velocity, s["angular_velocity"], (0.0, 0.0, 1.5), 0.0, period
+                )
+            }
+        )
+        backend.step(period)
+    assert np.linalg.norm(backend.read().signals["position"] - [0.0, 0.0, 1.5]) < 0.05
+    backend.close()
+
+
+def test_the_refusal_of_a_robot_file_is_shown_as_it_is_said(examples: Path) -> None:
+    Path("x500.yaml").write_text(robot_example().replace("mass_kg: 2.064", "mass_kg: -2"))
+    with pytest.raises(UserError) as refused:
+        load_robot("x500.yaml")
+    assert f"rlstack: {refused.value}" in docs.text("docs/robots.md")
+
+
+def test_the_task_example_trains_and_exports(examples: Path) -> None:
+    from rlstack.policies import load_policy
+    from rlstack.training.command import parse_recipe
+    from rlstack.training.run import start
+
+    short = ["--steps", "2048", "--envs", "64", "--selection.episodes", "4", "--task-settings.upright", "0.7"]
+    result = start(parse_recipe("catch.yaml", short).recipe, examples / "run")
+    contract = load_policy(result.policy, robot=load_robot("crazyflie")).contract
+    assert contract.task == "quadrotor_catch"
+    assert contract.training["recipe"]["task_settings"]["upright"] == 0.7
+    assert contract.envelope["tilt_rad"] == pytest.approx(np.pi)
+
+
+@pytest.mark.integration
+def test_the_readmes_program_sends_a_flying_robot_elsewhere(tmp_path: Path) -> None:
+    (program,) = docs.blocks("README.md", "python")
+    file = write_hover_policy(tmp_path / "policy.onnx", load_robot("crazyflie"))
+    with deployed(file):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=140)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"there: 0\.\d+ m from the goal\n", done.stdout)
+
+
+class deployed:
+    """`rlstack up deploy` in lock step, as long as the context lasts."""
+
+    def __init__(self, policy: Path) -> None:
+        self.words = ["up", "deploy", "--policy", str(policy), "--force", "--lock-step"]
+
+    def __enter__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "rlstack", *self.words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: types.TracebackType | None
+    ) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=30)
+        finally:
+            self.process.kill()
+
+
+# Tables and facts ---------------------------------------------------------------------------------------------
+
+
+def tables() -> Iterator[str]:
+    from rlstack.nodes import guard, policy, robot, train
+
+    yield from (docs.signal_table(SENSED), docs.signal_table(COMMANDED))
+    yield from (docs.parameter_table(node.PARAMETERS) for node in (robot, policy, guard, train))
+
+
+def test_tables_are_those_of_the_code() -> None:
+    page = docs.text("docs/topics.md")
+    for expected in tables():
+        assert expected in page, f"docs/topics.md needs this table:\n{expected}"
+
+
+def test_every_topic_and_service_is_described() -> None:
+    page = docs.text("docs/topics.md")
+    for name, kind in topics.TYPES.items():
+        assert f"\n| `{name}` | `{kind}` |" in page
+    for name in (topics.RESET, topics.ARM, topics.ESTOP, topics.CLEAR_ESTOP):
+        assert f"\n| `{name}` | `std_srvs/srv/" in page
+
+
+def test_every_reward_term_and_disturbance_is_described() -> None:
+    from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES, HoverTask
+
+    tasks, verification = docs.text("docs/tasks.md"), docs.text("docs/verification.md")
+    for name in (*HoverTask().reward_terms(), "lost"):
+        assert f"`{name}`" in tasks
+    for label in DISTURBANCES:
+        assert f"| `{label}` |" in verification
+
+
+def test_thresholds_are_those_of_the_code() -> None:
+    from rlstack.bringup import verify
+
+    batch, topic = verify.THRESHOLDS[verify.BATCH], verify.THRESHOLDS_OVER_TOPICS
+    page = docs.text("docs/verification.md")
+    assert f"| success, at least | {100 * batch.success:g}% | {100 * topic.success:g}% |" in page
+    assert f"| lost, at most | {100 * batch.lost:g}% | {100 * topic.lost:g}% |" in page
+    assert topic.intervened is not None
+    assert f"| episodes with an intervention, at most | - | {100 * topic.intervened:g}% |" in page
+
+
+def test_recipe_defaults_are_those_of_the_code() -> None:
+    import dataclasses
+
+    from rlstack.training.recipe import Recipe
+
+    page = docs.text("docs/training.md")
+    for field in dataclasses.fields(Recipe):
+        assert f"`{field.name}`" in page
+        if isinstance(field.default, int):
+            assert re.search(rf"\| `{field.name}` \| {field.default:,}\s|\| `{field.name}` \| {field.default}\s", page)
+
+
+def test_the_guards_times_are_those_of_the_code() -> None:
+    config = GuardConfig.from_robot(load_robot("crazyflie"))
+    page = docs.text("docs/guard.md")
+    assert f"older than {config.staleness_periods:g} control periods" in page
+    assert f"after {config.hover_before_landing_s:g} s it descends at {config.landing_speed_m_s:g} m/s" in page
+    assert f"climbs to {config.takeoff_height_m:g} m above it at {config.takeoff_speed_m_s:g} m/s" in page
+    assert f"| no valid observation | {config.observation_timeout_s:g} s |" in page
+    assert f"tilt {config.tilt_rad:g} rad" in page and f"{config.angular_velocity_rad_s:g} rad/s" in page
+
+
+def test_floors_are_those_of_the_architecture_test() -> None:
+    from tests.test_architecture import FLOORS
+
+    page = docs.text("docs/architecture.md")
+    existing = {p.stem for p in (docs.ROOT / "src" / "rlstack").iterdir()}
+    for name, floor in FLOORS.items():
+        if floor and name in existing and not name.startswith("_"):
+            assert re.search(rf"^\| {floor} \| [^|]*`{name}`", page, re.MULTILINE), name
+
+
+def test_the_environment_is_that_of_the_nodes() -> None:
+    page = docs.text("docs/ros2.md")
+    code = "import os; from rlstack.nodes.runtime import prepare_environment as p; b = dict(os.environ); p();"
+    code += "print(*sorted(k for k in os.environ if k not in b))"
+    bare = {k: v for k, v in os.environ.items() if not k.startswith(("ROS_AUTO", "FASTRTPS_", "FASTDDS_"))}
+    done = subprocess.run([sys.executable, "-c", code], env=bare, capture_output=True, text=True, timeout=60)
+    names = done.stdout.split()
+    assert names, done.stderr
+    for name in names:
+        assert f"| `{name}` |" in page
