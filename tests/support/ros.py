@@ -19,7 +19,7 @@ from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.nodes.executor import ControlExecutor
 from rlstack.nodes.runtime import prepare_environment
 
-PATIENCE_S = 40.0
+PATIENCE_S = 90.0
 """Longest wait for something that takes a second on a quiet machine."""
 
 

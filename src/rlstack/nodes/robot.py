@@ -31,7 +31,7 @@ from rlstack.robots import RobotSpec, load_robot
 RESET_JUMP_NS = NANOSECONDS
 """A reset makes the stamps jump ahead by this much; whoever keeps a state over time starts afresh when stamps jump."""
 
-_RESEND_S = 0.05
+_RESEND_S, _RESEND_MOST_S = 0.05, 1.0
 _MAX_CATCH_UP = 5
 
 PARAMETERS = (
@@ -124,6 +124,7 @@ class RobotNode(ManagedNode):
             backend.reset(self._start_state())
         self._flying = False
         self._fed_s = time.monotonic()
+        self._patience_s = _RESEND_S
         self.every(0.5, self._look_for_listeners)
         self.every(0.1, self._publish_markers)
         if self._lock_step:
@@ -166,6 +167,7 @@ class RobotNode(ManagedNode):
         assert self.backend is not None
         self._offset_ns += RESET_JUMP_NS
         self._flying = False
+        self._patience_s = _RESEND_S
         reading = self.backend.read()
         self._epoch_ns = self._stamp(reading)
         self._publish(reading, self._all_topics)
@@ -302,6 +304,7 @@ class RobotNode(ManagedNode):
 
     def _step_once(self, sent: Signals) -> None:
         assert self.backend is not None
+        self._patience_s = _RESEND_S
         self.backend.step(self._period_s)
         reading = self.backend.read()
         if self.on_step is not None:
@@ -316,7 +319,8 @@ class RobotNode(ManagedNode):
         waited_s = time.monotonic() - self._fed_s
         if self._flying and waited_s > self.parameters["lock_step_timeout_s"]:
             self._disarm_for_silence(f"{waited_s:.1f} s of real time")
-        if time.perf_counter() - self._sent_at >= _RESEND_S:
+        if time.perf_counter() - self._sent_at >= self._patience_s:
+            self._patience_s = min(2.0 * self._patience_s, _RESEND_MOST_S)  # never a burden where all are slow
             self._publish(self._reading, self._all_topics)
 
     def _tick(self) -> None:

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import rclpy
+from std_srvs.srv import Trigger
+
+from rlstack.interfaces import topics
+from rlstack.nodes.executor import ControlExecutor
+
+pytestmark = pytest.mark.integration
+
+TEXT = topics.type_of(topics.GUARD_MODE)
+
+
+class World:
+    """A node and its executor."""
+
+    def __init__(self) -> None:
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node("world", context=self.context)
+        self.executor = ControlExecutor(context=self.context)
+        self.executor.add_node(self.node)
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        end = time.monotonic() + 60.0
+        self.executor.spin_while(lambda: not condition() and time.monotonic() < end)
+        assert condition()
+
+
+@pytest.fixture
+def world(_ros_environment: None) -> Iterator[World]:
+    made = World()
+    yield made
+    made.executor.shutdown()
+    made.node.destroy_node()
+    rclpy.try_shutdown(context=made.context)
+
+
+def test_messages_timers_and_services_are_served(world: World) -> None:
+    heard: list[str] = []
+    ticks: list[int] = []
+    world.node.create_subscription(TEXT, "in", lambda message: heard.append(message.data), 10)
+    publisher = world.node.create_publisher(TEXT, "in", 10)
+    world.node.create_timer(0.01, lambda: (ticks.append(1), publisher.publish(TEXT(data="x"))))
+    world.node.create_service(Trigger, "do", lambda request, response: Trigger.Response(success=True))
+    client = world.node.create_client(Trigger, "do")
+    world.until(client.service_is_ready)
+    future = client.call_async(Trigger.Request())
+    world.until(future.done)
+    assert future.result().success
+    world.until(lambda: len(ticks) > 20 and len(heard) > 5)
+
+
+def test_raw_subscriptions_get_bytes(world: World) -> None:
+    heard: list[bytes] = []
+    world.node.create_subscription(TEXT, "in", heard.append, 10, raw=True)
+    publisher = world.node.create_publisher(TEXT, "in", 10)
+    world.node.create_timer(0.02, lambda: publisher.publish(TEXT(data="hello")))
+    world.until(lambda: heard)
+    assert isinstance(heard[0], bytes) and b"hello" in heard[0]
+
+
+def test_what_is_created_and_destroyed_while_spinning_is_noticed(world: World) -> None:
+    late: list[int] = []
+    made: list[Any] = []
+
+    def create() -> None:
+        first.cancel()
+        made.append(world.node.create_timer(0.01, lambda: late.append(1)))
+
+    first = world.node.create_timer(0.01, create)
+    world.until(lambda: len(late) > 3)
+    world.node.destroy_timer(made[0])
+    count = len(late)
+    end = time.monotonic() + 1.5  # past the time at which entities are looked at anew
+    world.executor.spin_while(lambda: time.monotonic() < end)
+    assert len(late) == count
+
+
+def test_what_a_callback_raises_comes_out_and_spinning_can_go_on(world: World) -> None:
+    ticks: list[int] = []
+
+    def fail() -> None:
+        ticks.append(1)
+        raise ValueError("from the callback")
+
+    world.node.create_timer(0.01, fail)
+    for count in (1, 2):
+        with pytest.raises(ValueError, match="from the callback"):
+            world.until(lambda: False)
+        assert len(ticks) == count
+
+
+def test_a_context_that_is_shut_down_ends_it_quietly(world: World) -> None:
+    world.node.create_timer(0.05, lambda: rclpy.shutdown(context=world.context))
+    begun = time.monotonic()
+    world.executor.spin_while(lambda: time.monotonic() < begun + 60.0)
+    assert time.monotonic() < begun + 30.0
