@@ -128,6 +128,16 @@ def test_a_policy_that_dies_leaves_the_guard_flying(up):
     assert gone(list(nodes.values()))
 
 
+def test_a_policy_that_ends_before_the_flight_ends_everything(up):
+    flight = up("--no-arm")
+    flight.until("s  disarmed  ")
+    nodes = flight.nodes()
+    os.kill(nodes["policy"], signal.SIGKILL)
+    assert flight.end() == 128 + signal.SIGKILL
+    assert "rlstack: policy was ended by SIGKILL" in flight.seen
+    assert gone(list(nodes.values()))
+
+
 @pytest.mark.parametrize("node", ["robot", "guard"])
 def test_a_robot_or_guard_that_dies_ends_everything(up, node):
     flight = up()

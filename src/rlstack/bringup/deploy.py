@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from rlstack.bringup.monitor import Monitor
 from rlstack.bringup.proof import require_proof, write_json
-from rlstack.bringup.supervisor import Supervisor
+from rlstack.bringup.supervisor import Outcome, Supervisor
 from rlstack.bringup.system import System, deploy_system
 from rlstack.errors import UserError
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 
-FIRST_ODOMETRY_S = 30.0
+FIRST_ODOMETRY_S = 60.0
 """How long the robot node may take from its start to its first odometry: Python, ROS and a simulator have to load."""
 
 STILL_S = 20.0
@@ -116,6 +116,8 @@ def deploy(
     started = shown = moved = time.monotonic()
     last_s = -1.0
 
+    supervisor = Supervisor(system)
+
     def tick() -> bool:
         nonlocal shown, moved, last_s
         monitor.spin(0.05)
@@ -131,10 +133,12 @@ def deploy(
         if now - shown >= _STATUS_PERIOD_S:
             shown = now
             print(monitor.line(), flush=True)
+        if not monitor.flown and "policy" not in supervisor.alive():
+            return False  # without a policy nothing will fly; in the air the guard goes on without it
         return seconds is None or monitor.seconds < seconds
 
     try:
-        status = supervise(system, tick)
+        status = _end(supervisor.run(tick))
     finally:
         monitor.close()
     if monitor.seen:
@@ -145,9 +149,12 @@ def deploy(
     return status
 
 
-def supervise(system: System, tick: Callable[[], bool] | None = None) -> int:
+def supervise(system: System) -> int:
     """Run ``system`` to its end, say in one sentence how it ended if not well, and return the exit status."""
-    outcome = Supervisor(system).run(tick)
+    return _end(Supervisor(system).run())
+
+
+def _end(outcome: Outcome) -> int:
     if outcome.status not in (0, 130):  # whoever pressed Ctrl-C knows
         print(f"rlstack: {outcome.sentence}", file=sys.stderr, flush=True)
     return outcome.status

@@ -11,8 +11,7 @@ import numpy as np
 
 from rlstack.interfaces import topics
 
-POLICY_MODE = "policy"
-"""The guard's mode in which the policy's commands reach the robot."""
+_OFF = ("disarmed", "estop")
 
 _KEPT = 120_000
 """Odometry messages that a summary looks back on: 20 minutes at 100 Hz."""
@@ -72,6 +71,8 @@ class Monitor:
         self._errors: deque[float] = deque(maxlen=_KEPT)
         self._seen: Counter[str] = Counter()
         self.mode = ""
+        self.flown = False
+        """Whether the guard has been armed."""
         subscribe = self._node.create_subscription
         subscribe(topics.type_of(topics.ODOM), topics.ODOM, self._on_odom, topics.quality("sensor_in"))
         subscribe(topics.type_of(topics.GOAL), topics.GOAL, self._on_goal, topics.quality("latched"))
@@ -131,3 +132,4 @@ class Monitor:
 
     def _on_mode(self, message: Any) -> None:
         self.mode = message.data
+        self.flown = self.flown or self.mode not in _OFF

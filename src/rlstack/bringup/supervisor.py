@@ -127,6 +127,7 @@ class Supervisor:
                     if tick is None or self._reason:
                         time.sleep(period_s)
                     elif not tick():
+                        self.poll()  # what ended meanwhile ended on its own
                         self.stop(reason=f"{self.system.name} was done")
                 return outcome
             finally:

@@ -23,6 +23,10 @@ from rlstack.robots import load_robot
 Parameter = bool | int | float | str | tuple[float, ...]
 """What a ROS parameter may hold here."""
 
+START_S = 20.0
+"""How long the policy waits for the first messages when all nodes start at once: a node takes 2 s of a processor to
+start, which a busy machine may not have."""
+
 WhenItEnds = Literal["stop the rest", "let the rest go on", "start the next stage"]
 
 
@@ -164,6 +168,7 @@ def deploy_system(
                     "goal_position": tuple(float(x) for x in goal),
                     "goal_yaw": float(goal_yaw_rad),
                     "lock_step": lock_step,
+                    "topic_timeout_s": START_S,
                 },
                 when_it_ends="let the rest go on",
                 why="the guard flies its fallback and then lands",
