@@ -36,7 +36,7 @@ class Outer:
     pair: tuple[float, float] = value((0.0, 1.0), unit="s", at_least=0.0)
     many: tuple[int, ...] = ()
     nested: tuple[tuple[float, float], ...] = value((), at_least=0.0)
-    inner: Inner = value(Inner)  # noqa: RUF009
+    inner: Inner = value(Inner)
     inners: tuple[Inner, ...] = ()
     by_name: dict[str, float] = dataclasses.field(default_factory=dict)
     maybe: int | None = None

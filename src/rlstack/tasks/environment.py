@@ -11,10 +11,11 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
-from rlstack.sim.batch import PARAMETERS, STATE, BatchSimulator, pack_parameters, pack_state
-from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.pipeline import Pipeline, rotation_matrix, to_body
+from rlstack.sim.batch import STATE, BatchSimulator, pack_parameters, pack_state
+from rlstack.tasks.pipeline import Pipeline, TermInfo, rotation_matrix, to_body
+from rlstack.tasks.privileged import Privileged, privileged_terms
 
 POOL_SIZE = 65_536
 """Episodes drawn ahead; a reset picks one of them, so resets cost two gathers whatever is randomised."""
@@ -88,6 +89,9 @@ class TrainingEnvironment:
         count: N.
         device: ``"cpu"`` or a CUDA device.
         seed: Of starts, perturbations, noise and resets.
+
+    Raises:
+        UserError: The device is not there, or torch cannot use it.
     """
 
     def __init__(
@@ -97,6 +101,8 @@ class TrainingEnvironment:
         self.max_delay_s = task.randomisation.delay_s[1]
         self.sim = BatchSimulator(robot, count, rate_hz=task.rate_hz, device=device, max_delay_s=self.max_delay_s)
         self.device = torch.device(self.sim.device)
+        if self.device.type == "cuda" and not torch.cuda.is_available():
+            raise UserError(f"This torch was built without CUDA, so it cannot learn on '{device}': use the device cpu.")
         self.pipeline = pipeline.to(self.device)
         self.max_steps = round(task.episode_s * task.rate_hz)
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
@@ -107,7 +113,10 @@ class TrainingEnvironment:
         self._parameters = wp.to_torch(self.sim.parameters)
         self._commands = wp.to_torch(self.sim.commands)
         self._noise_scale = self._make_noise_scale()
-        self._privileged_scale = self._make_privileged_scale()
+        self._privileged = privileged_terms(task, robot)
+        self._privileged_columns = torch.tensor(self._privileged.columns, dtype=torch.long, device=self.device)
+        self._privileged_offset = torch.from_numpy(self._privileged.offset).to(self.device)
+        self._privileged_scale = torch.from_numpy(self._privileged.scale).to(self.device)
         self._goal_position = torch.zeros(count, 3, device=self.device)
         self._goal_orientation = torch.tensor([0.0, 0.0, 0.0, 1.0], device=self.device).repeat(count, 1)
         actions = pipeline.action_size
@@ -125,7 +134,11 @@ class TrainingEnvironment:
     @property
     def critic_size(self) -> int:
         """Columns of the critic's observation: the actor's, then what the actor cannot see."""
-        return self.pipeline.size + len(self.robot.rotors) + self._privileged_scale.shape[1]
+        return sum(term.size for term in self.critic_table())
+
+    def critic_table(self) -> list[TermInfo]:
+        """Return one row for each term of the critic's observation, in order."""
+        return critic_table(self.pipeline, self.robot, self._privileged)
 
     def set_progress(self, done: float) -> None:
         """Turn the curriculum to the share ``done`` of the training steps; new starts are drawn when it moves."""
@@ -153,8 +166,8 @@ class TrainingEnvironment:
         self._sensed = self.pipeline.prepare(self._noisy(self._inputs(self.state)), self.memory)
         actor = self.pipeline.observe(self._sensed, self.memory)
         speeds = self.state[:, STATE["rotor_speed"]] / self.pipeline.maximum * 2.0 - 1.0
-        privileged = (self._parameters[:, self._privileged_columns] - self._privileged_offset) * self._privileged_scale
-        return actor, torch.cat([actor, speeds, privileged], dim=-1)
+        departures = self._parameters.index_select(1, self._privileged_columns) - self._privileged_offset
+        return actor, torch.cat([actor, speeds, departures * self._privileged_scale], dim=-1)
 
     def step(self, action: Tensor) -> StepResult:
         """Apply actions (N, actions); they are clipped to -1..1. Call :meth:`observe` once before the first step."""
@@ -164,11 +177,14 @@ class TrainingEnvironment:
         self.sim.step()
         self.steps += 1
         view = View(self.state, action, self.last_action)
-        lost = ~(view.position.abs() <= self.task.lost_m).all(dim=-1)  # not finite is lost too
+        broken = ~torch.isfinite(self.state.sum(dim=-1) + action.sum(dim=-1))
+        lost = self.task.lost(view) | broken
         terms = {}
         for name, (weight, term) in self.terms.items():
             scale = weight * (self.penalty_scale if weight < 0.0 else 1.0) / self.task.rate_hz
             terms[name] = scale * term(view)
+        if broken.any():  # a robot that left the numbers is lost, and must not end the others' training
+            terms = {name: value.masked_fill(broken, 0.0) for name, value in terms.items()}
         terms["lost"] = self.task.reward.lost * lost
         reward = torch.stack(list(terms.values())).sum(dim=0)
         timed_out = (self.steps >= self.max_steps) & ~lost
@@ -256,15 +272,12 @@ class TrainingEnvironment:
         )
         return torch.tensor(scales, device=self.device)
 
-    def _make_privileged_scale(self) -> Tensor:
-        # the critic sees disturbances in units of a typical one, and what is randomised, centred on the file
-        names = ("force", "torque", "gust_force", "mass", "thrust_scale", "time_constants", "delay")
-        columns = [c for name in names for c in range(PARAMETERS[name].start, PARAMETERS[name].stop)]
-        nominal = pack_parameters(self.robot, Perturbation.none(1))[0]
-        rows = pack_parameters(self.robot, self.task.sample(np.random.default_rng(0), 4096, self.robot).perturbation)
-        spread = rows[:, columns].std(axis=0)
-        # what never varies tells the critic nothing
-        columns = [c for c, s in zip(columns, spread) if s > 1e-12]
-        self._privileged_columns = columns
-        self._privileged_offset = torch.from_numpy(nominal[columns]).to(self.device)
-        return torch.from_numpy(1.0 / rows[:, columns].std(axis=0)[None, :]).to(self.device)
+
+def critic_table(pipeline: Pipeline, robot: RobotSpec, privileged: Privileged) -> list[TermInfo]:
+    """Return one row for each term of the critic's observation: the policy's, then what only the critic sees."""
+    rows = pipeline.table()
+    rotors = ("rotor_speed", len(robot.rotors), "-1..1", "true rotor speeds, scaled as actions")
+    others = [(n, size, "spread", m) for n, size, m in zip(privileged.names, privileged.sizes, privileged.meanings)]
+    for name, size, unit, meaning in [rotors, *others]:
+        rows.append(TermInfo(name, rows[-1].start + rows[-1].size, size, unit, meaning))
+    return rows

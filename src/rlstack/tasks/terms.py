@@ -152,8 +152,10 @@ class DisturbanceEstimate(Term):
         """Update the estimate with the newest velocity."""
         velocity = to_world(inputs["rotation"], inputs["linear_velocity"])
         surprise = (velocity - memory["velocity_prediction"]) * (self.gain / self.period)
-        bound = STANDARD_GRAVITY
-        estimate = (memory["disturbance"] + memory["velocity_predicted"] * surprise).clamp(-bound, bound)
+        estimate = memory["disturbance"] + memory["velocity_predicted"] * surprise
+        # bounded in length, not axis by axis, or the bound would depend on the heading
+        length = torch.sqrt((estimate * estimate).sum(dim=-1, keepdim=True) + 1e-12)
+        estimate = estimate * (STANDARD_GRAVITY / length).clamp(max=1.0)
         return {"velocity_world": velocity, "disturbance": estimate}
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:

@@ -45,8 +45,11 @@ class Algorithm(Protocol):
     def __init__(self, settings: Any, environment: TrainingEnvironment) -> None:
         """Build networks and buffers for one environment."""
 
-    def iterate(self) -> dict[str, float]:
+    def iterate(self, done: float) -> dict[str, float]:
         """Collect experience, learn from it, and return scalars for the log.
+
+        Args:
+            done: Share of the run's iterations that lie behind, for curricula and schedules.
 
         Raises:
             NotFinite: Something became NaN or infinite.

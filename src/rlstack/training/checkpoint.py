@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ def load_checkpoint(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UserError(f"{folder} is not a run that can go on: it has no {CHECKPOINT}. Name a folder under runs/.")
     try:
+        with zipfile.ZipFile(path) as archive:  # torch reads flipped bits without a word
+            if (broken := archive.testzip()) is not None:
+                raise zipfile.BadZipFile(broken)
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise UserError(f"{path} cannot be read ({type(error).__name__}): the file is damaged. Train again.") from error

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
@@ -29,11 +30,13 @@ _Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
 class TrainOptions(Generic[Chosen]):
     """Train a policy: every field of the recipe is an option, shown here with the recipe's value as its default."""
 
-    recipe: Annotated[Chosen, tyro.conf.arg(name="")]
+    recipe: Annotated[Chosen, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff]
     out: _Folder = None
     """The run's folder, which must not exist yet; left out, the next free runs/<name>-NNN."""
     json: _File = None
     """Write the figures of the end to this file as well."""
+    show_task: bool = False
+    """Print everything that the task senses, does and is judged by, and end without training."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
         default=TrainOptions(recipe=recipe),
         args=list(words),
         prog=f"{prog} {name}",
-        config=(tyro.conf.FlagConversionOff,),
+        config=(tyro.conf.FlagCreatePairsOff,),
     )
     check_recipe(options.recipe, f"The recipe {name} as changed on the command line")
     return options
@@ -92,6 +95,12 @@ def train_command(words: Sequence[str]) -> int:
         return 0 if words[:1] in (["-h"], ["--help"]) else 2
     _need_torch()
     options_ = parse_recipe(words[0], words[1:])
+    if options_.show_task:
+        from rlstack.robots import load_robot
+        from rlstack.tasks.table import describe_task
+
+        print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
+        return 0
     result = train(options_.recipe, options_.out)
     return _report(result, options_.json)
 
@@ -148,10 +157,6 @@ def _usage() -> str:
 
 
 def _need_torch() -> None:
-    for module in ("torch", "rsl_rl", "warp"):
-        try:
-            __import__(module)
-        except ImportError as error:
-            raise UserError(
-                f"Training needs {error.name}, which is not installed: pip install 'rlstack[train,sim]'."
-            ) from error
+    for module in ("torch", "rsl_rl", "warp", "onnxscript", "tensorboard"):
+        if find_spec(module) is None:
+            raise UserError(f"Training needs {module}, which is not installed: pip install 'rlstack[train,sim]'.")

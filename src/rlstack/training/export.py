@@ -6,6 +6,7 @@ import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -110,21 +111,23 @@ def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph:
 
 
 def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path: Path) -> Contract:
-    """Write the policy file and check that it says what the training policy says.
+    """Write the policy file after checking that it says what the training policy says.
 
     Raises:
-        UserError: The file differs from the training policy by more than ``TOLERANCE``; nothing is left at ``path``.
+        UserError: The file would differ from the training policy by more than ``TOLERANCE``, or cannot be written;
+            what was at ``path`` is as it was.
     """
     model = _to_onnx(graph, contract)
-    written = write_policy(model, contract, path)
-    difference = compare(graph, path, robot)
+    with TemporaryDirectory() as folder:
+        trial = Path(folder) / path.name
+        write_policy(model, contract, trial)
+        difference = compare(graph, trial, robot)
     if not difference <= TOLERANCE:
-        path.unlink()
         raise UserError(
             f"The exported policy differs from the training policy by {difference:.1e} of the command's range"
-            f" (allowed: {TOLERANCE:.0e}), so {path} was not kept. This is a defect of the export: please report it."
+            f" (allowed: {TOLERANCE:.0e}), so {path} was not written. This is a defect of the export: please report it."
         )
-    return written
+    return write_policy(model, contract, path)
 
 
 def compare(graph: PolicyGraph, path: Path, robot: RobotSpec, observations: int = 1000, seed: int = 0) -> float:

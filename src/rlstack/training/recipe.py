@@ -49,9 +49,9 @@ class Recipe(Generic[Task, Settings]):
     """A learning algorithm's name."""
     seed: int = value(0, at_least=0)
     """Of everything random in the run."""
-    steps: int = value(8_000_000, at_least=1)
+    steps: int = value(5_000_000, at_least=1)
     """Environment steps, over all robots together."""
-    envs: int = value(2048, at_least=1)
+    envs: int = value(1024, at_least=1)
     """Robots simulated at once."""
     device: str = "cpu"
     """Where to simulate and learn: cpu, or cuda where there is one."""
@@ -88,6 +88,8 @@ def load_recipe(name_or_path: str | Path) -> Recipe[Any, Any]:
         raise UserError(f"Cannot read the recipe {path}: {error.strerror}.") from error
     except yaml.YAMLError as error:
         raise UserError(f"The recipe {path} is not valid YAML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"The recipe {path} is not text: give a YAML file.") from error
     return recipe_from_data(data, str(path))
 
 

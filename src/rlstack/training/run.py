@@ -7,6 +7,7 @@ TensorBoard events, ``training.json`` (figures of the end), ``policy.onnx`` (the
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor, Algorithm, NotFinite
 from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
+from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.recipe import Recipe, recipe_from_data, recipe_to_yaml
 
 RECIPE, POLICY, FIGURES = "recipe.yaml", "policy.onnx", "training.json"
@@ -81,6 +83,9 @@ def new_folder(name: str, root: Path = Path("runs")) -> Path:
 def start(recipe: Recipe[Any, Any], folder: Path, on_progress: OnProgress | None = None) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
+    Ctrl-C waits for the end of the iteration, so that what is saved goes on exactly; a second one raises
+    ``KeyboardInterrupt`` at once and leaves the checkpoint before. ``on_progress`` may raise it as well, to stop.
+
     Raises:
         UserError: The folder exists already (nothing is ever overwritten), or learning broke; the message says where.
     """
@@ -95,7 +100,11 @@ def start(recipe: Recipe[Any, Any], folder: Path, on_progress: OnProgress | None
 
 
 def resume(folder: Path, on_progress: OnProgress | None = None) -> Result:
-    """Go on with the run in ``folder`` from its newest checkpoint, as if it had not been interrupted."""
+    """Go on with the run in ``folder`` from its newest checkpoint, as if it had not been interrupted.
+
+    Raises:
+        UserError: There is no checkpoint, it is damaged or does not fit the recipe beside it, or learning broke.
+    """
     state = load_checkpoint(folder)
     run = _Run(recipe_of(folder), folder)
     run.load(state)
@@ -103,9 +112,15 @@ def resume(folder: Path, on_progress: OnProgress | None = None) -> Result:
 
 
 def export(folder: Path, out: Path | None = None) -> Path:
-    """Write the best policy of the run in ``folder`` to ``out``, by default its ``policy.onnx``."""
+    """Write the best policy of the run in ``folder`` to ``out``, by default its ``policy.onnx``.
+
+    Raises:
+        UserError: There is no checkpoint, it is damaged or does not fit the recipe beside it, or ``out`` cannot be
+            written.
+    """
     state = load_checkpoint(folder)
-    run = _Run(recipe_of(folder), folder)
+    # the device that it learned on need not be here
+    run = _Run(recipe_of(folder), folder, device="cpu")
     run.load(state)
     return run.export(out or folder / POLICY)
 
@@ -121,7 +136,7 @@ def recipe_of(folder: Path) -> Recipe[Any, Any]:
 
 
 class _Run:
-    def __init__(self, recipe: Recipe[Any, Any], folder: Path) -> None:
+    def __init__(self, recipe: Recipe[Any, Any], folder: Path, device: str | None = None) -> None:
         self.recipe, self.folder = recipe, folder
         self.robot: RobotSpec = load_robot(recipe.robot)
         self.task = recipe.task_settings
@@ -129,7 +144,7 @@ class _Run:
         torch.manual_seed(recipe.seed)
         pipeline = self.task.pipeline(self.robot)
         environment = TrainingEnvironment(
-            self.task, self.robot, pipeline, recipe.envs, device=recipe.device, seed=recipe.seed
+            self.task, self.robot, pipeline, recipe.envs, device=device or recipe.device, seed=recipe.seed
         )
         self.algorithm: Algorithm = ALGORITHMS.load(recipe.algorithm)(recipe.algorithm_settings, environment)
         self.environment = environment
@@ -144,9 +159,15 @@ class _Run:
         """``actor`` (weights), ``rank``, ``step`` and ``figures`` of the best policy so far."""
 
     def load(self, state: dict[str, Any]) -> None:
-        self.algorithm.load_state_dict(state["algorithm"])
-        for name in ("iteration", "seconds", "cpu_seconds", "success", "best"):
-            setattr(self, name, state[name])
+        try:
+            self.algorithm.load_state_dict(state["algorithm"])
+            for name in ("iteration", "seconds", "cpu_seconds", "success", "best"):
+                setattr(self, name, state[name])
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise UserError(
+                f"The checkpoint in {self.folder} does not fit the {RECIPE} beside it, or was written by another"
+                f" version of rlstack ({type(error).__name__}). Put the recipe back as it was, or train again."
+            ) from error
 
     def save(self) -> None:
         names = ("iteration", "seconds", "cpu_seconds", "success", "best")
@@ -156,25 +177,26 @@ class _Run:
     def learn(self, on_progress: OnProgress | None) -> Result:
         from torch.utils.tensorboard import SummaryWriter
 
-        interrupted = False
         saved_at = time.monotonic()
-        with SummaryWriter(str(self.folder), purge_step=self._steps() or None) as writer:
-            try:
-                while self.iteration < self.iterations:
-                    self._iterate(writer, on_progress)
-                    if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
-                        self.save()
-                        saved_at = time.monotonic()
-            except KeyboardInterrupt:
-                # the iteration that was cut short is not part of the run; the last whole one is what is saved
-                interrupted = True
-        return self._finish(interrupted)
+        # scalars from after the checkpoint are of iterations that now come again
+        purge = self._steps() + 1 if self.iteration else None
+        with deferred_interrupt() as stop, SummaryWriter(str(self.folder), purge_step=purge) as writer:
+            while self.iteration < self.iterations and not stop.asked:
+                progress = self._iterate(writer)
+                try:
+                    if on_progress is not None:
+                        on_progress(progress)
+                except KeyboardInterrupt:
+                    stop.asked = True
+                if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
+                    self.save()
+                    saved_at = time.monotonic()
+        return self._finish()
 
-    def _iterate(self, writer: Any, on_progress: OnProgress | None) -> None:
+    def _iterate(self, writer: Any) -> Progress:
         wall, cpu = time.perf_counter(), time.process_time()
-        self.environment.set_progress(self.iteration / self.iterations)
         try:
-            scalars = self.algorithm.iterate()
+            scalars = self.algorithm.iterate(self.iteration / self.iterations)
         except NotFinite as error:
             raise UserError(
                 f"Training stopped at step {self._steps()}: {error}. The run is in {self.folder};"
@@ -189,20 +211,16 @@ class _Run:
         self.cpu_seconds += time.process_time() - cpu
         for name, scalar in scalars.items():
             writer.add_scalar(name, scalar, self._steps())
-        if on_progress is not None:
-            left = self.seconds / self.iteration * (self.iterations - self.iteration)
-            on_progress(
-                Progress(
-                    steps=self._steps(),
-                    total_steps=self.iterations * self.algorithm.steps_per_iteration,
-                    steps_per_s=self.algorithm.steps_per_iteration / took,
-                    reward_per_s=scalars["train/reward_per_s"],
-                    lost_share=scalars["train/lost_share"],
-                    success=self.success,
-                    seconds=self.seconds,
-                    seconds_left=left,
-                )
-            )
+        return Progress(
+            steps=self._steps(),
+            total_steps=self.iterations * self.algorithm.steps_per_iteration,
+            steps_per_s=self.algorithm.steps_per_iteration / took,
+            reward_per_s=scalars["train/reward_per_s"],
+            lost_share=scalars["train/lost_share"],
+            success=self.success,
+            seconds=self.seconds,
+            seconds_left=self.seconds / self.iteration * (self.iterations - self.iteration),
+        )
 
     def _evaluation_due(self) -> bool:
         choose = self.recipe.selection
@@ -225,15 +243,16 @@ class _Run:
                 "figures": _summary(figures),
             }
 
-    def _finish(self, interrupted: bool) -> Result:
+    def _finish(self) -> Result:
+        self.save()
         if not self.best:
             self._evaluate()
-        self.save()
+            self.save()
         policy = self.export(self.folder / POLICY)
         result = Result(
             folder=self.folder,
             policy=policy,
-            finished=not interrupted,
+            finished=self.iteration >= self.iterations,
             steps=self._steps(),
             seconds=round(self.seconds, 1),
             cpu_seconds=round(self.cpu_seconds, 1),
@@ -284,10 +303,6 @@ def _rank(figures: Score) -> list[float]:
 
 
 def _summary(figures: Score) -> dict[str, float]:
-    return {
-        "episodes": figures.episodes,
-        "success": figures.success,
-        "within_0_1": figures.within_0_1,
-        "lost": figures.lost,
-        "error_m": figures.error_m,
-    }
+    names = ("episodes", "success", "within_0_1", "lost", "error_m")
+    kept = {name: getattr(figures, name) for name in names}
+    return {name: figure for name, figure in kept.items() if math.isfinite(figure)}  # all lost: there is no error

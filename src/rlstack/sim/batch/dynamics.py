@@ -12,7 +12,7 @@ import warp as wp
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch.layout import PARAMETERS, STATE
 
-wp.config.quiet = True
+wp.config.log_level = wp.LOG_ERROR  # no banner, and no warning on machines without a GPU
 wp.set_module_options({"fast_math": False, "enable_backward": True})
 
 _GRAVITY = wp.constant(float(STANDARD_GRAVITY))
@@ -94,6 +94,12 @@ def spin_up_rate(speed: wp.vec4, command: wp.vec4, rise: float, fall: float) -> 
 
 
 @wp.func
+def unit(q: wp.quat) -> wp.quat:
+    """Scale to length 1; unlike Warp's own, NaN stays NaN, so that a broken robot is seen to be broken."""
+    return q * (1.0 / wp.length(q))
+
+
+@wp.func
 def slope(
     body: Body,
     speed: wp.vec4,
@@ -129,14 +135,16 @@ def slope(
         spin_inertia = parameters[i, _SPIN_INERTIA]
         torque = torque - wp.cross(body.rates, wp.vec3(0.0, 0.0, spin_inertia * spin))
         torque = torque - wp.vec3(0.0, 0.0, spin_inertia * spin_up)
-    velocity_in_body = wp.quat_rotate_inv(body.orientation, body.velocity)
+    # inside a Runge-Kutta step it is not of length 1, and would shear instead of rotate
+    attitude = unit(body.orientation)
+    velocity_in_body = wp.quat_rotate_inv(attitude, body.velocity)
     in_body = wp.vec3(0.0, 0.0, thrust) - wp.cw_mul(read_vec3(parameters, i, _DRAG), velocity_in_body)
     momentum = wp.cw_mul(inertia, body.rates)
 
     out = Slope()
     out.position = body.velocity
     out.orientation = 0.5 * (body.orientation * wp.quat(body.rates[0], body.rates[1], body.rates[2], 0.0))
-    out.velocity = (wp.quat_rotate(body.orientation, in_body) + force) / mass - wp.vec3(0.0, 0.0, _GRAVITY)
+    out.velocity = (wp.quat_rotate(attitude, in_body) + force) / mass - wp.vec3(0.0, 0.0, _GRAVITY)
     out.rates = wp.cw_div(torque - wp.cross(body.rates, momentum), inertia)
     return out
 
@@ -237,7 +245,7 @@ def advance(
     total.velocity = (k1.velocity + 2.0 * (k2.velocity + k3.velocity) + k4.velocity) / 6.0
     total.rates = (k1.rates + 2.0 * (k2.rates + k3.rates) + k4.rates) / 6.0
     after = moved(body, total, h)
-    attitude = wp.normalize(after.orientation)
+    attitude = unit(after.orientation)
 
     for c in range(3):
         next_state[i, _POSITION + c] = after.position[c]

@@ -42,7 +42,7 @@ class Observation:
     """A goal farther away than this is approached as if it were this far, in its direction."""
     action_history: int = value(2, at_least=1, at_most=64)
     """How many past actions are observed."""
-    disturbance_estimate: bool = True
+    disturbance_estimate: bool = False
     """Whether an observer inside the policy estimates the constant force."""
     disturbance_bandwidth_hz: float = value(1.0, unit="Hz", above=0.0)
 
@@ -53,12 +53,14 @@ class Reward:
 
     near: float = value(2.0)
     """exp(-4 d) of the distance d to the goal in m."""
-    at_goal: float = value(1.0)
+    at_goal: float = value(2.0)
     """exp(-25 d)."""
+    distance: float = value(-1.0)
+    """Distance in m: what still pulls from afar, where the exponentials are flat."""
     velocity: float = value(-0.05)
     """Speed in m/s."""
-    rates: float = value(-0.01)
-    """Body rates in rad/s."""
+    rates: float = value(-0.0075)
+    """Squared body rates in rad^2/s^2: the motor lag turns a hasty attitude loop into an oscillation."""
     tilt: float = value(-0.2)
     """1 - cos of the tilt."""
     heading: float = value(-0.1)
@@ -66,7 +68,7 @@ class Reward:
     action_change: float = value(-0.05)
     """Squared change of the action."""
     lost: float = value(-2.0)
-    """Once, when the episode ends beyond ``lost_m``."""
+    """Once, when the episode ends as lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +94,10 @@ class HoverTask:
     rate_hz: float = value(100.0, unit="Hz", above=0.0)
     """Control rate."""
     episode_s: float = value(5.0, unit="s", above=0.0)
-    lost_m: float = value(2.0, unit="m", above=0.0)
+    lost_m: float = value(3.0, unit="m", above=0.0)
     """An episode ends as lost when the robot is farther than this from the goal on any axis."""
+    lost_rad_s: float = value(20.0, unit="rad/s", above=0.0)
+    """It also ends as lost when the robot turns faster than this about any axis."""
     starts: Starts = field(default_factory=Starts)
     randomisation: Randomisation = field(default_factory=Randomisation)
     noise: Noise = field(default_factory=Noise)
@@ -169,6 +173,7 @@ class HoverTask:
             "linear_velocity_m_s": s.linear_velocity_m_s,
             "angular_velocity_rad_s": s.angular_velocity_rad_s,
             "lost_m": self.lost_m,
+            "lost_rad_s": self.lost_rad_s,
         }
 
     def reward_terms(self) -> Mapping[str, tuple[float, Callable[[View], Tensor]]]:
@@ -177,12 +182,18 @@ class HoverTask:
         return {
             "near": (r.near, lambda s: (-4.0 * s.distance).exp()),
             "at_goal": (r.at_goal, lambda s: (-25.0 * s.distance).exp()),
+            "distance": (r.distance, lambda s: s.distance),
             "velocity": (r.velocity, lambda s: s.linear_velocity.norm(dim=-1)),
-            "rates": (r.rates, lambda s: s.angular_velocity.norm(dim=-1)),
+            "rates": (r.rates, lambda s: s.angular_velocity.square().sum(dim=-1)),
             "tilt": (r.tilt, lambda s: 1.0 - s.up_z),
             "heading": (r.heading, lambda s: 1.0 - s.heading_cos),
             "action_change": (r.action_change, lambda s: (s.action - s.last_action).square().sum(dim=-1)),
         }
+
+    def lost(self, view: View) -> Tensor:
+        """Return (N,) bool: who has left the region or spins too fast; not finite counts as well."""
+        near = (view.position.abs() <= self.lost_m).all(dim=-1)
+        return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
 
 
 def _like(mask: np.ndarray, array: np.ndarray) -> np.ndarray:

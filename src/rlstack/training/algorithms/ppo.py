@@ -7,6 +7,7 @@ adds the environment, the checks and the export of the actor.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,8 +19,9 @@ from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 from torch import Tensor, nn
 
+from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.environment import StepResult, TrainingEnvironment
+from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 
 
@@ -31,7 +33,7 @@ class PPOSettings:
     """Steps of every robot in an iteration."""
     epochs: int = value(5, at_least=1)
     """Passes over an iteration's experience."""
-    minibatches: int = value(8, at_least=1)
+    minibatches: int = value(4, at_least=1)
     """Updates in a pass."""
     gamma: float = value(0.985, above=0.0, at_most=1.0)
     """Discount a step."""
@@ -41,8 +43,10 @@ class PPOSettings:
     """Bound on the change of an action's probability ratio."""
     learning_rate: float = value(1e-3, above=0.0)
     """At the start; adapted to the target divergence."""
-    target_kl: float = value(0.01, above=0.0)
-    """Divergence between successive policies that the learning rate is steered to."""
+    target_kl: float = value(0.02, above=0.0)
+    """Divergence between successive policies that the learning rate is steered to, at the first step."""
+    final_kl: float = value(0.004, above=0.0)
+    """The same at the last step; in between it falls in a line."""
     entropy: float = value(0.0, at_least=0.0)
     """Weight of the entropy bonus."""
     max_gradient_norm: float = value(1.0, above=0.0)
@@ -59,8 +63,13 @@ class PPOSettings:
     """Widths of the critic's hidden layers."""
     gru_width: int = value(32, at_least=1)
     """Width of the recurrent layer, where there is one."""
-    activation: Literal["tanh", "elu", "relu"] = "tanh"
+    activation: Literal["tanh", "elu", "relu"] = "relu"
     """Of all hidden layers."""
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "critic_hidden"):
+            if not getattr(self, name):
+                raise ValueError(f"{name}: [] is not allowed: must be the widths of at least one layer.")
 
 
 class PPO:
@@ -69,6 +78,9 @@ class PPO:
     Args:
         settings: As in the recipe.
         environment: N copies of the task.
+
+    Raises:
+        UserError: There is too little experience in an iteration for the minibatches.
     """
 
     Settings = PPOSettings
@@ -76,6 +88,13 @@ class PPO:
     def __init__(self, settings: PPOSettings, environment: TrainingEnvironment) -> None:
         self.settings, self.environment = settings, environment
         self.steps_per_iteration = settings.rollout * environment.count
+        # a recurrent minibatch is made of whole robots
+        pieces = environment.count if settings.network == "gru" else self.steps_per_iteration
+        if settings.minibatches > pieces:
+            raise UserError(
+                f"algorithm_settings: minibatches: {settings.minibatches} is not allowed: {environment.count} robots"
+                f" make at most {pieces} minibatches. Simulate more (envs), or ask for fewer."
+            )
         self._observations = self._grouped(*environment.observe())
         groups = {"actor": ["actor"], "critic": ["critic"]}
         device = str(environment.device)
@@ -114,8 +133,11 @@ class PPO:
         )
         self.learner.train_mode()
 
-    def iterate(self) -> dict[str, float]:
+    def iterate(self, done: float) -> dict[str, float]:
         """Roll out, update, and return scalars; raise ``NotFinite`` naming what broke."""
+        self.environment.set_progress(done)
+        start, end = self.settings.target_kl, self.settings.final_kl
+        self.learner.desired_kl = start + (end - start) * done
         totals: dict[str, Tensor] = {}
         ended = lost = torch.zeros((), device=self.environment.device)
         with torch.inference_mode():
@@ -130,12 +152,11 @@ class PPO:
                     totals[name] = totals.get(name, 0.0) + term.mean()
                 ended = ended + result.done.sum()
                 lost = lost + (result.done & ~result.timed_out).sum()
-            self._check(result, totals)
+            self._check(totals)
             self.learner.compute_returns(self._observations)
-        losses = self.learner.update()
-        for name, loss in losses.items():
-            if not torch.isfinite(torch.tensor(loss)):
-                raise NotFinite(f"The {name} loss is not finite")
+            if not torch.isfinite(self.learner.storage.returns.sum()):
+                raise NotFinite("The critic's value is not finite")
+        losses = self._update()
         rate = self.environment.task.rate_hz / self.settings.rollout
         scalars = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
         return {
@@ -159,6 +180,8 @@ class PPO:
             "observations": {name: self._observations[name] for name in ("actor", "critic")},
             "torch_random": torch.get_rng_state(),
         }
+        if self.environment.device.type == "cuda":
+            state["cuda_random"] = torch.cuda.get_rng_state(self.environment.device)
         if self.settings.network == "gru":
             state["hidden"] = [self.learner.actor.get_hidden_state(), self.learner.critic.get_hidden_state()]
         return copy.deepcopy(state)
@@ -167,24 +190,51 @@ class PPO:
         """Go on from :meth:`state_dict`."""
         self.learner.load(state["learner"], None, strict=True)
         self.environment.load_state_dict(state["environment"])
-        self._observations = self._grouped(state["observations"]["actor"], state["observations"]["critic"])
-        torch.set_rng_state(state["torch_random"])
+        device = self.environment.device
+        self._observations = self._grouped(*(state["observations"][name].to(device) for name in ("actor", "critic")))
+        torch.set_rng_state(state["torch_random"].cpu())
+        if device.type == "cuda" and "cuda_random" in state:
+            torch.cuda.set_rng_state(state["cuda_random"].cpu(), device)
         if self.settings.network == "gru":
-            self.learner.actor.reset(hidden_state=state["hidden"][0])
-            self.learner.critic.reset(hidden_state=state["hidden"][1])
+            for model, hidden in zip((self.learner.actor, self.learner.critic), state["hidden"]):
+                model.reset(hidden_state=None if hidden is None else hidden.to(device))
 
     def _grouped(self, actor: Tensor, critic: Tensor) -> TensorDict:
         return TensorDict({"actor": actor, "critic": critic}, batch_size=[self.environment.count])
 
-    def _check(self, result: StepResult, totals: Mapping[str, Tensor]) -> None:
+    def _check(self, totals: Mapping[str, Tensor]) -> None:
+        # of the whole rollout, causes before effects; a sum is not finite where one of its parts is not
+        storage = self.learner.storage
+        tables = {"actor": self.environment.pipeline.table(), "critic": self.environment.critic_table()}
+        for group, table in tables.items():
+            seen = storage.observations[group].sum(dim=(0, 1)) + self._observations[group].sum(dim=0)
+            if torch.isfinite(seen).all():
+                continue
+            for term in table:
+                if not torch.isfinite(seen[term.start : term.start + term.size]).all():
+                    raise NotFinite(f"The {group}'s observation term '{term.name}' is not finite")
         for name, total in totals.items():
             if not torch.isfinite(total):
                 raise NotFinite(f"The reward term '{name}' is not finite")
-        for term in self.environment.pipeline.table():
-            if not torch.isfinite(result.actor[:, term.start : term.start + term.size]).all():
-                raise NotFinite(f"The observation term '{term.name}' is not finite")
-        if not torch.isfinite(result.critic).all():
-            raise NotFinite("The critic's observation is not finite")
+        if not torch.isfinite(storage.actions.sum()):
+            raise NotFinite("The policy's action is not finite")
+
+    def _update(self) -> dict[str, float]:
+        try:
+            losses: dict[str, float] = self.learner.update()
+        except (RuntimeError, ValueError):  # torch refuses to draw from a distribution that is not one
+            self._check_weights()
+            raise
+        for name, loss in losses.items():
+            if not math.isfinite(loss):
+                raise NotFinite(f"The {name} loss is not finite")
+        self._check_weights()
+        return losses
+
+    def _check_weights(self) -> None:
+        for name, model in (("policy", self.learner.actor), ("critic", self.learner.critic)):
+            if not all(torch.isfinite(parameter).all() for parameter in model.parameters()):
+                raise NotFinite(f"An update left weights of the {name} that are not finite")
 
 
 class RslActor(Actor):

@@ -1,0 +1,67 @@
+"""What the critic sees and the policy cannot: each robot's disturbances and departures from its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import RobotSpec
+from rlstack.sim.batch.layout import PARAMETERS, pack_parameters
+from rlstack.sim.perturbation import Perturbation
+
+_SHOWN = {
+    "force": "disturbing force, world",
+    "torque": "disturbing torque, base_link",
+    "gust_force": "force of the episode's gust, world",
+    "mass": "mass",
+    "thrust_scale": "thrust of each rotor",
+    "time_constants": "motor lag, rising and falling",
+    "delay": "delay of commands",
+}
+"""Parameters of the batch simulator by name, and what they are."""
+
+
+@dataclass(frozen=True)
+class Privileged:
+    """Columns of the simulator's parameter rows, centred on the robot file and scaled by their spread.
+
+    Args:
+        names: Of the k terms in order, as in :data:`rlstack.sim.batch.layout.PARAMETERS`.
+        sizes: Columns of each term; a parameter's columns that a task never varies are left out.
+        columns: Indices into a parameter row, one for each column in order.
+        offset: The robot file's values, in the units of the parameter rows.
+        scale: One over the standard deviation of the values that the task draws.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    columns: tuple[int, ...]
+    offset: NDArray[np.float32]
+    scale: NDArray[np.float32]
+
+    @property
+    def meanings(self) -> tuple[str, ...]:
+        """One line for each term."""
+        return tuple(f"{_SHOWN[name]}: departure from the file over its spread" for name in self.names)
+
+
+def privileged_terms(task: Any, robot: RobotSpec) -> Privileged:
+    """Return what ``task`` varies from robot to robot, of what a critic can use."""
+    drawn = pack_parameters(robot, task.sample(np.random.default_rng(0), 4096, robot).perturbation)
+    nominal = pack_parameters(robot, Perturbation.none(1))[0]
+    spread = drawn.std(axis=0, dtype=np.float64)
+    # relative to the value: rounding alone spreads a column that never varies by a part in ten million
+    varies = spread > 1e-6 * np.abs(nominal)
+    chosen = {name: [c for c in range(PARAMETERS[name].start, PARAMETERS[name].stop) if varies[c]] for name in _SHOWN}
+    chosen = {name: columns for name, columns in chosen.items() if columns}
+    columns = tuple(c for group in chosen.values() for c in group)
+    return Privileged(
+        names=tuple(chosen),
+        sizes=tuple(len(group) for group in chosen.values()),
+        columns=columns,
+        offset=nominal[list(columns)],
+        scale=(1.0 / spread[list(columns)]).astype(np.float32),
+    )

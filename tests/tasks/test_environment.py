@@ -1,0 +1,281 @@
+"""The training environment: resets, endings, noise, rewards, curriculum, seeds, and going on from a saved state."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.robots import RobotSpec, load_robot
+from rlstack.sim.batch import PARAMETERS, STATE
+from rlstack.tasks import environment
+from rlstack.tasks.catalog.quadrotor_hover import HoverTask, Noise
+from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.sampling import Randomisation
+from tests.support.learning import small_task
+
+QUIET = Noise(position_m=0.0, orientation_rad=0.0, linear_velocity_m_s=0.0, angular_velocity_rad_s=0.0)
+
+
+@pytest.fixture(scope="module")
+def robot() -> RobotSpec:
+    return load_robot("crazyflie")
+
+
+@pytest.fixture(autouse=True)
+def _small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "POOL_SIZE", 512)
+
+
+def made(robot: RobotSpec, count: int = 16, seed: int = 0, task: HoverTask | None = None) -> TrainingEnvironment:
+    task = task or small_task()
+    built = TrainingEnvironment(task, robot, task.pipeline(robot), count, seed=seed)
+    built.observe()
+    return built
+
+
+def actions(env: TrainingEnvironment, seed: int = 0) -> Tensor:
+    return torch.rand(env.count, 4, generator=torch.Generator().manual_seed(seed)) * 2.0 - 1.0
+
+
+def put(env: TrainingEnvironment, index: int, **columns: list[float]) -> None:
+    for name, values in columns.items():
+        env.state[index, STATE[name]] = torch.tensor(values)
+
+
+def test_observations_have_the_columns_of_their_tables(robot: RobotSpec) -> None:
+    env = made(robot)
+    actor, critic = env.observe()
+    assert actor.shape == (16, env.pipeline.size)
+    assert critic.shape == (16, env.critic_size)
+    table = env.critic_table()
+    assert [t.start for t in table] == list(np.cumsum([0, *(t.size for t in table)])[:-1])
+    assert table[: len(env.pipeline.table())] == env.pipeline.table()
+    torch.testing.assert_close(critic[:, : env.pipeline.size], actor)
+
+
+def test_the_critic_sees_true_rotor_speeds_and_departures_of_spread_one(robot: RobotSpec) -> None:
+    env = made(robot, count=4000)
+    critic = env.observe()[1]
+    columns = {t.name: critic[:, t.start : t.start + t.size] for t in env.critic_table()[len(env.pipeline.table()) :]}
+    assert set(columns) == {"rotor_speed", "force", "torque", "mass", "thrust_scale", "delay"}  # what the task varies
+    top = robot.rotor_model.speed_max_rad_s
+    torch.testing.assert_close(columns.pop("rotor_speed"), env.state[:, STATE["rotor_speed"]] / top * 2.0 - 1.0)
+    for name, values in columns.items():
+        np.testing.assert_allclose(values.std(dim=0).numpy(), 1.0, atol=0.15, err_msg=name)
+    assert columns["mass"].mean().abs() < 0.2  # centred on the file
+    heavy = torch.tensor(robot.body.mass_kg * 1.05)
+    env._parameters[0, PARAMETERS["mass"]] = heavy
+    term = next(t for t in env.critic_table() if t.name == "mass")
+    assert env.observe()[1][0, term.start] == pytest.approx(0.05 / (0.2 / 12**0.5), rel=0.1)
+
+
+def test_a_task_that_varies_nothing_shows_the_critic_rotor_speeds_alone(robot: RobotSpec) -> None:
+    env = made(robot, task=small_task(randomisation=Randomisation(force_sigma=0.0, torque_sigma_m=0.0)))
+    assert env.critic_size == env.pipeline.size + 4
+    assert torch.isfinite(env.observe()[1]).all()
+
+
+def test_a_reset_takes_a_whole_episode_from_the_pool(robot: RobotSpec) -> None:
+    env = made(robot)
+    before = env.state.clone()
+    env.steps[:] = 0
+    env.steps[[2, 5]] = env.max_steps
+    result = env.step(actions(env))
+    assert result.done.nonzero().squeeze(-1).tolist() == [2, 5]
+    for index in (2, 5):
+        match = (env._pool_state == env.state[index]).all(dim=1).nonzero()
+        assert len(match) >= 1
+        assert any(torch.equal(env._pool_parameters[i], env._parameters[index]) for i in match[:, 0])
+        speeds = env.state[index, STATE["rotor_speed"]]
+        assert (env._commands[:, index] == speeds).all()  # nothing commanded before acts after
+        assert env.steps[index] == 0
+        assert (env.last_action[index] == 0.0).all()
+        assert all((memory[index] == 0.0).all() for memory in env.memory.values())
+    others = [i for i in range(16) if i not in (2, 5)]
+    assert (env.steps[others] == 1).all()
+    assert (env.last_action[others] == actions(env)[others]).all()
+    moved = (env.state[others, STATE["position"]] - before[others, STATE["position"]]).norm(dim=1)
+    assert moved.max() < 0.02
+
+
+def test_robots_start_spread_over_the_episode(robot: RobotSpec) -> None:
+    env = made(robot, count=2000)
+    assert env.steps.min() < 3 and env.steps.max() > env.max_steps - 4
+    assert env.steps.float().mean() == pytest.approx(env.max_steps / 2, rel=0.1)
+
+
+def test_lost_and_timed_out_are_told_apart(robot: RobotSpec) -> None:
+    task = small_task()
+    env = made(robot, task=task)
+    env.steps[:] = 0
+    env.steps[[1, 2]] = env.max_steps
+    for index in (2, 3):
+        put(env, index, position=[0.0, 0.0, task.lost_m + 0.1], linear_velocity=[0.0, 0.0, 0.0])
+    put(env, 4, position=[0.0, 0.0, task.lost_m - 0.1], linear_velocity=[0.0, 0.0, 0.0])
+    result = env.step(actions(env))
+    assert result.done[1:5].tolist() == [True, True, True, False]
+    assert result.timed_out[1:5].tolist() == [True, False, False, False]
+    lost = result.terms["lost"][1:5].tolist()
+    assert lost == [0.0, task.reward.lost, task.reward.lost, 0.0]
+
+
+@pytest.mark.parametrize("where", ["position", "orientation", "linear_velocity", "angular_velocity", "rotor_speed"])
+@pytest.mark.parametrize("what", [float("nan"), float("inf")])
+def test_a_state_that_is_not_finite_is_lost_and_does_not_spread(robot: RobotSpec, where: str, what: float) -> None:
+    env, twin = made(robot), made(robot)
+    for one in (env, twin):
+        one.steps[:] = 0
+    env.state[3, STATE[where].start] = what
+    result, same = env.step(actions(env)), twin.step(actions(twin))
+    assert result.done[3] and not result.timed_out[3]
+    assert torch.isfinite(result.reward).all()
+    assert result.reward[3] == env.task.reward.lost
+    for name in ("actor", "critic"):
+        assert torch.isfinite(getattr(result, name)).all()
+    others = torch.arange(16) != 3
+    torch.testing.assert_close(env.state[others], twin.state[others], rtol=0, atol=0)
+    torch.testing.assert_close(result.reward[others], same.reward[others], rtol=0, atol=0)
+    for _ in range(5):
+        result = env.step(actions(env))
+        assert torch.isfinite(result.critic).all() and torch.isfinite(result.reward).all()
+
+
+def test_an_action_that_is_not_finite_does_not_outlive_its_robot(robot: RobotSpec) -> None:
+    env = made(robot)
+    bad = actions(env)
+    bad[5, 2] = float("nan")
+    assert env.step(bad).done[5]
+    for _ in range(5):
+        result = env.step(actions(env))
+        assert torch.isfinite(result.actor).all() and torch.isfinite(env.state).all()
+
+
+def test_the_reward_is_the_sum_of_its_terms(robot: RobotSpec) -> None:
+    task = small_task()
+    env = made(robot, task=task)
+    env.set_progress(1.0)
+    for seed in range(5):
+        result = env.step(actions(env, seed))
+        assert list(result.terms) == [*task.reward_terms(), "lost"]
+        torch.testing.assert_close(result.reward, torch.stack(list(result.terms.values())).sum(dim=0))
+        assert all(torch.isfinite(term).all() and term.shape == (16,) for term in result.terms.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneTerm(HoverTask):
+    """Rewarded by its weight alone."""
+
+    weight: float = 3.0
+
+    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[Any], Tensor]]]:
+        return {"one": (self.weight, lambda s: torch.ones_like(s.distance))}
+
+
+@pytest.mark.parametrize(("weight", "expected"), [(3.0, 0.03), (-3.0, -0.03 * 0.2)])
+def test_weights_are_rates_and_the_curriculum_scales_penalties_only(
+    robot: RobotSpec, weight: float, expected: float
+) -> None:
+    env = made(robot, task=OneTerm(**vars(small_task()), weight=weight))
+    env.set_progress(0.0)
+    torch.testing.assert_close(env.step(actions(env)).terms["one"], torch.full((16,), expected))
+    env.set_progress(1.0)
+    torch.testing.assert_close(env.step(actions(env)).terms["one"], torch.full((16,), weight / 100.0))
+
+
+def test_the_curriculum_widens_the_starts(robot: RobotSpec) -> None:
+    env = made(robot)  # half scale at the start, whole after half of the steps
+    reach = {}
+    for done in (0.0, 0.25, 0.5, 1.0):
+        env.set_progress(done)
+        reach[done] = float(env._pool_state[:, STATE["position"]].abs().max())
+        assert env.start_scale == pytest.approx(min(0.5 + done, 1.0))
+    assert reach[0.0] == pytest.approx(0.1, rel=0.02)
+    assert reach[0.25] == pytest.approx(0.15, rel=0.02)
+    assert reach[0.5] == reach[1.0] == pytest.approx(0.2, rel=0.02)
+
+
+def test_a_pool_is_drawn_anew_only_when_the_curriculum_moves(robot: RobotSpec) -> None:
+    env = made(robot)
+    env.set_progress(0.25)
+    pool = env._pool_state
+    env.set_progress(0.251)
+    assert env._pool_state is pool
+    env.set_progress(0.5)
+    assert env._pool_state is not pool
+
+
+def test_noise_is_on_the_inputs_and_not_on_the_state(robot: RobotSpec) -> None:
+    noise = Noise(position_m=0.03, orientation_rad=0.02, linear_velocity_m_s=0.05, angular_velocity_rad_s=0.07)
+    env = made(robot, count=4000, task=small_task(noise=noise))
+    env.state[:] = env.state[0].clone()
+    env.observe()
+    sensed, true = env._sensed, env._inputs(env.state)
+    for name, sigma in (("position", 0.03), ("linear_velocity", 0.05), ("angular_velocity", 0.07)):
+        error = (sensed[name] - true[name]).numpy()
+        np.testing.assert_allclose(error.std(axis=0), sigma, rtol=0.06)
+        np.testing.assert_allclose(error.mean(axis=0), 0.0, atol=4.0 * sigma / 63.0)
+    cosine = (sensed["orientation"] * true["orientation"]).sum(dim=1).double().clamp(max=1.0)
+    angle = 2.0 * torch.arccos(cosine)
+    assert angle.square().mean().sqrt() == pytest.approx(0.02 * 3**0.5, rel=0.06)  # of three axes
+    torch.testing.assert_close(sensed["orientation"].norm(dim=1), torch.ones(4000))
+
+
+def test_without_noise_the_truth_is_sensed(robot: RobotSpec) -> None:
+    env = made(robot, task=small_task(noise=QUIET))
+    env.observe()
+    for name, array in env._inputs(env.state).items():
+        torch.testing.assert_close(env._sensed[name], array, atol=1e-6, rtol=1e-6)
+
+
+def test_a_seed_gives_the_same_run_and_another_does_not(robot: RobotSpec) -> None:
+    runs = [made(robot, seed=seed) for seed in (4, 4, 5)]
+    for step in range(20):
+        results = [env.step(actions(env, step)) for env in runs]
+        assert torch.equal(results[0].critic, results[1].critic)
+        assert torch.equal(results[0].reward, results[1].reward)
+    assert not torch.equal(results[0].critic, results[2].critic)
+
+
+def test_it_goes_on_exactly_from_a_saved_state(robot: RobotSpec) -> None:
+    env = made(robot)
+    for step in range(7):
+        env.set_progress(step / 30)
+        env.step(actions(env, step))
+    file = io.BytesIO()
+    torch.save(env.state_dict(), file)
+    file.seek(0)
+    other = made(robot, seed=99)
+    other.step(actions(other))  # whatever it did before
+    other.load_state_dict(torch.load(file, weights_only=True))
+    for step in range(7, 70):  # past the end of every episode and through the curriculum
+        for one in (env, other):
+            one.set_progress(step / 30)
+        expected, found = env.step(actions(env, step)), other.step(actions(env, step))
+        for name in ("actor", "critic", "reward", "done", "timed_out"):
+            assert torch.equal(getattr(expected, name), getattr(found, name)), (step, name)
+
+
+def test_delayed_robots_feel_commands_later(robot: RobotSpec) -> None:
+    delayed = replace(small_task().randomisation, delay_s=(0.05, 0.05), mass=(1.0, 1.0), thrust=(1.0, 1.0))
+    env = made(robot, task=small_task(randomisation=delayed))
+    env.steps[:] = 0
+    before = env.state[:, STATE["rotor_speed"]].clone()
+    for _ in range(5):
+        env.step(torch.ones(16, 4))
+        torch.testing.assert_close(env.state[:, STATE["rotor_speed"]], before)
+    env.step(torch.ones(16, 4))
+    assert (env.state[:, STATE["rotor_speed"]] > before + 10.0).all()
+
+
+def test_a_device_that_is_not_there_is_refused(robot: RobotSpec) -> None:
+    task = small_task()
+    with pytest.raises(UserError, match="no device 'cuda:7' here"):
+        TrainingEnvironment(task, robot, task.pipeline(robot), 2, device="cuda:7")

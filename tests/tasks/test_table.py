@@ -1,0 +1,63 @@
+"""The printed task: index, name, shape and unit of everything."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rlstack.robots import RobotSpec, load_robot
+from rlstack.tasks.environment import critic_table
+from rlstack.tasks.privileged import privileged_terms
+from rlstack.tasks.sampling import Randomisation
+from rlstack.tasks.table import describe_task
+from tests.support.learning import small_task
+from tests.support.robots import large
+
+
+@pytest.fixture(scope="module")
+def robot() -> RobotSpec:
+    return load_robot("crazyflie")
+
+
+def section(text: str, title: str) -> str:
+    return next(part for part in text.split("\n\n") if part.startswith(title))
+
+
+def test_every_column_of_both_observations_has_its_row(robot: RobotSpec) -> None:
+    task = small_task()
+    text = describe_task(task, robot)
+    pipeline = task.pipeline(robot)
+    rows = critic_table(pipeline, robot, privileged_terms(task, robot))
+    own, critics = section(text, "observation of the policy"), section(text, "what only the critic sees")
+    for term in rows:
+        last = term.start + term.size - 1
+        index = f"{term.start}..{last}" if term.size > 1 else f"{term.start}"
+        shown = own if term.start < pipeline.size else critics
+        row = rf"^  {re.escape(index)} +{term.name} +\[{term.size}\] +{re.escape(term.unit)} +\S"
+        assert re.search(row, shown, re.MULTILINE), (term, shown)
+    assert f"{pipeline.size} columns" in own
+
+
+def test_inputs_actions_rewards_endings_and_settings_are_shown_with_units(robot: RobotSpec) -> None:
+    task = small_task()
+    text = describe_task(task, robot)
+    assert "100 Hz" in text and "0.5 s (50 steps)" in text
+    assert re.search(r"2 +linear_velocity +\[3\] +m/s +base_link +odom: twist", section(text, "inputs"))
+    assert re.search(r"3 +m4 +0 +2272.6 +rad/s", section(text, "actions"))
+    for name, (weight, _) in task.reward_terms().items():
+        assert re.search(rf" {name} +{weight:g} +1/s", section(text, "reward"))
+    assert re.search(rf" lost +{task.reward.lost:g} +once", section(text, "reward"))
+    assert "beyond lost_m = 1 m" in section(text, "endings")
+    assert re.search(r"mass +0.9 .. 1.1", section(text, "randomisation"))
+    assert re.search(r"delay_s +0 .. 0.02 +s", section(text, "randomisation"))
+    assert re.search(r"tilt_rad +0.5 +rad", section(text, "starts"))
+    assert re.search(r"linear_velocity_m_s +0.002 +m/s", section(text, "noise"))
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_it_describes_any_robot_and_a_task_without_privileged_terms() -> None:
+    task = small_task(randomisation=Randomisation(force_sigma=0.0, torque_sigma_m=0.0))
+    text = describe_task(task, large())
+    assert re.search(r"front_left +100 +1000 +rad/s", text)
+    assert len(section(text, "what only the critic sees").splitlines()) == 4  # title, header, rule, rotor speeds

@@ -1,0 +1,134 @@
+"""`rlstack train` and `rlstack export`: options from the recipe, refusals, the printed task, the figures at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rlstack import cli
+from rlstack.errors import UserError
+from rlstack.policies import load_policy
+from rlstack.training.command import export_command, parse_recipe, train_command
+from rlstack.training.recipe import load_recipe
+from tests.support.learning import small_recipe_data
+from tests.training.conftest import Trained
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> str:
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(small_recipe_data()))
+    return str(path)
+
+
+def test_without_options_it_is_the_recipe(recipe: str) -> None:
+    options = parse_recipe(recipe)
+    assert options.recipe == load_recipe(recipe)
+    assert options.out is None and options.json is None and not options.show_task
+
+
+def test_options_change_fields_at_every_depth(recipe: str, tmp_path: Path) -> None:
+    text = f"""
+        --seed 7 --envs 32 --selection.episodes 5 --task-settings.starts.tilt-rad 0.25 --out {tmp_path / "o"}
+        --task-settings.randomisation.mass 0.5 1.5 --task-settings.observation.disturbance-estimate False
+        --algorithm-settings.hidden 8 4 --algorithm-settings.network gru
+    """
+    options = parse_recipe(recipe, text.split())
+    changed = options.recipe
+    assert (changed.seed, changed.envs, changed.selection.episodes) == (7, 32, 5)
+    assert changed.task_settings.starts.tilt_rad == 0.25
+    assert changed.task_settings.randomisation.mass == (0.5, 1.5)
+    assert changed.task_settings.observation.disturbance_estimate is False
+    assert changed.algorithm_settings.hidden == (8, 4) and changed.algorithm_settings.network == "gru"
+    assert options.out == tmp_path / "o"
+    assert changed.task_settings.curriculum == load_recipe(recipe).task_settings.curriculum  # and nothing else
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--envs 0", "envs: 0 is not allowed: must be at least 1"),
+        ("--algorithm-settings.gamma 2", "gamma: 2.0 is not allowed"),
+        ("--task-settings.randomisation.mass 0 1", "mass: 0.0 is not allowed"),
+        ("--robot crazyfly", "Unknown robot 'crazyfly'. Nearest: crazyflie"),
+    ],
+)
+def test_ranges_are_checked_after_the_options(recipe: str, words: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        parse_recipe(recipe, words.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--evns 3", "--envs many", "--algorithm-settings.network cnn", "--task-settings.randomisation.mass 1", "extra"],
+)
+def test_a_field_that_does_not_exist_or_is_of_another_type_ends_with_status_2(
+    recipe: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_recipe(recipe, words.split())
+    assert ended.value.code == 2
+    assert capsys.readouterr().err
+
+
+def test_help_shows_every_field_with_the_recipes_value(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_recipe(recipe, ["--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    for flag in ("--seed", "--envs", "--selection.episodes", "--task-settings.starts.tilt-rad", "--show-task", "--out"):
+        assert flag in shown
+    assert "(default: 64)" in shown and "Robots simulated at once" in shown
+
+
+def test_the_task_is_printed_and_nothing_is_trained(
+    recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert train_command([recipe, "--show-task", "--out", str(out), "--task-settings.lost-m", "1.75"]) == 0
+    shown = capsys.readouterr().out
+    assert "observation of the policy" in shown and "beyond lost_m = 1.75 m" in shown
+    assert not out.exists()
+
+
+def test_no_recipe_shows_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_command([]) == 2
+    assert "quadrotor_hover" in capsys.readouterr().err
+    assert train_command(["--help"]) == 0
+    assert "--resume RUN" in capsys.readouterr().out
+
+
+def test_mistakes_are_one_sentence(recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["train", "quadrotor_hver"], "Unknown recipe 'quadrotor_hver'. Nearest: quadrotor_hover"),
+        (["train", recipe, "--out", str(tmp_path)], "exists already and is never overwritten"),
+        (["train", "--resume", str(tmp_path / "none")], "is not a run that can go on"),
+        (["export", str(tmp_path)], "has no checkpoint.pt"),
+    ):
+        assert cli.main(words) == 2
+        error = capsys.readouterr().err
+        assert said in error and "Traceback" not in error and len(error.splitlines()) == 1
+
+
+def test_going_on_with_a_finished_run_tells_its_figures_again(
+    mlp: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = tmp_path / "figures.json"
+    assert train_command(["--resume", str(mlp.folder), "--json", str(figures)]) == 0
+    shown = capsys.readouterr().out
+    assert "Trained after 2,048 steps" in shown and "Of 8 held-out starts" in shown
+    assert f"rlstack verify {mlp.result.policy}" in shown
+    written = json.loads(figures.read_text())
+    assert written["finished"] is True and written["evaluation"] == mlp.result.evaluation
+    assert written["policy"] == str(mlp.result.policy)
+
+
+def test_export_writes_where_it_is_told(gru: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "copy.onnx"
+    assert export_command([str(gru.folder), "--out", str(out)]) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    assert load_policy(out).contract.training == load_policy(gru.result.policy).contract.training

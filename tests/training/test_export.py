@@ -1,0 +1,149 @@
+"""The exported graph against the training policy: rsl_rl's own network on the environment's own observations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rlstack.errors import UserError
+from rlstack.policies import PolicyOutputError, load_policy
+from rlstack.robots import load_robot
+from rlstack.training import export, run
+from rlstack.training.checkpoint import load_checkpoint
+from rlstack.training.export import TorchPolicy, compare, export_policy
+from tests.training.conftest import Trained
+
+ROBOT = load_robot("crazyflie")
+
+
+def loaded(trained: Trained) -> run._Run:
+    made = run._Run(run.recipe_of(trained.folder), trained.folder)
+    made.load(load_checkpoint(trained.folder))
+    return made
+
+
+def test_the_file_equals_the_training_policy_on_recorded_observations(trained: Trained) -> None:
+    """1,024 observations of 64 robots in sequence, with resets; the file senses what the environment sensed."""
+    made = loaded(trained)
+    env, learner = made.environment, made.algorithm.learner  # type: ignore[attr-defined]
+    policy = load_policy(trained.result.policy, robot=ROBOT)
+    names = [port.name for port in policy.contract.inputs]
+    policy.reset(env.count)
+    best = learner.get_policy()
+    weights = {
+        k.replace("normaliser", "obs_normalizer").replace("rnn.", "rnn.rnn."): v for k, v in made.best["actor"].items()
+    }
+    assert not best.load_state_dict(weights, strict=False).unexpected_keys
+    best.eval()
+    env.reset_all()
+    for name in env.memory:
+        env.memory[name] = torch.zeros_like(env.memory[name])
+    best.reset()
+    made.algorithm._observations = made.algorithm._grouped(*env.observe())  # type: ignore[attr-defined]
+    span = ROBOT.rotor_model.speed_max_rad_s - ROBOT.rotor_model.speed_min_rad_s
+    worst, resets = 0.0, 0
+    rng = torch.Generator().manual_seed(0)
+    with torch.inference_mode():
+        for _ in range(16):
+            sensed = {name: env._sensed[name].numpy() for name in names}
+            action = best(made.algorithm._observations)  # type: ignore[attr-defined]
+            expected = env.pipeline.command(env.pipeline.clip(action)).numpy()
+            found = policy.step(sensed)["rotor_speed"]
+            worst = max(worst, float(np.abs(found - expected).max()) / span)
+            if torch.rand((), generator=rng) < 0.2:
+                env.steps[:10] = env.max_steps  # some end, so that memory is cleared on both sides
+            result = env.step(action)
+            resets += int(result.done.sum())
+            policy.reset_where(result.done.numpy())
+            best.reset(result.done)
+            made.algorithm._observations = made.algorithm._grouped(result.actor, result.critic)  # type: ignore[attr-defined]
+    assert worst < 1e-5
+    assert resets > 10
+
+
+def test_the_file_carries_all_memory_by_name(trained: Trained) -> None:
+    state = {s.name: s.shape for s in load_policy(trained.result.policy).contract.state}
+    pipeline = run.recipe_of(trained.folder).task_settings.pipeline(ROBOT)
+    expected = {f"pipeline.{name}": shape for name, shape in pipeline.memory.items()}
+    if run.recipe_of(trained.folder).algorithm_settings.network == "gru":
+        expected["actor.hidden"] = (8,)
+    assert state == expected
+
+
+def test_the_recurrent_state_matters_and_clears(trained: Trained) -> None:
+    policy = load_policy(trained.result.policy)
+    rest = {p.name: np.zeros(p.shape) for p in policy.contract.inputs}
+    rest["orientation"] = rest["goal_orientation"] = np.array([0.0, 0.0, 0.0, 1.0])
+    first = policy.step(rest)["rotor_speed"]
+    second = policy.step(rest)["rotor_speed"]
+    assert not np.array_equal(first, second)
+    policy.reset()
+    np.testing.assert_array_equal(policy.step(rest)["rotor_speed"], first)
+
+
+def test_the_command_stays_in_range_whatever_is_sensed(trained: Trained) -> None:
+    policy = load_policy(trained.result.policy)
+    policy.reset(500)
+    rng = np.random.default_rng(0)
+    inputs = {p.name: rng.normal(0.0, 100.0, (500, *p.shape)) for p in policy.contract.inputs}
+    for _ in range(3):
+        command = policy.step(inputs)["rotor_speed"]
+        assert (command >= 0.0).all() and (command <= ROBOT.rotor_model.speed_max_rad_s).all()
+
+
+def test_a_rounded_quaternion_does_not_scale_the_observation(trained: Trained) -> None:
+    policy = load_policy(trained.result.policy)
+    inputs = {p.name: np.full(p.shape, 0.2) for p in policy.contract.inputs}
+    inputs["orientation"] = np.array([0.1, -0.2, 0.3, 0.9])
+    first = policy.step(inputs)["rotor_speed"]
+    policy.reset()
+    inputs["orientation"] = inputs["orientation"] * 1.3
+    np.testing.assert_allclose(policy.step(inputs)["rotor_speed"], first, rtol=1e-5)
+
+
+def test_exporting_again_gives_the_same_policy(mlp: Trained, tmp_path: Path) -> None:
+    again = run.export(mlp.folder, tmp_path / "again.onnx")
+    one, other = load_policy(again), load_policy(mlp.result.policy)
+    assert one.contract.training == other.contract.training
+    assert one.contract.evaluation == other.contract.evaluation
+    inputs = {p.name: np.full(p.shape, 0.3) for p in one.contract.inputs}
+    np.testing.assert_array_equal(one.step(inputs)["rotor_speed"], other.step(inputs)["rotor_speed"])
+
+
+def test_a_graph_that_differs_is_not_kept_and_leaves_what_was_there(
+    mlp: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights change between the conversion and the comparison, as a wrong conversion would have them differ."""
+    made = loaded(mlp)
+    graph = made._graph(made.algorithm.actor())
+    contract, path = made._contract(graph), tmp_path / "policy.onnx"
+    path.write_bytes(b"an older policy")
+    file = mlp.result.policy
+    assert compare(graph, file, ROBOT) > 1e-5 or made.best["step"] == made._steps()  # the last is not the best
+
+    def converted(*_: object) -> object:
+        import onnx
+
+        model = onnx.load(file)
+        with torch.no_grad():
+            graph.actor.mlp[-1].bias[0] += 0.01  # type: ignore[index, operator, union-attr]
+        return model
+
+    monkeypatch.setattr(export, "_to_onnx", converted)
+    with pytest.raises(UserError, match=r"differs from the training policy by .* was not written"):
+        export_policy(graph, contract, ROBOT, path)
+    assert path.read_bytes() == b"an older policy"
+
+
+def test_a_policy_in_training_that_gives_nan_says_so(mlp: Trained) -> None:
+    made = loaded(mlp)
+    actor = made.algorithm.actor()
+    with torch.no_grad():
+        actor.mlp[-1].bias[0] = float("nan")  # type: ignore[index]
+    graph = made._graph(actor)
+    policy = TorchPolicy(graph, made._contract(graph))
+    with pytest.raises(PolicyOutputError, match="not finite"):
+        policy.step({p.name: np.ones((1, *p.shape)) for p in policy.contract.inputs})

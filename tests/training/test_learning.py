@@ -1,0 +1,24 @@
+"""The shipped recipe learns what it promises. Minutes long: `pytest -m learning`; five seeds: docs/results.md."""
+
+import numpy as np
+import pytest
+
+from rlstack.evaluation.metrics import score
+from rlstack.evaluation.rollout import rollout
+from rlstack.policies import load_policy
+from rlstack.robots import load_robot
+from rlstack.tasks import TASKS
+from rlstack.training import run
+from rlstack.training.command import parse_recipe
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(900)
+def test_the_hover_recipe_reaches_its_target(tmp_path):
+    recipe = parse_recipe("quadrotor_hover", ["--seed", "11"]).recipe
+    result = run.start(recipe, tmp_path / "run")
+    robot = load_robot("crazyflie")
+    starts = TASKS.load("quadrotor_hover")().held_out(np.random.default_rng(2_024), 1000, robot, disturbances=False)
+    flown = score(rollout(load_policy(result.policy, robot=robot), starts, robot, 8.0))
+    assert flown.success >= 0.95
+    assert flown.lost <= 0.01

@@ -1,0 +1,111 @@
+"""Recipes: every mistake is refused in words before anything is trained, and what is read is what is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rlstack.errors import UserError
+from rlstack.training.recipe import (
+    check_recipe,
+    load_recipe,
+    recipe_files,
+    recipe_from_data,
+    recipe_to_yaml,
+)
+from tests.support.learning import small_recipe, small_recipe_data
+
+
+@pytest.mark.parametrize("name", sorted(recipe_files()))
+def test_every_shipped_recipe_is_valid_and_says_what_it_is(name: str) -> None:
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert recipe.task_settings.rate_hz > 0.0
+
+
+def test_a_recipe_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    recipe = small_recipe()
+    path = tmp_path / "again.yaml"
+    path.write_text(recipe_to_yaml(recipe))
+    assert load_recipe(path) == load_recipe(str(path)) == recipe
+    written = yaml.safe_load(path.read_text())
+    assert written["task_settings"]["curriculum"]["full_after"] == 0.8  # also what was left at its default
+    assert written["algorithm_settings"]["gamma"] == recipe.algorithm_settings.gamma
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"task": "quadrotor_hove"}, r"Unknown task 'quadrotor_hove'. Nearest: quadrotor_hover"),
+        ({"algorithm": "pp"}, r"Unknown algorithm 'pp'. Nearest: ppo"),
+        ({"robot": "crazyfly"}, r"Unknown robot 'crazyfly'. Nearest: crazyflie"),
+        ({"evns": 3}, r"Unknown key 'evns'. Nearest: envs"),
+        ({"selection": {"epsiodes": 3}}, r"Unknown key 'selection.epsiodes'. Nearest: selection.episodes"),
+        ({"task_settings": {"rate": 3}}, r"task_settings: Unknown key 'rate'. Nearest: rate_hz"),
+        ({"algorithm_settings": {"gama": 3}}, r"algorithm_settings: Unknown key 'gama'. Nearest: gamma"),
+        ({"envs": "many"}, r"envs: 'many' is not allowed: must be a whole number"),
+        ({"envs": 2.5}, r"envs: 2.5 is not allowed"),
+        ({"envs": 0}, r"envs: 0 is not allowed: must be at least 1"),
+        ({"seed": -1}, r"seed: -1 is not allowed: must be at least 0"),
+        ({"selection": {"every": 0.0}}, r"selection.every: 0.0 is not allowed: must be above 0"),
+        ({"task_settings": {"rate_hz": 0}}, r"rate_hz: 0.0 is not allowed: must be above 0.0 Hz"),
+        ({"task_settings": {"starts": {"tilt_rad": 9}}}, r"starts.tilt_rad: 9.0 is not allowed: must be at most"),
+        ({"task_settings": {"randomisation": {"mass": [2, 1]}}}, r"randomisation: mass: .* lower end must come first"),
+        ({"algorithm_settings": {"gamma": 1.5}}, r"gamma: 1.5 is not allowed: must be at most 1"),
+        ({"algorithm_settings": {"network": "cnn"}}, r"network: 'cnn' is not allowed: one of mlp, gru"),
+        ({"algorithm_settings": {"hidden": []}}, r"hidden: \[\] is not allowed: must be the widths"),
+        ({"algorithm_settings": {"hidden": [64, 0]}}, r"hidden: 0 is not allowed: must be at least 1"),
+        ({"task_settings": 3}, r"task_settings: the file must be a mapping"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_what_is_wrong_is_named(changes: dict, said: str) -> None:
+    with pytest.raises(UserError, match=f"small.yaml.*{said}|{said}"):
+        recipe_from_data(small_recipe_data(**changes), "small.yaml")
+
+
+def test_a_missing_key_is_named() -> None:
+    data = small_recipe_data()
+    del data["robot"]
+    with pytest.raises(UserError, match="the key 'robot' is missing"):
+        recipe_from_data(data, "small.yaml")
+
+
+def test_changes_in_code_are_checked_as_a_file_is() -> None:
+    recipe = small_recipe()
+    check_recipe(recipe, "here")
+    with pytest.raises(UserError, match=r"here: envs: 0"):
+        check_recipe(replace(recipe, envs=0), "here")
+    with pytest.raises(UserError, match=r"here: task_settings: rate_hz"):
+        check_recipe(replace(recipe, task_settings=replace(recipe.task_settings, rate_hz=-1.0)), "here")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"name: [", "is not valid YAML"),
+        (b"- a\n- b\n", "must be a mapping"),
+        (b"", "must be a mapping"),
+        (b"\xff\xfe\x00\x01", "is not (text|valid YAML)"),
+    ],
+    ids=["yaml", "list", "empty", "binary"],
+)
+def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        load_recipe(path)
+
+
+def test_what_is_not_there_is_said() -> None:
+    with pytest.raises(UserError, match=r"Unknown recipe 'quadrotor_hver'. Nearest: quadrotor_hover"):
+        load_recipe("quadrotor_hver")
+    with pytest.raises(UserError, match=r"Cannot read the recipe .*nowhere.yaml: No such file"):
+        load_recipe("/nowhere.yaml")
+
+
+def test_another_robot_may_be_a_file(tmp_path: Path) -> None:
+    assert small_recipe(robot=str(tmp_path / "mine.yaml")).robot.endswith("mine.yaml")  # read when the run starts
