@@ -113,18 +113,19 @@ def test_robots_start_spread_over_the_episode(robot: RobotSpec) -> None:
 
 
 def test_lost_and_timed_out_are_told_apart(robot: RobotSpec) -> None:
-    task = small_task()
+    task = small_task(lost_rad_s=15.0)
     env = made(robot, task=task)
     env.steps[:] = 0
     env.steps[[1, 2]] = env.max_steps
+    put(env, 0, angular_velocity=[0.0, 0.0, -15.5])
     for index in (2, 3):
         put(env, index, position=[0.0, 0.0, task.lost_m + 0.1], linear_velocity=[0.0, 0.0, 0.0])
     put(env, 4, position=[0.0, 0.0, task.lost_m - 0.1], linear_velocity=[0.0, 0.0, 0.0])
     result = env.step(actions(env))
-    assert result.done[1:5].tolist() == [True, True, True, False]
-    assert result.timed_out[1:5].tolist() == [True, False, False, False]
-    lost = result.terms["lost"][1:5].tolist()
-    assert lost == [0.0, task.reward.lost, task.reward.lost, 0.0]
+    assert result.done[:5].tolist() == [True, True, True, True, False]
+    assert result.timed_out[:5].tolist() == [False, True, False, False, False]
+    penalty = task.reward.lost
+    assert result.terms["lost"][:5].tolist() == [penalty, 0.0, penalty, penalty, 0.0]
 
 
 @pytest.mark.parametrize("where", ["position", "orientation", "linear_velocity", "angular_velocity", "rotor_speed"])

@@ -7,6 +7,7 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -268,8 +269,6 @@ def test_the_best_by_evaluation_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_staying_close_comes_before_being_closer() -> None:
-    from types import SimpleNamespace
-
     def rank(success: float, lost: float, near: float, error: float) -> list[float]:
         return run._rank(SimpleNamespace(success=success, lost=lost, within_0_1=near, error_m=error))  # type: ignore[arg-type]
 
@@ -277,6 +276,13 @@ def test_staying_close_comes_before_being_closer() -> None:
     assert rank(0.9, 0.0, 0.1, 0.5) > rank(0.95, 0.06, 0.9, 0.1)  # a loss counts as much as a success
     assert rank(0.9, 0.0, 0.5, 0.2) > rank(0.9, 0.0, 0.4, 0.1)
     assert rank(0.9, 0.0, 0.5, 0.1) > rank(0.9, 0.0, 0.5, 0.2)
+
+
+def test_figures_that_no_file_can_hold_are_left_out() -> None:
+    figures = {"episodes": 8, "success": 0.0, "within_0_1": 0.0, "lost": 1.0, "error_m": float("inf")}
+    assert "error_m" not in run._summary(SimpleNamespace(**figures))  # type: ignore[arg-type]
+    figures["error_m"] = 0.5
+    assert run._summary(SimpleNamespace(**figures)) == figures  # type: ignore[arg-type]
 
 
 # ---- what breaks
