@@ -52,8 +52,8 @@ class Verify:
     """The policy file."""
     backends: str = "batch,mujoco"
     """Where to fly, separated by commas."""
-    episodes: int = 100
-    """Flights over topics; the batch simulator flies ten times as many."""
+    episodes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Flights in each backend; left out, 1,000 in the batch simulator and 100 over topics."""
     seed: int = 1
     """Of the start states and disturbances."""
     robot: str = ""

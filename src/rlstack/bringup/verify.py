@@ -27,8 +27,11 @@ OnProgress = Callable[[str, int, int], None]
 BATCH = "batch"
 """The batch simulator, flown in process; every other name is a backend that is flown over topics."""
 
-BATCH_EPISODES_FACTOR = 10
-"""Episodes in the batch simulator for each one over topics."""
+EPISODES = {BATCH: 1000}
+"""How many episodes are flown in a backend unless the caller says otherwise."""
+
+EPISODES_OVER_TOPICS = 100
+"""The same for every backend over topics, where one takes about ten times as long."""
 
 DURATION_S = 8.0
 """Episodes are scored from second 3 to second 8."""
@@ -96,7 +99,7 @@ def verify(
     policy: str | Path,
     *,
     backends: Sequence[str] = (BATCH, "mujoco"),
-    episodes: int = 100,
+    episodes: int | None = None,
     seed: int = 1,
     robot: str = "",
     out: str | Path | None = None,
@@ -107,7 +110,7 @@ def verify(
     Args:
         policy: The policy file.
         backends: ``batch``, and simulators that are flown over topics.
-        episodes: Over topics; the batch simulator flies :data:`BATCH_EPISODES_FACTOR` times as many.
+        episodes: In every backend; None takes :data:`EPISODES` and :data:`EPISODES_OVER_TOPICS`.
         seed: Of the starts, disturbances and sensor noise.
         robot: A robot's name or file; empty takes the policy's.
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
@@ -116,7 +119,7 @@ def verify(
     Raises:
         UserError: Anything is unknown, missing or unreadable, or the flights could not be flown to their end.
     """
-    if episodes < 1:
+    if episodes is not None and episodes < 1:
         raise UserError(f"{episodes} episodes are not allowed: fly at least 1.")
     names = list(dict.fromkeys(backends))
     if not names:
@@ -131,7 +134,8 @@ def verify(
     spec = load_robot(robot_name)
     loaded = load_policy(path, robot=spec)
     digest = file_sha256(path)
-    drawn = draw(loaded, spec, episodes * BATCH_EPISODES_FACTOR, seed)
+    counts = {name: episodes or EPISODES.get(name, EPISODES_OVER_TOPICS) for name in names}
+    drawn = draw(loaded, spec, max(counts.values()), seed)
     scenarios: dict[str, Scenario] = {}
     flights: dict[str, Episodes] = {}
     for name in names:
@@ -139,16 +143,17 @@ def verify(
         if name == BATCH:
             from rlstack.evaluation.rollout import rollout
 
-            scenarios[name] = drawn
-            flights[name] = rollout(loaded, drawn, spec, DURATION_S, show, noise_seed=seed)
+            scenarios[name] = drawn.take(slice(0, counts[name]))
+            flights[name] = rollout(loaded, scenarios[name], spec, DURATION_S, show, noise_seed=seed)
         else:
-            scenarios[name] = drawn.take(slice(0, episodes)).shifted(ABOVE_FLOOR)
+            scenarios[name] = drawn.take(slice(0, counts[name])).shifted(ABOVE_FLOOR)
             flights[name] = fly_in_parallel(
                 path, scenarios[name], spec, name, DURATION_S, robot_name=robot_name, seed=seed, on_progress=show
             )
     scores: dict[str, Score] = {name: score(flight, to_s=DURATION_S) for name, flight in flights.items()}
-    typed = ["rlstack", "verify", str(policy), "--backends", ",".join(names), "--episodes", str(episodes)]
-    typed += ["--seed", str(seed), *(["--robot", robot] if robot else [])]
+    typed = ["rlstack", "verify", str(policy), "--backends", ",".join(names), "--seed", str(seed)]
+    typed += ["--episodes", str(episodes)] if episodes is not None else []
+    typed += ["--robot", robot] if robot else []
     verification = Verification(
         contract=loaded.contract,
         sha256=digest,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import warp as wp
@@ -149,10 +152,26 @@ class BatchSimulator:
 
 def check_device(device: str) -> str:
     """Return the device's name; raise ``UserError`` if this machine has none of that name."""
-    wp.init()
+    _initialise()
     known = [str(d) for d in wp.get_devices()]
     if device == "cuda" and "cuda:0" in known:
         return "cuda:0"
     if device not in known:
         raise UserError(f"There is no device '{device}' here: choose one of {', '.join(known)}.")
     return device
+
+
+def _initialise() -> None:
+    # Warp's native part warns on stderr that there is no driver, which on a machine without a GPU is no news
+    if any(Path("/dev").glob("nvidia*")):
+        wp.init()
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        wp.init()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
