@@ -32,7 +32,7 @@ EXTRAS = {
     ],
     "sim": ["mujoco>=3.8", "warp-lang>=1.12"],
     "train": ["torch>=2.6", "rsl-rl-lib>=5,<6", "tensordict>=0.8", "tensorboard>=2.18", "onnxscript>=0.5",
-              "warp-lang>=1.12"],
+              "rich>=13", "warp-lang>=1.12"],
     "view": ["matplotlib>=3.9"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
