@@ -328,3 +328,42 @@ def test_clock_that_restarts_earlier_does_not_drop_the_robot() -> None:
         guard.on_observation(time_s, time_s, signals())
         decisions.append(guard.on_policy_command(time_s, time_s, HOVER))
     assert all(d.mode is Mode.POLICY and d.command is not None for d in decisions)
+
+
+def test_observations_are_counted_from_the_last_gap_on() -> None:
+    guard = Guard(ROBOT)
+    for k in range(5):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+    assert guard.in_a_row == 5
+    guard.on_tick(0.2)
+    assert guard.in_a_row == 5  # 0.16 s after the last one
+    guard.on_tick(0.5)
+    assert guard.in_a_row == 0
+    guard.on_observation(0.5, 0.5, signals())
+    guard.on_observation(0.9, 0.9, signals())  # nobody has ticked in between
+    assert guard.in_a_row == 1
+
+
+@pytest.mark.parametrize(("climbed_m", "unseen"), [(0.0, True), (0.5, False)])
+def test_a_robot_out_of_sight_may_begin_again_only_from_the_ground(climbed_m: float, unseen: bool) -> None:
+    guard = Guard(ROBOT)
+    guard.on_observation(0.0, 0.0, signals((0.0, 0.0, 0.02)))
+    assert guard.arm(0.0)[0]
+    assert guard.mode is Mode.TAKEOFF
+    guard.on_observation(0.01, 0.01, signals((0.0, 0.0, 0.02 + climbed_m)))
+    assert guard.on_tick(0.3).mode is Mode.DISARMED
+    assert guard.stopped_unseen is unseen
+    guard.on_observation(0.3, 0.3, signals((0.0, 0.0, 0.02)))
+    assert guard.arm(0.3)[0]
+    assert not guard.stopped_unseen
+
+
+def test_who_stops_a_robot_by_hand_does_not_see_it_begin_again() -> None:
+    for stop in (lambda guard: guard.disarm("asked to"), lambda guard: guard.estop("asked to")):
+        guard = Guard(ROBOT)
+        guard.on_observation(0.0, 0.0, signals((0.0, 0.0, 0.02)))
+        assert guard.arm(0.0)[0]
+        guard.on_tick(0.3)
+        assert guard.stopped_unseen
+        stop(guard)
+        assert not guard.stopped_unseen

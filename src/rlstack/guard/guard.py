@@ -47,6 +47,10 @@ class Guard:
         self.reason = "not armed yet"
         self.interventions = 0
         """How often it took over from the policy."""
+        self.in_a_row = 0
+        """Valid observations so far without a gap beyond the time-out."""
+        self.stopped_unseen = False
+        """Whether it stopped before it had left the ground, only because observations stayed away."""
         self._pilot = Pilot(robot, self.config)
         self._clock = Clock(self.config.observation_timeout_s)
         self._watch = PolicyWatch(len(robot.rotors), self.config.staleness_s, self.config.period_s)
@@ -77,7 +81,8 @@ class Guard:
         broken = broken_limit(seen, self.config)
         if broken:
             return False, f"outside the limits already: {broken}"
-        flying = seen.position[2] - self.config.floor_m >= self.config.airborne_height_m
+        flying = self._is_flying(seen)
+        self.stopped_unseen = False
         self._pilot.start(t, flying)
         self._watch.forget()
         self._watch.restart_stamps()  # a policy that answered while disarmed may answer the same observation again
@@ -100,7 +105,7 @@ class Guard:
     def estop(self, reason: str) -> Decision:
         """Stop the motors now and keep them stopped until the emergency stop is cleared."""
         before = self.mode
-        self.mode, self.reason = Mode.ESTOP, reason
+        self.mode, self.reason, self.stopped_unseen = Mode.ESTOP, reason, False
         return self._off(before)
 
     def clear_estop(self) -> tuple[bool, str]:
@@ -126,7 +131,9 @@ class Guard:
         if isinstance(seen, str):
             self._refused_observation = seen
             return self._tick(t, before, note=seen)
-        late = self._is_late(t) or t - self._seen_t > self.config.observation_timeout_s
+        unseen = t - self._seen_t > self.config.observation_timeout_s
+        late = self._is_late(t) or unseen
+        self.in_a_row = 1 if unseen else self.in_a_row + 1
         self._seen, self._seen_t, self._newest_stamp_s = seen, t, stamp_s
         if self.mode is Mode.POLICY:
             broken = broken_limit(seen, self.config)
@@ -190,6 +197,7 @@ class Guard:
         if self._clock.advance(time_s):
             self._watch.restart_stamps()
             self._newest_stamp_s = -math.inf
+            self.in_a_row = 0
         return self._clock.elapsed_s
 
     def _fresh(self, stamp_s: float, signals: Mapping[str, NDArray[np.floating]]) -> Observation | str:
@@ -200,6 +208,9 @@ class Guard:
             return f"the observation's stamp does not go forward ({stamp_s:.3f} after {self._newest_stamp_s:.3f} s)"
         return parse(stamp_s, signals)
 
+    def _is_flying(self, seen: Observation) -> bool:
+        return seen.position[2] - self.config.floor_m >= self.config.airborne_height_m
+
     def _is_late(self, t: float) -> bool:
         return t - self._accepted_t > self.config.staleness_s + SLACK_S
 
@@ -207,11 +218,16 @@ class Guard:
         return f"the policy is late: nothing accepted for {t - self._accepted_t:.3f} s"
 
     def _tick(self, t: float, before: Mode, note: str = "") -> Decision:
-        if self.mode in (Mode.DISARMED, Mode.ESTOP):
-            return self._off(before)
         silent_s = t - self._seen_t
         if silent_s > self.config.observation_timeout_s:
+            self.in_a_row = 0
+        if self.mode in (Mode.DISARMED, Mode.ESTOP):
+            return self._off(before)
+        if silent_s > self.config.observation_timeout_s:
+            assert self._seen is not None  # nothing is armed without an observation
+            grounded = self.mode is Mode.TAKEOFF and not self._is_flying(self._seen)
             self._stop(f"no valid observation for {silent_s:.2f} s: {self._refused_observation}")
+            self.stopped_unseen = grounded
             return self._off(before)
         if self.mode is Mode.POLICY and self._is_late(t):
             return self._take_over(t, before, self._lateness(t), may_return=True)
@@ -272,7 +288,7 @@ class Guard:
         self.mode, self._mode_t, self.reason = mode, t, reason
 
     def _stop(self, reason: str) -> None:
-        self.mode, self.reason = Mode.DISARMED, reason
+        self.mode, self.reason, self.stopped_unseen = Mode.DISARMED, reason, False
         self._stop_due = True
 
     # Answers.

@@ -24,6 +24,9 @@ from rlstack.robots import load_robot
 JUMP_NS = NANOSECONDS // 2
 """Stamps that go back, or ahead by more than this, mean another flight."""
 
+STEADY = 10
+"""Observations in a row, in time, before it arms without being asked: while all is starting, some come late."""
+
 _TIMER_SLACK_S = 0.0005
 _NAN = math.nan
 _OFF = (Mode.DISARMED, Mode.ESTOP)
@@ -54,7 +57,7 @@ _CONFIG = (
 PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
     Parameter("lock_step", False, "Simulated time waits for every command."),
-    Parameter("auto_arm", False, "Arm once, as soon as there are observations and the policy answers them."),
+    Parameter("auto_arm", False, "Arm without being asked, once, when observations are steady and the policy answers."),
     Parameter("allow_wider", False, "Let limits be wider than the robot file's: for simulated tests."),
     Parameter(
         "policy_timeout_s",
@@ -105,21 +108,24 @@ class GuardNode(ManagedNode):
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
         self._counts = dict.fromkeys(("observations", "policy commands", "clipped", "refused"), 0)
+        self._origin_ns: int | None = None
+        self._observed_ns = -1
+        self._auto_arm_left = False
+        self._mode: Mode | None = None
+        self._reason = ""
 
     def activate(self) -> None:
         """Begin to guard, disarmed."""
         self._stamps = StampClock()
-        self._origin_ns: int | None = None
-        self._observed_ns = -1
+        self._origin_ns, self._observed_ns = None, -1
         self._policy_there = False
         self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting: tuple[int, Decision] | None = None  # lock step: observation that the policy has not answered
         self._waiting_since = 0.0
         self._early: tuple[int, Array] | None = None  # lock step: an answer that overtook its observation
         self._answered: tuple[int, Decision] | None = None
-        self._mode: Mode | None = None
-        self._reason = ""
-        self._show_mode(Mode.DISARMED, "just started")
+        self._mode, self._reason = None, ""
+        self._show_mode(self.guard.mode, "just started" if self.guard.mode is Mode.DISARMED else self.guard.reason)
         # In real time the timer starts again with every command that is passed on, so it fires when one is late.
         self._timer = self.every(
             0.05 if self._lock_step else self.guard.config.staleness_s + _TIMER_SLACK_S, self._on_timer
@@ -197,7 +203,7 @@ class GuardNode(ManagedNode):
         if self._origin_ns is None:
             return
         self._policy_there = True
-        if self._auto_arm_left:
+        if self._may_auto_arm(speed):
             armed, why = self.guard.arm(self._now_s())
             self._auto_arm_left = not armed
             if armed:
@@ -209,6 +215,12 @@ class GuardNode(ManagedNode):
             self._send(decision)
         elif self._waiting is not None:
             self._answer(stamp, decision, self._waiting[1])
+
+    def _may_auto_arm(self, speed: Array) -> bool:
+        # A robot that had not left the ground when it went out of sight may begin again.
+        asked = self._auto_arm_left or (self.parameters["auto_arm"] and self.guard.stopped_unseen)
+        answers = speed.shape == (self._rotors,) and bool(np.isfinite(speed).all())
+        return asked and answers and (self._lock_step or self.guard.in_a_row >= STEADY)
 
     def _on_timer(self) -> None:
         if self._origin_ns is None:
