@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from std_srvs.srv import SetBool, Trigger
 
@@ -180,6 +180,11 @@ def test_arming_stopping_resetting_and_a_bad_parameter(flying: dict[str, NodePro
     listener.until(lambda: odometry[-1].header.stamp.sec > seen + 1, "a flight that goes on")
     assert modes[-1].data == "policy"
 
+    goal = ParameterValue(type=ParameterType.PARAMETER_DOUBLE_ARRAY, double_array_value=[0.4, 0.0, 1.0])
+    elsewhere = SetParameters.Request(parameters=[Parameter(name="goal_position", value=goal)])
+    assert listener.call(SetParameters, "policy/set_parameters", elsewhere).results[0].successful
+    listener.until(lambda: odometry[-1].pose.pose.position.x > 0.3, "the flight to the new goal")
+
     assert listener.call(Trigger, topics.ESTOP, Trigger.Request()).success
     listener.until(lambda: modes[-1].data == "estop", "the emergency stop")
     refused = listener.call(SetBool, topics.ARM, SetBool.Request(data=True))
@@ -193,6 +198,4 @@ def test_arming_stopping_resetting_and_a_bad_parameter(flying: dict[str, NodePro
 
 
 def _parameter(name: str, value: float) -> Any:
-    from rcl_interfaces.msg import Parameter, ParameterValue
-
     return Parameter(name=name, value=ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=value))

@@ -24,6 +24,7 @@ from rlstack.robots.frames import from_yaw
 
 _LATCHED = frozenset({topics.GOAL})
 _NAN = math.nan
+_GOAL_PERIOD_S = 0.2
 
 PARAMETERS = (
     Parameter("policy", "", "Path of the policy file (ONNX)."),
@@ -92,6 +93,7 @@ class PolicyNode(ManagedNode):
         self._loop.reset()
         self._goal_came = False
         self._use_default_goal()
+        self.every(_GOAL_PERIOD_S, self._use_default_goal)  # its parameters are live
         self._waiting_since = time.monotonic()
         self._timer = self.every(1e-9 * self._loop.next_tick_ns, self._tick)
         self._tick_ns = self._loop.next_tick_ns
@@ -176,8 +178,6 @@ class PolicyNode(ManagedNode):
                 self._send(answer)
 
     def _look_for_topics(self) -> None:
-        if not self._goal_came:
-            self._use_default_goal()
         missing = sorted(self._loop.missing)
         self._waiting_for_topics = bool(missing)
         waited = time.monotonic() - self._waiting_since
@@ -201,6 +201,8 @@ class PolicyNode(ManagedNode):
         )
 
     def _use_default_goal(self) -> None:
+        if self._goal_came:
+            return
         position, yaw = np.array(self.parameters["goal_position"]), self.parameters["goal_yaw"]
         if topics.GOAL in self._types and np.isfinite(position).all():
             self._set_goal(position, from_yaw(0.0 if math.isnan(yaw) else yaw))

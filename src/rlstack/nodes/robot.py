@@ -211,13 +211,7 @@ class RobotNode(ManagedNode):
 
     def _odom_filler(self, robot: RobotSpec) -> Callable[[int, Signals], Any]:
         sensor = robot.sensors.get(topics.ODOM)
-        names = (
-            "position_noise_m",
-            "orientation_noise_rad",
-            "linear_velocity_noise_m_s",
-            "angular_velocity_noise_rad_s",
-        )
-        noise = {name: getattr(sensor, name) for name in names} if sensor else {}
+        noise = {name: getattr(sensor, name) for name in ODOMETRY_NOISE} if sensor else {}
         odometry = OdometryMessage(topics.type_of(topics.ODOM)(), topics.WORLD_FRAME, topics.BODY_FRAME, **noise)
         return lambda stamp, s: odometry.fill(
             stamp, s["position"], s["orientation"], s["linear_velocity"], s["angular_velocity"]
