@@ -189,3 +189,14 @@ def test_whatever_is_given_the_answer_is_an_instance_or_a_user_error(data: Any) 
         assert isinstance(schema.load(Outer, data, "f"), Outer)
     except UserError as error:
         assert str(error).startswith("f: ")
+
+
+@pytest.mark.parametrize("key", ["mass_kg", "count"])
+def test_a_whole_number_beyond_what_a_float_holds_is_no_crash(key: str) -> None:
+    @dataclass(frozen=True)
+    class Numbers:
+        mass_kg: float = 1.0
+        count: int = 1
+
+    with pytest.raises(UserError, match=rf"f: {key}: 1000+\.\.\. is not allowed: must be a finite number"):
+        schema.load(Numbers, {key: 10**400}, "f")

@@ -9,10 +9,14 @@ from pathlib import Path
 from rlstack.errors import UserError
 
 
-def write_atomically(path: str | Path, data: bytes | str) -> None:
+def write_atomically(path: str | Path, data: bytes | str, *, what: str = "", make_folder: bool = True) -> None:
     """Write ``data`` so that a reader finds the old file or the whole new one, never a part, even after a power cut.
 
-    The folder is made if it is missing.
+    Args:
+        path: Replaced if it exists.
+        data: Text is written as UTF-8.
+        what: What errors call it, such as ``the policy``.
+        make_folder: Make its folder if that is missing.
 
     Raises:
         UserError: It cannot be written; the old file, if there was one, is as it was.
@@ -20,7 +24,8 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if make_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with temporary.open("xb") as file:
                 file.write(data.encode() if isinstance(data, str) else data)
@@ -36,5 +41,6 @@ def write_atomically(path: str | Path, data: bytes | str) -> None:
             os.close(folder)
     except OSError as error:
         raise UserError(
-            f"Cannot write {path}: {error.strerror}. Check that its folder can be written and has room."
+            f"Cannot write {what + ' ' if what else ''}{path}: {error.strerror}. Check that its folder exists, can be"
+            " written and has room."
         ) from error

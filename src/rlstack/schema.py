@@ -124,12 +124,17 @@ def _load_value(hint: Any, data: Any, where: str, at: str) -> Any:
 def _load_scalar(hint: Any, data: Any, where: str, at: str) -> Any:
     names = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
     is_number = isinstance(data, (int, float)) and not isinstance(data, bool)
-    if hint is float and is_number:
-        if not math.isfinite(data):
+    if hint in (float, int) and is_number:
+        try:
+            number = float(data)
+        except OverflowError:  # a whole number beyond what a float holds
+            number = math.inf
+        if not math.isfinite(number):
             raise UserError(f"{where}: {at}: {_show(data)} is not allowed: must be a finite number.")
-        return float(data)
-    if hint is int and is_number and float(data).is_integer():
-        return int(data)
+        if hint is float:
+            return number
+        if number.is_integer():
+            return int(data)
     if hint in (bool, str) and isinstance(data, hint):
         return data
     if hint is float and isinstance(data, str):

@@ -105,7 +105,7 @@ def test_damaged_inside(tmp_path: Path) -> None:
 
 def test_onnx_from_elsewhere(tmp_path: Path) -> None:
     message = refused(tmp_path, mlp_model().SerializeToString())
-    assert "without rlstack's contract" in message and "rlstack import" in message
+    assert "without rlstack's contract" in message and "write_policy" in message
 
 
 def test_two_contracts(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_wrong_type(tmp_path: Path, key: str, value: Any) -> None:
 
 
 def test_number_beyond_floats(tmp_path: Path) -> None:
-    assert "out of range" in refused(tmp_path, sealed(mlp_model(), {**DATA, "rate_hz": 10**400}))
+    assert "must be a finite number" in refused(tmp_path, sealed(mlp_model(), {**DATA, "rate_hz": 10**400}))
 
 
 def test_changed_weights(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def unpack(data: bytes, where: str) -> Package:
     if not texts:
         raise UserError(
             f"{where} is an ONNX file without rlstack's contract, so nothing says what its numbers mean."
-            " Export it with `rlstack export RUN`, or bring a policy from elsewhere in with `rlstack import`."
+            " Export it with `rlstack export RUN`; for a policy from elsewhere see `rlstack.policies.write_policy`."
         )
     if len(texts) > 1:
         raise UserError(f"{where} holds {len(texts)} contracts where one belongs. {EXPORT_AGAIN}")
@@ -123,8 +123,6 @@ def contract_from(data: dict[str, Any], where: str) -> Contract:
         )
     try:
         return schema.load(Contract, data, where)
-    except OverflowError as error:
-        raise UserError(f"{where}: the contract holds a number that is out of range. {EXPORT_AGAIN}") from error
     except UserError as error:
         raise UserError(f"{error} The contract is not what rlstack writes. {EXPORT_AGAIN}") from error
 

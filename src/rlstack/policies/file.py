@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 
 import onnx
 
 from rlstack.errors import UserError
+from rlstack.files import write_atomically
 from rlstack.policies.catalogue import check_contract, check_robot
 from rlstack.policies.container import EXPORT_AGAIN, contract_from, pack, unpack
 from rlstack.policies.contract import Contract
@@ -43,7 +42,7 @@ def write_policy(model: onnx.ModelProto, contract: Contract, path: str | Path) -
         raise UserError(f"Cannot write the policy {path}: it is a folder. Give the name of a file in it.")
     data, sealed = pack(clean(model, str(path)), contract)
     _open(data, path, None, MAX_BYTES)
-    _write_atomically(path, data)
+    write_atomically(path, data, what="the policy", make_folder=False)
     return sealed
 
 
@@ -110,25 +109,3 @@ def _refuse_size(where: str, size: int, max_bytes: int) -> None:
         f"{where} has {size / 2**20:.1f} MiB, more than the limit of {max_bytes / 2**20:g} MiB for a policy."
         " Check that it is the right file, or raise max_bytes."
     )
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:  # the rename itself must outlast a power cut
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise UserError(
-            f"Cannot write the policy {path}: {error.strerror}. Check that its folder exists and can be written."
-        ) from error
