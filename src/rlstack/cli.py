@@ -145,6 +145,8 @@ class UpTrain:
     """The simulator to fly in afterwards."""
     namespace: str = ""
     """Of the robot's topics; left out, it is the robot's name."""
+    goal: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    """Where to hover afterwards: x y z in metres, in the frame `odom`."""
 
     def run(self) -> int:
         """Start the system and look after it."""
@@ -160,6 +162,7 @@ class UpTrain:
             robot=self.robot,
             backend=self.backend,
             namespace=self.namespace,
+            goal=self.goal,
         )
         return supervise(system)
 

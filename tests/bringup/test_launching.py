@@ -88,6 +88,7 @@ def test_train_starts_what_rlstack_up_train_starts(tmp_path):
         robot=up.robot,
         backend=up.backend,
         namespace=up.namespace,
+        goal=up.goal,
     )
 
 

@@ -12,7 +12,7 @@ import yaml
 from rlstack import cli
 from rlstack.errors import UserError
 from rlstack.policies import load_policy
-from rlstack.training.command import export_command, parse_recipe, train_command
+from rlstack.training.command import export_command, parse_recipe, robot_option, train_command
 from rlstack.training.recipe import load_recipe
 from tests.support.learning import small_recipe_data
 from tests.training.conftest import Trained
@@ -100,6 +100,19 @@ def test_no_recipe_shows_which_there_are(capsys: pytest.CaptureFixture[str]) -> 
     assert "quadrotor_hover" in capsys.readouterr().err
     assert train_command(["--help"]) == 0
     assert "--resume RUN" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["--resume --help", "--resume runs/x --help", "--help --resume"])
+def test_going_on_has_its_own_help(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        train_command(words.split())
+    assert ended.value.code == 0
+    assert "Go on with a run from its newest checkpoint" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_robot_from_a_file_must_be_named_to_what_comes_next() -> None:
+    assert robot_option("crazyflie") == ""
+    assert robot_option("robots/x500.yaml") == " --robot robots/x500.yaml"
 
 
 def test_mistakes_are_one_sentence(recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

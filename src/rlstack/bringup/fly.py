@@ -30,7 +30,7 @@ def fly(
     Returns:
         0 when the policy passed, 1 when it did not, 130 when training was stopped.
     """
-    from rlstack.training.command import parse_recipe, train
+    from rlstack.training.command import parse_recipe, robot_option, train
 
     options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
     result = train(options.recipe, out)
@@ -41,24 +41,25 @@ def fly(
         f"Trained {result.steps:,} steps in {result.seconds:.0f} s. Now the policy file is flown: in the batch"
         " simulator, and over ROS 2 topics in MuJoCo."
     )
-    verified = verify(result.policy, on_progress=on_progress)
+    option = robot_option(options.recipe.robot)
+    verified = verify(result.policy, robot=options.recipe.robot if option else "", on_progress=on_progress)
     print("\n" + verified.table())
     if json is not None:
         write_json(json, verified.as_data())
-    print(_next_commands(result.policy))
+    print(_next_commands(recipe, result.policy, option))
     return 0 if verified.passed else 1
 
 
-def _next_commands(policy: Path) -> str:
+def _next_commands(recipe: str, policy: Path, robot: str) -> str:
     lines = ["\nNext:"]
     scripts = Path(sys.prefix) / "bin"
     if sys.prefix != sys.base_prefix and "VIRTUAL_ENV" not in os.environ:
         activate = os.path.relpath(scripts / "activate")
         lines.append(f"  . {activate:<52} once in each shell")
     lines += [
-        f"  rlstack up deploy --policy {policy!s:<27} fly it now, in real time, over ROS 2 topics",
+        f"  rlstack up deploy --policy {f'{policy}{robot}':<27} fly it now, in real time, over ROS 2 topics",
         f"  rlstack show {policy!s:<41} everything that the policy file promises",
-        f"  rlstack verify {policy!s:<39} prove it again, on other starts with --seed",
-        "  rlstack train quadrotor_hover --help                   every number that you can change",
+        f"  rlstack verify {f'{policy}{robot}':<39} prove it again, on other starts with --seed",
+        f"  rlstack train {f'{recipe} --help':<40} every number that you can change",
     ]
     return "\n".join(lines)

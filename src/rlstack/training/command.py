@@ -81,8 +81,9 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
 
 def train_command(words: Sequence[str]) -> int:
     """Run ``rlstack train`` with the given words and return the exit status."""
-    if words and words[0] == "--resume":
-        options = tyro.cli(ResumeOptions, args=list(words), prog="rlstack train")
+    if words and words[0].startswith("-") and any(word.partition("=")[0] == "--resume" for word in words):
+        asked = ["--help"] if {"-h", "--help"} & set(words) else list(words)
+        options = tyro.cli(ResumeOptions, args=asked, prog="rlstack train")
         _need_torch()
         from rlstack.training import run
         from rlstack.training.progress import ProgressDisplay
@@ -129,7 +130,14 @@ def export_command(words: Sequence[str]) -> int:
     return 0
 
 
+def robot_option(robot: str) -> str:
+    """Return what `verify` and `up deploy` must be given for a policy's robot: nothing for one that has a name."""
+    return f" --robot {robot}" if robot.endswith((".yaml", ".yml")) else ""
+
+
 def _report(result: Result, json_file: Path | None) -> int:
+    from rlstack.training.run import recipe_of
+
     figures = result.evaluation
     print(
         f"{'Trained' if result.finished else 'Stopped'} after {result.steps:,} steps in {result.seconds:.0f} s"
@@ -139,7 +147,8 @@ def _report(result: Result, json_file: Path | None) -> int:
     )
     if not result.finished:
         print(f"Go on:   rlstack train --resume {result.folder}")
-    print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}")
+    robot = robot_option(recipe_of(result.folder).robot)
+    print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{robot}")
     if json_file is not None:
         data = {**schema.to_data(result), "folder": str(result.folder), "policy": str(result.policy)}
         write_atomically(json_file, json.dumps(data, indent=2) + "\n")
@@ -157,6 +166,6 @@ def _usage() -> str:
 
 
 def _need_torch() -> None:
-    for module in ("torch", "rsl_rl", "warp", "onnxscript", "tensorboard"):
+    for module in ("torch", "rsl_rl", "warp", "onnxscript", "tensorboard", "rich"):
         if find_spec(module) is None:
             raise UserError(f"Training needs {module}, which is not installed: pip install 'rlstack[train,sim]'.")
