@@ -9,6 +9,7 @@ import pytest
 from rlstack.bringup.doctor import PARTS, Diagnosis, Part, diagnose
 from rlstack.bringup.doctor import _heavy as heavy
 from rlstack.bringup.doctor import _package as package
+from rlstack.bringup.doctor import _program as program
 
 
 def found(name, look, core=False):
@@ -55,3 +56,13 @@ def test_a_part_that_ends_the_process_is_only_a_finding():
 def test_a_part_that_raises_is_broken_with_its_reason():
     finding = found("odd", lambda: [][1])
     assert (finding.state, finding.detail) == ("broken", "IndexError: list index out of range")
+
+
+def test_programs_of_an_environment_that_is_not_activated_are_found(monkeypatch, tmp_path):
+    for name in ("python", "builder"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert found("builder", program("builder")).state == "missing"
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    assert (found("builder", program("builder")).state, found("x", program("x")).state) == ("ok", "missing")

@@ -181,7 +181,8 @@ def _messages() -> tuple[State, str]:
 
 def _program(name: str, *version: str) -> Callable[[], tuple[State, str]]:
     def look() -> tuple[State, str]:
-        path = shutil.which(name)
+        beside = os.path.dirname(sys.executable)  # where pip puts programs; on PATH once the environment is activated
+        path = shutil.which(name) or shutil.which(name, path=beside)
         if path is None:
             return "missing", ""
         if not version:
@@ -209,11 +210,6 @@ def _ros_install(*packages: str) -> str:
 
 
 _TORCH = "import torch; print('with CUDA' if torch.cuda.is_available() else 'CPU')"
-_PYBULLET = (
-    _pip("pybullet==3.2.7")
-    if sys.version_info[:2] <= (3, 11)
-    else "wheels exist for Python 3.10 and 3.11 only, here it would compile for many minutes: use Python 3.11"
-)
 
 PARTS: tuple[Part, ...] = (
     Part("python", "everything", "install Python 3.10 to 3.13", _python, core=True),
@@ -221,6 +217,7 @@ PARTS: tuple[Part, ...] = (
     Part("pyyaml", "reading robot files and recipes", _pip("pyyaml"), _package("yaml", "pyyaml"), core=True),
     Part("tyro", "the command line", _pip("tyro"), _package("tyro", "tyro"), core=True),
     Part("onnxruntime", "running policies", _pip("onnxruntime"), _package("onnxruntime", "onnxruntime"), core=True),
+    Part("onnx", "reading and writing policies", _pip("onnx"), _package("onnx", "onnx"), core=True),
     Part("robot files", "everything", "reinstall rlstack", _robots, core=True),
     Part(
         "rclpy",
@@ -259,11 +256,11 @@ PARTS: tuple[Part, ...] = (
         "sudo apt install libegl1 libgl1-mesa-dri",
         _egl,
     ),
-    Part("pybullet", "the PyBullet backend", _PYBULLET, _package("pybullet", "pybullet")),
     Part("warp", "the batch simulator's fast kernels", _pip("warp-lang"), _heavy("warp", "warp-lang")),
     Part("torch", "training and export", _pip("torch==2.13.0"), _heavy("torch", "torch", _TORCH)),
     Part("rsl_rl", "PPO", _pip("rsl-rl-lib"), _heavy("rsl_rl", "rsl-rl-lib")),
-    Part("onnx", "writing policy files", _pip("onnx onnxscript"), _package("onnx", "onnx")),
+    Part("onnxscript", "exporting policies", _pip("onnxscript"), _heavy("onnxscript", "onnxscript")),
+    Part("rich", "the progress bar of training", _pip("rich"), _package("rich", "rich")),
     Part("tensorboard", "training curves", _pip("tensorboard"), _heavy("tensorboard", "tensorboard")),
     Part("matplotlib", "the plots in reports", _pip("matplotlib"), _package("matplotlib", "matplotlib")),
     Part(
