@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -218,3 +219,23 @@ def test_set_up_notices_a_change_in_whatever_is_packaged(tmp_path: Path) -> None
         (copy / name).write_text((copy / name).read_text() + "\n# changed\n")
         assert environment.digest_of_package() != before, name
         before = environment.digest_of_package()
+
+
+IMPORTED_AS = {"google": "onnx", "rsl_rl": "rsl-rl-lib", "warp": "warp-lang", "yaml": "pyyaml"}
+
+
+# google is protobuf, which onnx brings
+def test_everything_imported_is_asked_for(metadata: Distribution) -> None:
+    imported = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                imported.add(node.module.partition(".")[0])
+    foreign = imported - sys.stdlib_module_names - {"rlstack"}
+    ros = {e.text for e in ElementTree.parse(ROOT / "package.xml").getroot().iter("exec_depend")}
+    asked = {canonicalize_name(need.name) for need in requirements(metadata, "3.11")}
+    needed = {IMPORTED_AS.get(name, name) for name in foreign - ros}
+    assert {"numpy", "torch", "mujoco", "matplotlib"} <= needed and {"rclpy", "std_srvs"} <= foreign & ros
+    assert needed <= asked, "not in setup.py, or for ROS packages not in package.xml"
