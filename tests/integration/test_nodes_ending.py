@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from tests.support.ros import Listener, NodeProcess, nodes
 pytestmark = pytest.mark.integration
 
 
-ASKED_TO_END = {"int": [signal.SIGINT], "term": [signal.SIGTERM], "often": [signal.SIGINT, signal.SIGTERM] * 2}
+ASKED_TO_END = {"int": [signal.SIGINT], "term": [signal.SIGTERM], "often": [signal.SIGINT, signal.SIGTERM] * 50}
 
 
 @pytest.mark.parametrize("signals", ASKED_TO_END.values(), ids=list(ASKED_TO_END))
@@ -37,6 +39,22 @@ def test_a_signal_ends_every_node_with_status_0_and_nothing_to_say(
             assert process.wait() == 0, process.output
             assert "Traceback" not in process.output and "While stopping" not in process.output
             assert "terminate called" not in process.output
+
+
+ENDING = """
+import os, signal, sys, threading
+from rlstack.nodes.guard import main
+threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+status = main([])
+threads = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+print(status, sorted(name for name in threads if name.startswith("dds.")))
+"""
+
+
+def test_a_node_that_has_ended_leaves_no_threads_to_deadlock_at_exit() -> None:
+    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=60)
+    # the watchdog of Fast DDS's shared memory is there once for the process
+    assert (ended.stdout.strip(), ended.stderr) == ("0 ['dds.shm.wdog']", "")
 
 
 def test_a_topic_that_does_not_come_ends_the_policy_node(hover_policy: Path) -> None:

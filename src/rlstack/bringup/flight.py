@@ -233,14 +233,14 @@ class _Watch:
     recorder: _Recorder
     supervisor: Supervisor
     lines: deque[str]
-    interrupted: threading.Event
+    interrupted: list[int]
 
     def __post_init__(self) -> None:
         self._looked = self._moved = time.monotonic()
         self._steps = 0
 
     def __call__(self) -> bool:
-        if self.interrupted.is_set():
+        if self.interrupted:
             raise KeyboardInterrupt
         if self.recorder.done:
             return False
@@ -269,15 +269,18 @@ class _Watch:
 
 
 @contextmanager
-def _asked_to_end() -> Iterator[threading.Event]:
-    """Collect SIGINT and SIGTERM in an event, for an exception in the middle of ROS's own code would leave a mess."""
-    event = threading.Event()
+def _asked_to_end() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in a list, for an exception in the middle of ROS's own code would leave a mess.
+
+    An event would not do: the lock of one, taken by one signal's handler, would stop the next one's for ever.
+    """
+    asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield event
+        yield asked
         return
-    before = {n: signal.signal(n, lambda *_: event.set()) for n in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: signal.signal(n, lambda number, frame: asked.append(number)) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield event
+        yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -104,6 +104,18 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
             topics.type_of(topics.DIAGNOSTICS), topics.DIAGNOSTICS, topics.quality("event")
         )
         self.create_timer(1.0, self._publish_diagnostics, clock=self.steady)
+
+    def destroy_node(self) -> None:
+        """Destroy the node, and the lifecycle's state machine, which holds it.
+
+        rclpy leaves the state machine to the garbage collector. The participant and its threads then live until the
+        process exits, where they can deadlock with Fast DDS's own destructors and leave the process behind for ever.
+        """
+        super().destroy_node()
+        state_machine: Any = getattr(self, "_state_machine", None)
+        self._state_machine = None
+        if state_machine is not None:
+            state_machine.destroy_when_not_in_use()
 
     # What subclasses fill in ---------------------------------------------------------------------------------
 
@@ -247,21 +259,23 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
         make: Creates the nodes, once ROS is initialised.
         arguments: The command line without the program; None takes ``sys.argv``.
     """
-    stopping = threading.Event()
+    asked: list[
+        int
+    ] = []  # no threading.Event: its lock, taken by one signal's handler, would stop the next one's for ever
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, lambda number, frame: asked.append(number))
     try:
         require_ros()
         prepare_environment()
         remove_left_behind()
-        return _run(make, arguments, stopping)
+        return _run(make, arguments, asked)
     except UserError as error:
         print(error, file=sys.stderr, flush=True)
         return USER_ERROR_STATUS
 
 
 def _run(
-    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, stopping: threading.Event
+    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, asked: list[int]
 ) -> int:
     import rclpy
     from rclpy.signals import SignalHandlerOptions
@@ -288,7 +302,7 @@ def _run(
         # What exists now lives as long as the process: leaving it out keeps collections short on the control path.
         gc.collect()
         gc.freeze()
-        executor.spin_while(lambda: not stopping.is_set())
+        executor.spin_while(lambda: not asked)
         return 0
     finally:
         for node in nodes:
@@ -304,7 +318,8 @@ def _quietly(action: Callable[[], Any]) -> None:
     try:
         action()
     except Exception as error:
-        print(f"While stopping: {_first_line(error)}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # whoever read this may be gone
+            print(f"While stopping: {_first_line(error)}", file=sys.stderr, flush=True)
 
 
 def _first_line(error: BaseException) -> str:
