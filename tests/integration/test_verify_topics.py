@@ -139,7 +139,7 @@ def test_verify_writes_the_proof_that_deployment_asks_for(policy, tmp_path, caps
     data = json.loads(figures.read_text())
     assert status == (0 if data["passed"] else 1)
     assert data["sha256"] == file_sha256(policy)
-    assert data["backends"]["batch"]["episodes"] == 20
+    assert data["backends"]["batch"]["episodes"] == 2
     assert data["backends"]["mujoco"]["episodes"] == 2
     assert data["backends"]["mujoco"]["latency_p50_ms"] > 0.0
     assert {"success", "error_m", "lost", "recover_s"} <= data["backends"]["mujoco"].keys()

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -171,8 +172,9 @@ class TrainNode(ManagedNode):
 def work(connection: Connection, order: Order, parent: int) -> None:
     """Train in this process and tell ``connection`` what happens; the pairs are kind and content."""
     os.setsid()  # the terminal's Ctrl-C comes once, from the node
-    die_with_parent(parent, signal.SIGINT)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _stop_once)
+    die_with_parent(parent)
     try:
         from rlstack.training.run import Progress, start
 
@@ -183,18 +185,27 @@ def work(connection: Connection, order: Order, parent: int) -> None:
             now = time.monotonic()
             if now - last >= TELL_EVERY_S or progress.steps >= progress.total_steps:
                 last = now
-                connection.send(("progress", _plain(asdict(progress))))
+                with suppress(OSError):  # the node is gone; its end comes as a signal, which lets training save
+                    connection.send(("progress", _plain(asdict(progress))))
 
         result = start(recipe_for(order), order.out, tell)
-        connection.send(("done" if result.finished else "stopped", {}))
+        with suppress(OSError):
+            connection.send(("done" if result.finished else "stopped", {}))
     except KeyboardInterrupt:  # before the first step, when there is nothing to save
-        connection.send(("cancelled", {}))
+        with suppress(OSError):
+            connection.send(("cancelled", {}))
     except UserError as error:
         connection.send(("error", str(error)))
     except ModuleNotFoundError as error:
         if (error.name or "rlstack").startswith("rlstack"):
             raise
         connection.send(("error", f"Training needs '{error.name}', which is not installed: see `rlstack doctor`."))
+
+
+def _stop_once(number: int, frame: object) -> None:
+    """Ask training to save and end: its own way is one SIGINT, and a parent's death may signal more than once."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.raise_signal(signal.SIGINT)
 
 
 def recipe_for(order: Order) -> Any:
