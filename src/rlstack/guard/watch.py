@@ -94,8 +94,9 @@ class PolicyWatch:
             time_s: The source's time, s.
             stamp_s: Of the observation that the command answers, s.
         """
-        if not stamp_s > self._stamp_s:
-            problem = f"the policy's stamp does not go forward ({stamp_s:.3f} after {self._stamp_s:.3f} s)"
+        # a policy that is faster than its odometry answers the newest observation again until that is stale
+        if not stamp_s >= self._stamp_s:
+            problem = f"the policy's stamp goes back ({stamp_s:.3f} after {self._stamp_s:.3f} s)"
         elif not time_s - stamp_s <= self._staleness_s + SLACK_S:
             problem = f"the policy's command is stale ({time_s - stamp_s:.3f} s old)"
         elif not stamp_s - time_s <= self._lead_s + SLACK_S:

@@ -332,9 +332,10 @@ class RobotNode(ManagedNode):
             if any(self._wanted[topic] for topic in due):
                 self._publish(backend.read(), [topic for topic in self._all_topics if topic in due])
             self._silent_s += self._tick_s
-        timeout_s = self.parameters["command_timeout_periods"] * self._period_s
-        if self._flying and self._silent_s > timeout_s:
-            self._disarm_for_silence(f"{1e3 * self._silent_s:.0f} ms")
+        # a robot's own time goes on while this process stalls, a simulator's does not
+        silent_s = self._silent_s if backend.owns_time else now - self._fed_s
+        if self._flying and silent_s > self.parameters["command_timeout_periods"] * self._period_s:
+            self._disarm_for_silence(f"{1e3 * silent_s:.0f} ms")
 
     def _disarm_for_silence(self, waited: str) -> None:
         assert self.backend is not None
