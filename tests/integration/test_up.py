@@ -41,11 +41,13 @@ class Up:
         )
         self.seen = ""
 
-    def until(self, text: str) -> None:
+    def until(self, text: str, seconds: float = 60.0) -> None:
         """Read its output until ``text`` has come."""
         assert self.popen.stdout is not None
+        end = time.monotonic() + seconds
         while text not in self.seen:
-            line = self.popen.stdout.readline()
+            assert time.monotonic() < end, f"'{text}' did not come within {seconds:g} s:\n{self.seen}"
+            line = self.popen.stdout.readline()  # a status line comes every second
             assert line, f"'{text}' did not come:\n{self.seen}"
             self.seen += line
 
@@ -118,10 +120,10 @@ def test_a_policy_that_dies_leaves_the_guard_flying(up):
     os.kill(nodes["policy"], signal.SIGKILL)
     flight.until("policy -> hover")
     flight.until("policy was ended by SIGKILL: the rest goes on (the guard flies its fallback and then lands)")
-    flight.until("s  hover  ")
     assert set(flight.nodes()) == {"robot", "guard"}
-    flight.until("-> land")
-    flight.until("land -> disarmed: landed")
+    flight.until("-> disarmed:")
+    # A machine so busy that observations stay away makes the guard stop the motors before it has landed.
+    assert "land -> disarmed: landed" in flight.seen or "-> disarmed: no valid observation" in flight.seen, flight.seen
     flight.popen.send_signal(signal.SIGINT)
     assert flight.end() == 128 + signal.SIGKILL
     assert "rlstack: policy was ended by SIGKILL" in flight.seen
