@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,11 @@ from pathlib import Path
 import pytest
 
 _DOMAINS = range(1, 101)  # above 101 a domain's ports lie among those that Linux hands out to anyone
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts its background jobs deaf to Ctrl-C, and children inherit that; tests of Ctrl-C need to be heard.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

@@ -51,15 +51,14 @@ def fly(
 
 
 def _next_commands(recipe: str, policy: Path, robot: str) -> str:
-    lines = ["\nNext:"]
-    scripts = Path(sys.prefix) / "bin"
+    commands = {
+        f"rlstack up deploy --policy {policy}{robot}": "fly it now, in real time, over ROS 2 topics",
+        f"rlstack show {policy}": "everything that the policy file promises",
+        f"rlstack verify {policy}{robot}": "prove it again, on other starts with --seed",
+        f"rlstack train {recipe} --help": "every number that you can change",
+    }
     if sys.prefix != sys.base_prefix and "VIRTUAL_ENV" not in os.environ:
-        activate = os.path.relpath(scripts / "activate")
-        lines.append(f"  . {activate:<52} once in each shell")
-    lines += [
-        f"  rlstack up deploy --policy {f'{policy}{robot}':<27} fly it now, in real time, over ROS 2 topics",
-        f"  rlstack show {policy!s:<41} everything that the policy file promises",
-        f"  rlstack verify {f'{policy}{robot}':<39} prove it again, on other starts with --seed",
-        f"  rlstack train {f'{recipe} --help':<40} every number that you can change",
-    ]
-    return "\n".join(lines)
+        activate = os.path.relpath(Path(sys.prefix) / "bin" / "activate")
+        commands = {f". {activate}": "once in each shell", **commands}
+    width = max(map(len, commands))
+    return "\n".join(["\nNext:", *(f"  {command:<{width}}  {purpose}" for command, purpose in commands.items())])
