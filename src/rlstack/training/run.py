@@ -280,7 +280,10 @@ class _Run:
             "seed": self.recipe.seed,
             "algorithm": self.recipe.algorithm,
             "steps": self.best.get("step", self._steps()),
-            "observation": [vars(term) for term in graph.pipeline.table()],
+            "observation": [
+                f"{term.name}: columns {term.start} to {term.start + term.size - 1}, {term.unit}, {term.meaning}"
+                for term in graph.pipeline.table()
+            ],
         }
         evaluation = {"held_out_seed": self.recipe.selection.seed, **self.best.get("figures", {})}
         return make_contract(
