@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rlstack.bringup.monitor import Monitor
 from rlstack.bringup.proof import require_proof, write_json
@@ -32,34 +33,21 @@ def checked_deployment(
     backend: str = "mujoco",
     *,
     force: bool = False,
-    namespace: str = "",
-    goal: Sequence[float] = (0.0, 0.0, 1.0),
-    goal_yaw_rad: float = 0.0,
-    real_time_factor: float = 1.0,
-    lock_step: bool = False,
-    auto_arm: bool | None = None,
-    noise_seed: int = 0,
+    **options: Any,
 ) -> System:
-    """Return the system that flies ``policy``, if it may fly; arguments as of :func:`deploy_system`.
+    """Return the system that flies ``policy``, if it may fly.
 
     Args:
+        policy: The policy file.
+        robot: A robot's name or file.
+        backend: What stands behind the common topics.
         force: Fly although the policy has no passing verification beside it.
+        options: The other arguments of :func:`deploy_system`.
 
     Raises:
         UserError: Unknown robot or backend, a bad policy file or one for another robot, or no proof and no ``force``.
     """
-    system = deploy_system(
-        policy,
-        robot,
-        backend,
-        namespace=namespace,
-        goal=goal,
-        goal_yaw_rad=goal_yaw_rad,
-        real_time_factor=real_time_factor,
-        lock_step=lock_step,
-        auto_arm=auto_arm,
-        noise_seed=noise_seed,
-    )
+    system = deploy_system(policy, robot, backend, **options)
     load_policy(policy, robot=load_robot(robot))
     if not force:
         require_proof(policy)
