@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.paths import Paths
 
 Array = NDArray[np.float64]
 
@@ -25,6 +26,7 @@ class Scenario:
         goal_yaw: (N,) rad.
         perturbation: Departures from the robot file.
         labels: (N,) what disturbs each episode, for the report's success by disturbance, such as ``"wind gusts"``.
+        path: What to follow, where the goal moves; ``goal_position`` and ``goal_yaw`` are then those of its start.
     """
 
     state: dict[str, Array]
@@ -32,6 +34,7 @@ class Scenario:
     goal_yaw: Array
     perturbation: Perturbation
     labels: NDArray[np.str_]
+    path: Paths | None = None
 
     def __len__(self) -> int:
         return len(self.goal_yaw)
@@ -44,9 +47,11 @@ class Scenario:
             goal_yaw=self.goal_yaw[index],
             perturbation=self.perturbation.take(index),
             labels=self.labels[index],
+            path=None if self.path is None else self.path.take(index),
         )
 
     def shifted(self, offset: Array) -> Scenario:
         """Return the same episodes with start and goal moved by ``offset`` (3,) m."""
         state = {**self.state, "position": self.state["position"] + offset}
-        return replace(self, state=state, goal_position=self.goal_position + offset)
+        path = None if self.path is None else self.path.shifted(offset)
+        return replace(self, state=state, goal_position=self.goal_position + offset, path=path)

@@ -1,0 +1,55 @@
+"""Time-stamped paths: what a nav_msgs/Path says, for N robots at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Paths:
+    """N paths of M poses each. Between two poses the position goes in a line; before the first and after the last
+    it rests there.
+
+    Args:
+        time_s: (N, M) when each pose is due, s from the episode's start, increasing along M.
+        position: (N, M, 3) m, world.
+        yaw: (N, M) rad, heading at each pose.
+    """
+
+    time_s: Array
+    position: Array
+    yaw: Array
+
+    def __post_init__(self) -> None:
+        shape = self.time_s.shape
+        if len(shape) != 2 or self.position.shape != (*shape, 3) or self.yaw.shape != shape or shape[1] < 2:
+            raise ValueError(f"paths of {shape}, {self.position.shape} and {self.yaw.shape}: must be (N, M >= 2)")
+        if not (np.diff(self.time_s, axis=1) > 0.0).all():
+            raise ValueError("time_s must increase along every path")
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    @property
+    def duration_s(self) -> float:
+        """When the last pose of the longest path is due."""
+        return float(self.time_s[:, -1].max())
+
+    def at(self, time_s: float) -> Array:
+        """Return the positions (N, 3) m that are due ``time_s`` s after the start."""
+        begin, end = self.time_s[:, :-1], self.time_s[:, 1:]
+        share = np.clip((time_s - begin) / (end - begin), 0.0, 1.0)
+        return np.asarray(self.position[:, 0] + (share[..., None] * np.diff(self.position, axis=1)).sum(axis=1))
+
+    def take(self, index: NDArray[np.integer] | slice) -> Paths:
+        """Return the paths at ``index``."""
+        return Paths(self.time_s[index], self.position[index], self.yaw[index])
+
+    def shifted(self, offset: Array) -> Paths:
+        """Return the same paths moved by ``offset`` (3,) m."""
+        return replace(self, position=self.position + offset)
