@@ -19,10 +19,10 @@ class Perturbation:
 
     mass_scale: Array  # (N,)
     inertia_scale: Array  # (N, 3)
-    arm_scale: Array  # (N,) of the rotors' distances from the centre of mass
+    arm_scale: Array  # (N, 2) of the rotors' x and y
     thrust_scale: Array  # (N, rotors)
     torque_scale: Array  # (N,) of torque per thrust
-    time_constant_scale: Array  # (N,) of both motor time constants
+    time_constant_scale: Array  # (N, 2) of the motors' rise and fall
     drag_scale: Array  # (N,)
     force_n: Array  # (N, 3) world frame, constant over the episode
     torque_n_m: Array  # (N, 3) body frame, constant over the episode
@@ -38,10 +38,10 @@ class Perturbation:
         return Perturbation(
             mass_scale=one,
             inertia_scale=np.ones((count, 3)),
-            arm_scale=one.copy(),
+            arm_scale=np.ones((count, 2)),
             thrust_scale=np.ones((count, rotors)),
             torque_scale=one.copy(),
-            time_constant_scale=one.copy(),
+            time_constant_scale=np.ones((count, 2)),
             drag_scale=one.copy(),
             force_n=np.zeros((count, 3)),
             torque_n_m=np.zeros((count, 3)),

@@ -43,17 +43,15 @@ class RotorGroup:
 
     def perturb(self, perturbation: Perturbation) -> None:
         """Take the rotors' departures from the file out of a perturbation of one robot; speeds and commands stay."""
-        scale = float(perturbation.time_constant_scale[0])
-        rise = self._model.rise_time_constant_s * scale
-        fall = self._model.fall_time_constant_s * scale
+        rise = self._model.rise_time_constant_s * float(perturbation.time_constant_scale[0, 0])
+        fall = self._model.fall_time_constant_s * float(perturbation.time_constant_scale[0, 1])
         # What is left of the distance to the command after half a step and after a whole one.
         self._keep_rise = math.exp(-0.5 * self._step_s / rise), math.exp(-self._step_s / rise)
         self._keep_fall = math.exp(-0.5 * self._step_s / fall), math.exp(-self._step_s / fall)
         self._thrust_scale = np.array(perturbation.thrust_scale[0], dtype=float)
-        x, y = self._positions[:, 0], self._positions[:, 1]
-        arm = float(perturbation.arm_scale[0])
+        x, y = self._positions[:, :2].T * perturbation.arm_scale[0, :, None]
         yaw = self._signs * self._model.torque_per_thrust_m * float(perturbation.torque_scale[0])
-        self._mixing = np.stack([np.ones_like(x), arm * y, -arm * x, yaw])  # (thrust, torque xyz) of each newton
+        self._mixing = np.stack([np.ones_like(x), y, -x, yaw])  # (thrust, torque xyz) of each newton
         self._spin = -self._signs * self._model.spin_inertia_kg_m2  # angular momentum about z of each rad/s
         self._delay_steps = round(float(perturbation.delay_s[0]) / self._step_s)
 

@@ -71,10 +71,12 @@ class Randomisation:
     mass: Range = value((1.0, 1.0), above=0.0)
     inertia: Range = value((1.0, 1.0), above=0.0)
     arm: Range = value((1.0, 1.0), above=0.0)
+    """One number for x and y."""
     thrust: Range = value((1.0, 1.0), above=0.0)
     """Each rotor's thrust on its own."""
     torque: Range = value((1.0, 1.0), above=0.0)
     time_constant: Range = value((1.0, 1.0), above=0.0)
+    """One number for rise and fall."""
     drag: Range = value((1.0, 1.0), at_least=0.0)
     delay_s: Range = value((0.0, 0.0), unit="s", at_least=0.0, at_most=0.05)
     gust_sigma: float = value(0.0, at_least=0.0)
@@ -97,10 +99,10 @@ class Randomisation:
         return Perturbation(
             mass_scale=uniform(self.mass),
             inertia_scale=uniform(self.inertia, 3),
-            arm_scale=uniform(self.arm),
+            arm_scale=np.repeat(uniform(self.arm, 1), 2, axis=1),
             thrust_scale=uniform(self.thrust, rotors),
             torque_scale=uniform(self.torque),
-            time_constant_scale=uniform(self.time_constant),
+            time_constant_scale=np.repeat(uniform(self.time_constant, 1), 2, axis=1),
             drag_scale=uniform(self.drag),
             force_n=rng.normal(0.0, self.force_sigma * weight, (count, 3)),
             torque_n_m=rng.normal(0.0, self.torque_sigma_m * weight, (count, 3)),

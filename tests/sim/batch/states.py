@@ -46,10 +46,10 @@ def random_perturbation(rng: np.random.Generator, count: int, robot: RobotSpec) 
     return Perturbation(
         mass_scale=near_one(),
         inertia_scale=near_one(3),
-        arm_scale=near_one(),
+        arm_scale=near_one(2),
         thrust_scale=near_one(4),
         torque_scale=near_one(),
-        time_constant_scale=near_one(),
+        time_constant_scale=near_one(2),
         drag_scale=rng.uniform(0.0, 3.0, count),
         force_n=rng.normal(0.0, weight / 20, (count, 3)),
         torque_n_m=rng.normal(0.0, weight / 10_000, (count, 3)),
@@ -124,8 +124,8 @@ def _perturb(reference: ReferenceQuadrotor, robot: RobotSpec, p: Perturbation) -
     inertia = np.array(body.inertia_kg_m2) * p.inertia_scale[0]
     drag = np.array(body.linear_drag_n_s_per_m) * p.drag_scale[0]
     lag: dict[str, Any] = {
-        name: getattr(model, name) * p.time_constant_scale[0]
-        for name in ("rise_time_constant_s", "fall_time_constant_s")
+        name: getattr(model, name) * scale
+        for name, scale in zip(("rise_time_constant_s", "fall_time_constant_s"), p.time_constant_scale[0])
     }
     thrust = tuple(c * p.thrust_scale[0] for c in model.thrust_coefficients)
     # duck-typed, because a RobotSpec has one thrust curve for all rotors
@@ -134,6 +134,6 @@ def _perturb(reference: ReferenceQuadrotor, robot: RobotSpec, p: Perturbation) -
         rotor_model=SimpleNamespace(**{**vars(model), **lag, "thrust_coefficients": thrust}),
     )
     reference._inertia, reference._drag = inertia, drag
-    levers = np.cross(robot.rotor_positions, [0.0, 0.0, 1.0]) * p.arm_scale[0]
+    levers = np.cross(robot.rotor_positions * [*p.arm_scale[0], 1.0], [0.0, 0.0, 1.0])
     levers[:, 2] += robot.yaw_torque_signs * model.torque_per_thrust_m * p.torque_scale[0]
     reference._levers = levers

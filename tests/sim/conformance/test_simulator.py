@@ -325,7 +325,7 @@ def test_inertia_and_arms_scale_the_turning(simulator: Any, robot: RobotSpec) ->
 
     plain = turning()
     np.testing.assert_allclose(turning(inertia_scale=[2.0, 3.0, 2.5]), plain / [2.0, 3.0, 2.5], rtol=1e-4)
-    np.testing.assert_allclose(turning(arm_scale=1.5), plain * [1.5, 1.5, 1.0], rtol=1e-4)
+    np.testing.assert_allclose(turning(arm_scale=[1.5, 0.5]), plain * [0.5, 1.5, 1.0], rtol=1e-4)
     np.testing.assert_allclose(turning(torque_scale=3.0), plain * [1.0, 1.0, 3.0], rtol=1e-4)
 
 
@@ -342,12 +342,16 @@ def test_drag_scale_slows(simulator: Any, robot: RobotSpec) -> None:
 
 
 def test_time_constant_scale_slows_the_motors(simulator: Any, robot: RobotSpec) -> None:
-    simulator.perturb(replace(Perturbation.none(1), time_constant_scale=np.array([2.0])))
+    simulator.perturb(replace(Perturbation.none(1), time_constant_scale=np.array([[2.0, 0.5]])))
     simulator.reset({"position": [0.0, 0.0, 1.0]})
     simulator.write({"rotor_speed": np.full(4, 1000.0)})
     simulator.step(0.1)
-    expected = 1000.0 * (1.0 - np.exp(-0.1 / (2.0 * robot.rotor_model.rise_time_constant_s)))
-    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], expected, rtol=1e-6)
+    risen = 1000.0 * (1.0 - np.exp(-0.1 / (2.0 * robot.rotor_model.rise_time_constant_s)))
+    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], risen, rtol=1e-6)
+    simulator.write({"rotor_speed": np.zeros(4)})
+    simulator.step(0.1)
+    fallen = risen * np.exp(-0.1 / (0.5 * robot.rotor_model.fall_time_constant_s))
+    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], fallen, rtol=1e-6)
 
 
 def test_a_delayed_command_acts_late_and_disarm_does_not_wait(simulator: Any, robot: RobotSpec) -> None:
