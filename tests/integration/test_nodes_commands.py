@@ -122,7 +122,7 @@ def test_a_command_without_rotors_switches_them_off(hosted: Hosted) -> None:
     hosted.answer([], [])
     hosted.listener.until(lambda: hosted.steps, "a step")
     reading, sent = hosted.steps[-1]
-    assert sent == {} and max(reading.signals["rotor_speed"]) < 1500.0
+    assert sent == {} and max(reading.signals["measured_rotor_speed"]) < 1500.0
     assert not hosted.node.status()[1]["flying"]
 
 

@@ -43,7 +43,7 @@ def test_everything_in_the_contract_is_shown(tmp_path: Path) -> None:
 def test_lines_fit(tmp_path: Path) -> None:
     contract = contract_for(
         crazyflie(),
-        ["position", "orientation", "linear_velocity", "angular_velocity", "rotor_speed", "goal_orientation"],
+        ["position", "orientation", "linear_velocity", "angular_velocity", "measured_rotor_speed", "goal_orientation"],
         ["rotor_speed"],
         name="a policy with many words in its name " * 5,
         task="quadrotor_hover",

@@ -59,7 +59,7 @@ def largest_departure(
         got = backend.read().signals
         turn = frames.multiply(frames.inverse(got["orientation"]), expected["orientation"])
         velocity = frames.rotate(got["orientation"], got["linear_velocity"])
-        np.testing.assert_allclose(got["rotor_speed"], expected["rotor_speed"], rtol=1e-8)
+        np.testing.assert_allclose(got["measured_rotor_speed"], expected["rotor_speed"], rtol=1e-8)
         departure = [
             np.linalg.norm(got["position"] - expected["position"]),
             2.0 * np.arctan2(np.linalg.norm(turn[:3]), abs(turn[3])),

@@ -35,7 +35,7 @@ class Backend(Protocol):
     """One robot. Nothing above this protocol can tell a simulator from hardware.
 
     A quadrotor backend senses ``position``, ``orientation``, ``linear_velocity``, ``angular_velocity``,
-    ``linear_acceleration`` and, where it can, ``rotor_speed``; it takes the command ``rotor_speed``.
+    ``linear_acceleration`` and, where it can, ``measured_rotor_speed``; it takes the command ``rotor_speed``.
     """
 
     robot: RobotSpec

@@ -47,7 +47,7 @@ SENSED: dict[str, Signal] = {
         Signal("linear_velocity", (3,), "m/s", "base_link", *_ODOM, "twist.twist.linear"),
         Signal("angular_velocity", (3,), "rad/s", "base_link", *_ODOM, "twist.twist.angular"),
         Signal("linear_acceleration", (3,), "m/s^2", "base_link", *_IMU, "linear_acceleration"),
-        Signal("rotor_speed", ("rotors",), "rad/s", "", *_JOINTS, "velocity"),
+        Signal("measured_rotor_speed", ("rotors",), "rad/s", "", *_JOINTS, "velocity"),
         Signal("goal_position", (3,), "m", "odom", *_GOAL, "pose.position"),
         Signal("goal_orientation", (4,), "quaternion xyzw", "base_link in odom", *_GOAL, "pose.orientation"),
     )

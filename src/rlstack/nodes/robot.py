@@ -180,7 +180,11 @@ class RobotNode(ManagedNode):
         backend = self.backend
         assert backend is not None
         makers = {topics.IMU: self._imu_filler, topics.JOINT_STATES: self._joint_filler, topics.ODOM: self._odom_filler}
-        needs = {topics.IMU: "linear_acceleration", topics.JOINT_STATES: "rotor_speed", topics.ODOM: "position"}
+        needs = {
+            topics.IMU: "linear_acceleration",
+            topics.JOINT_STATES: "measured_rotor_speed",
+            topics.ODOM: "position",
+        }
         self._fillers: dict[str, Callable[[int, Signals], Any]] = {}
         self._publishers_by_topic: dict[str, Any] = {}
         if backend.owns_time:
@@ -229,7 +233,7 @@ class RobotNode(ManagedNode):
 
     def _joint_filler(self, robot: RobotSpec) -> Callable[[int, Signals], Any]:
         joints = RotorMessage(topics.type_of(topics.JOINT_STATES)(), robot.rotor_names)
-        return lambda stamp, s: joints.fill(stamp, s["rotor_speed"])
+        return lambda stamp, s: joints.fill(stamp, s["measured_rotor_speed"])
 
     def _stamp(self, reading: Reading) -> int:
         return seconds_to_ns(reading.time_s) + self._offset_ns

@@ -89,11 +89,6 @@ def check_contract(contract: Contract, where: str) -> None:
     _check_names(where, "input", [p.name for p in contract.inputs])
     _check_names(where, "output", [p.name for p in contract.outputs])
     _check_names(where, "state", [s.name for s in contract.state])
-    for shared in {p.name for p in contract.inputs} & {p.name for p in contract.outputs}:
-        raise UserError(
-            f"{where}: '{shared}' is both an input and an output, and an ONNX graph cannot have both under one name."
-            " Leave the input out, or keep past commands in a recurrent state."
-        )
     for state in contract.state:
         _check_size(where, f"state '{state.name}'", state.shape)
     for port in contract.inputs:

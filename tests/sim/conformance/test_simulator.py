@@ -70,8 +70,9 @@ def test_a_state_reads_back_with_the_velocity_in_base_link(simulator: Any, robot
     }
     simulator.reset(state)
     signals = simulator.read().signals
-    for name in ("position", "angular_velocity", "rotor_speed"):
+    for name in ("position", "angular_velocity"):
         np.testing.assert_allclose(signals[name], state[name], atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(signals["measured_rotor_speed"], state["rotor_speed"], atol=1e-9)
     assert abs(signals["orientation"] @ TURNED) == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(
         signals["linear_velocity"], frames.rotate_inverse(TURNED, state["linear_velocity"]), atol=1e-9
@@ -85,7 +86,7 @@ def test_what_a_state_leaves_out_is_zero_and_level(simulator: Any) -> None:
     simulator.reset({"position": [0.0, 0.0, 1.0]})
     signals = simulator.read().signals
     np.testing.assert_array_equal(signals["orientation"], [0.0, 0.0, 0.0, 1.0])
-    for name in ("linear_velocity", "angular_velocity", "rotor_speed"):
+    for name in ("linear_velocity", "angular_velocity", "measured_rotor_speed"):
         np.testing.assert_array_equal(signals[name], np.zeros_like(signals[name]), err_msg=name)
 
 
@@ -124,7 +125,7 @@ def test_a_refused_command_leaves_the_last_one(simulator: Any, robot: RobotSpec)
     with pytest.raises(ValueError):
         simulator.write({"rotor_speed": np.array([0.0, 0.0, 0.0, np.nan])})
     simulator.step(0.2)
-    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], robot.hover_speed_rad_s)
+    np.testing.assert_allclose(simulator.read().signals["measured_rotor_speed"], robot.hover_speed_rad_s)
 
 
 # ---- on the ground and in the air
@@ -205,14 +206,16 @@ def test_motors_lag_by_their_time_constant(simulator: Any, robot: RobotSpec) -> 
     simulator.reset({"position": [0.0, 0.0, 1.0]})
     simulator.write({"rotor_speed": np.full(4, 1000.0)})
     simulator.step(robot.rotor_model.rise_time_constant_s)
-    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], 1000.0 * (1.0 - np.exp(-1.0)), rtol=1e-6)
+    np.testing.assert_allclose(
+        simulator.read().signals["measured_rotor_speed"], 1000.0 * (1.0 - np.exp(-1.0)), rtol=1e-6
+    )
 
 
 def test_before_the_first_command_the_rotors_hold_their_speed(simulator: Any, robot: RobotSpec) -> None:
     simulator.write({"rotor_speed": np.full(4, 2000.0)})
     simulator.reset(hovering(robot))
     simulator.step(0.1)
-    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], robot.hover_speed_rad_s)
+    np.testing.assert_allclose(simulator.read().signals["measured_rotor_speed"], robot.hover_speed_rad_s)
 
 
 def test_disarm_lets_the_rotors_run_down(simulator: Any, robot: RobotSpec) -> None:
@@ -220,7 +223,7 @@ def test_disarm_lets_the_rotors_run_down(simulator: Any, robot: RobotSpec) -> No
     simulator.write({"rotor_speed": np.full(4, robot.hover_speed_rad_s)})
     simulator.disarm()
     simulator.step(1.0)
-    assert simulator.read().signals["rotor_speed"].max() < 0.01 * robot.hover_speed_rad_s
+    assert simulator.read().signals["measured_rotor_speed"].max() < 0.01 * robot.hover_speed_rad_s
 
 
 # ---- repeatability
@@ -347,11 +350,11 @@ def test_time_constant_scale_slows_the_motors(simulator: Any, robot: RobotSpec) 
     simulator.write({"rotor_speed": np.full(4, 1000.0)})
     simulator.step(0.1)
     risen = 1000.0 * (1.0 - np.exp(-0.1 / (2.0 * robot.rotor_model.rise_time_constant_s)))
-    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], risen, rtol=1e-6)
+    np.testing.assert_allclose(simulator.read().signals["measured_rotor_speed"], risen, rtol=1e-6)
     simulator.write({"rotor_speed": np.zeros(4)})
     simulator.step(0.1)
     fallen = risen * np.exp(-0.1 / (0.5 * robot.rotor_model.fall_time_constant_s))
-    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], fallen, rtol=1e-6)
+    np.testing.assert_allclose(simulator.read().signals["measured_rotor_speed"], fallen, rtol=1e-6)
 
 
 def test_a_delayed_command_acts_late_and_disarm_does_not_wait(simulator: Any, robot: RobotSpec) -> None:
@@ -359,15 +362,15 @@ def test_a_delayed_command_acts_late_and_disarm_does_not_wait(simulator: Any, ro
     simulator.reset({"position": [0.0, 0.0, 1.0]})
     simulator.write({"rotor_speed": np.full(4, 1000.0)})
     simulator.step(0.03)
-    np.testing.assert_array_equal(simulator.read().signals["rotor_speed"], np.zeros(4))
+    np.testing.assert_array_equal(simulator.read().signals["measured_rotor_speed"], np.zeros(4))
     simulator.write({"rotor_speed": np.full(4, 2000.0)})  # acts 30 ms from now
     simulator.step(0.02)
     expected = 1000.0 * (1.0 - np.exp(-0.02 / robot.rotor_model.rise_time_constant_s))
-    np.testing.assert_allclose(simulator.read().signals["rotor_speed"], expected, rtol=1e-6)
+    np.testing.assert_allclose(simulator.read().signals["measured_rotor_speed"], expected, rtol=1e-6)
     simulator.disarm()
-    before = simulator.read().signals["rotor_speed"]
+    before = simulator.read().signals["measured_rotor_speed"]
     simulator.step(0.02)
-    assert (simulator.read().signals["rotor_speed"] < before).all()
+    assert (simulator.read().signals["measured_rotor_speed"] < before).all()
 
 
 def test_a_gust_blows_in_its_window_after_each_reset(simulator: Any, robot: RobotSpec) -> None:

@@ -48,7 +48,14 @@ class MujocoBackend:
     """
 
     owns_time = True
-    sensed = ("position", "orientation", "linear_velocity", "angular_velocity", "linear_acceleration", "rotor_speed")
+    sensed = (
+        "position",
+        "orientation",
+        "linear_velocity",
+        "angular_velocity",
+        "linear_acceleration",
+        "measured_rotor_speed",
+    )
     commanded = ("rotor_speed",)
 
     def __init__(
@@ -132,7 +139,7 @@ class MujocoBackend:
             "linear_velocity": self._velocity @ rotation,
             "angular_velocity": self._rates.copy(),
             "linear_acceleration": felt @ rotation,
-            "rotor_speed": self._rotors.speed.copy(),
+            "measured_rotor_speed": self._rotors.speed.copy(),
         }
         if self._noise is not None:
             signals = self._noise.applied(signals)
