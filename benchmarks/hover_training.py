@@ -43,7 +43,7 @@ def measure(recipe: str, seed: int, episodes: int, folder: Path, extra: list[str
     robot = load_robot(policy.contract.robot)
     task = TASKS.load(policy.contract.task)()
     starts = task.held_out(np.random.default_rng(REPORT_SEED), episodes, robot, disturbances=False)
-    flown = score(rollout(policy, starts, robot, 8.0, noise_seed=REPORT_SEED))
+    flown = score(rollout(policy, starts, robot, task.criteria.duration_s, noise_seed=REPORT_SEED), task.criteria)
     return {
         "seed": seed,
         "wall_s": trained["seconds"],

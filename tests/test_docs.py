@@ -335,12 +335,13 @@ def test_every_reward_term_and_disturbance_is_described() -> None:
 
 
 def test_thresholds_are_those_of_the_code() -> None:
-    from rlstack.bringup import verify
+    from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 
-    batch, topic = verify.THRESHOLDS[verify.BATCH], verify.THRESHOLDS_OVER_TOPICS
+    batch, topic = HoverTask().thresholds, HoverTask().thresholds_over_topics
     page = docs.text("docs/verification.md")
     assert f"| success, at least | {100 * batch.success:g}% | {100 * topic.success:g}% |" in page
     assert f"| lost, at most | {100 * batch.lost:g}% | {100 * topic.lost:g}% |" in page
+    assert f"| episodes, at least | {batch.episodes} | {topic.episodes} |" in page
     assert topic.intervened is not None
     assert f"| episodes with an intervention, at most | - | {100 * topic.intervened:g}% |" in page
 

@@ -9,6 +9,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.plots import BAD, COLOURS, draw
+from rlstack.tasks.criteria import Criteria
 
 image = pytest.importorskip("matplotlib.image")
 NAMES = ["error", "trajectories", "success", "recovery", "commands"]
@@ -18,7 +19,7 @@ def pictures(episodes, **arguments):
     """Draw small, with every warning an error, and return {name: (height, width, 3) 0..1}."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plots = draw(episodes, {name: score(e) for name, e in episodes.items()}, dpi=50, **arguments)
+        plots = draw(episodes, {name: score(e, Criteria()) for name, e in episodes.items()}, dpi=50, **arguments)
     return plots
 
 

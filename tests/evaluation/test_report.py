@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.evaluation.metrics import Thresholds, figures, score
+from rlstack.evaluation.metrics import figures, score
 from rlstack.evaluation.page import render
 from rlstack.evaluation.plots import Plot
 from rlstack.evaluation.report import Verification, environment, record, write_report
 from rlstack.policies import contract_for
 from rlstack.robots import load_robot
 from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.criteria import Criteria, Thresholds
 from rlstack.tasks.scenario import Scenario
 
 pytest.importorskip("matplotlib")
@@ -84,8 +85,11 @@ def make(flights):
             ),
             "sha256": "a1" * 32,
             "robot": ROBOT,
-            "scores": {k: score(e) for k, e in episodes.items()},
-            "thresholds": {"batch": Thresholds(), "mujoco": Thresholds(success=0.93, latency_p99_ms=1.5)},
+            "scores": {k: score(e, Criteria()) for k, e in episodes.items()},
+            "thresholds": {
+                "batch": Thresholds(episodes=1),
+                "mujoco": Thresholds(success=0.93, latency_p99_ms=1.5, episodes=1),
+            },
             "episodes": episodes,
             "scenarios": {k: scenario(4, labels) for k in episodes},
             "provenance": {"seed": 7, **environment()},
@@ -220,4 +224,4 @@ def test_what_does_not_fit_together_is_refused(make, flights):
         make(thresholds={"batch": Thresholds()})
     good = make()
     with pytest.raises(ValueError, match="different criteria"):
-        make(scores={**good.scores, "mujoco": score(good.episodes["mujoco"], radius_m=0.5)})
+        make(scores={**good.scores, "mujoco": score(good.episodes["mujoco"], Criteria(radius_m=0.5))})

@@ -15,6 +15,7 @@ from rlstack.evaluation.rollout import rollout
 from rlstack.policies import Policy, contract_for, load_policy, write_policy
 from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.scenario import Scenario
 
 pytest.importorskip("warp")
@@ -123,7 +124,7 @@ def test_a_policy_flies_to_its_goal(robot, tmp_path):
     np.testing.assert_allclose(episodes.position[-1], goal, atol=5e-3)
     np.testing.assert_allclose(episodes.position[:, 1], np.tile(goal[1], (801, 1)), atol=1e-3)
     np.testing.assert_allclose(episodes.command[-1], robot.hover_speed_rad_s, rtol=1e-2)
-    result = score(episodes)
+    result = score(episodes, Criteria())
     assert result.success == 1.0 and list(result.by_label) == ["up", "stay", "down"]
     assert result.latency_p50_ms is None and result.interventions == 0 and result.wall_s > 0
 
@@ -173,7 +174,7 @@ def test_one_robot_that_leaves_the_numbers_does_not_end_the_others_flights(robot
     force = replace(Perturbation.none(2), force_n=np.array([[0, 0, 0], [1e3, 0, 0.0]]))
     episodes = rollout(climb, replace(scenario, perturbation=force), robot, 8.0)
     assert np.isnan(episodes.position[-1, 1]).all() and np.isfinite(episodes.position[:, 0]).all()
-    result = score(episodes)
+    result = score(episodes, Criteria())
     assert (result.success, result.lost) == (0.5, 0.5)
 
 

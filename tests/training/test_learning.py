@@ -18,7 +18,9 @@ def test_the_hover_recipe_reaches_its_target(tmp_path):
     recipe = parse_recipe("quadrotor_hover", ["--seed", "11"]).recipe
     result = run.start(recipe, tmp_path / "run")
     robot = load_robot("crazyflie")
-    starts = TASKS.load("quadrotor_hover")().held_out(np.random.default_rng(2_024), 1000, robot, disturbances=False)
-    flown = score(rollout(load_policy(result.policy, robot=robot), starts, robot, 8.0))
+    task = TASKS.load("quadrotor_hover")()
+    starts = task.held_out(np.random.default_rng(2_024), 1000, robot, disturbances=False)
+    policy = load_policy(result.policy, robot=robot)
+    flown = score(rollout(policy, starts, robot, task.criteria.duration_s), task.criteria)
     assert flown.success >= 0.95
     assert flown.lost <= 0.01

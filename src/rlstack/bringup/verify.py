@@ -14,10 +14,10 @@ from rlstack.bringup.parallel import fly_in_parallel
 from rlstack.bringup.proof import file_sha256, record_path, write_json
 from rlstack.errors import UserError, unknown_name
 from rlstack.evaluation.episodes import Episodes
-from rlstack.evaluation.metrics import Score, Thresholds, score
+from rlstack.evaluation.metrics import score
 from rlstack.evaluation.report import Verification, environment, record, write_report
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.policies import Policy, load_policy
+from rlstack.policies import load_policy
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.tasks import TASKS
 from rlstack.tasks.scenario import Scenario
@@ -33,17 +33,8 @@ EPISODES = {BATCH: 1000}
 EPISODES_OVER_TOPICS = 100
 """The same for every backend over topics, where one takes about ten times as long."""
 
-DURATION_S = 8.0
-"""Episodes are scored from second 3 to second 8."""
-
 ABOVE_FLOOR = np.array([0.0, 0.0, 2.5])
 """m; the task has its goal at the origin, and its worst starts fall less than this before they are caught."""
-
-THRESHOLDS = {BATCH: Thresholds(success=0.95, lost=0.01, episodes=1)}
-"""What a policy must reach in the batch simulator."""
-
-THRESHOLDS_OVER_TOPICS = Thresholds(success=0.93, lost=0.02, intervened=0.05, episodes=1)
-"""What it must reach in every backend over topics; fewer episodes are flown there, so one more may fail."""
 
 _STREAM = 0x5EED
 """Keeps the held-out episodes apart from what training draws with the same seed."""
@@ -135,7 +126,9 @@ def verify(
     loaded = load_policy(path, robot=spec)
     digest = file_sha256(path)
     counts = {name: episodes or EPISODES.get(name, EPISODES_OVER_TOPICS) for name in names}
-    drawn = draw(loaded, spec, max(counts.values()), seed)
+    task = TASKS.load(loaded.contract.task)()
+    duration_s = task.criteria.duration_s
+    drawn = draw(task, spec, max(counts.values()), seed)
     scenarios: dict[str, Scenario] = {}
     flights: dict[str, Episodes] = {}
     for name in names:
@@ -144,13 +137,12 @@ def verify(
             from rlstack.evaluation.rollout import rollout
 
             scenarios[name] = drawn.take(slice(0, counts[name]))
-            flights[name] = rollout(loaded, scenarios[name], spec, DURATION_S, show, noise_seed=seed)
+            flights[name] = rollout(loaded, scenarios[name], spec, duration_s, show, noise_seed=seed)
         else:
             scenarios[name] = drawn.take(slice(0, counts[name])).shifted(ABOVE_FLOOR)
             flights[name] = fly_in_parallel(
-                path, scenarios[name], spec, name, DURATION_S, robot_name=robot_name, seed=seed, on_progress=show
+                path, scenarios[name], spec, name, duration_s, robot_name=robot_name, seed=seed, on_progress=show
             )
-    scores: dict[str, Score] = {name: score(flight, to_s=DURATION_S) for name, flight in flights.items()}
     typed = ["rlstack", "verify", str(policy), "--backends", ",".join(names), "--seed", str(seed)]
     typed += ["--episodes", str(episodes)] if episodes is not None else []
     typed += ["--robot", robot] if robot else []
@@ -158,8 +150,8 @@ def verify(
         contract=loaded.contract,
         sha256=digest,
         robot=spec,
-        scores=scores,
-        thresholds={name: THRESHOLDS.get(name, THRESHOLDS_OVER_TOPICS) for name in names},
+        scores={name: score(flight, task.criteria) for name, flight in flights.items()},
+        thresholds={name: task.thresholds if name == BATCH else task.thresholds_over_topics for name in names},
         episodes=flights,
         scenarios=scenarios,
         provenance={"seed": seed, "training": loaded.contract.training, **environment()},
@@ -171,9 +163,8 @@ def verify(
     return Verified(verification, report, beside)
 
 
-def draw(policy: Policy, robot: RobotSpec, count: int, seed: int) -> Scenario:
-    """Return held-out episodes of the policy's task: its own disturbances, gusts, mass and motor changes."""
-    task = TASKS.load(policy.contract.task)()
+def draw(task: Any, robot: RobotSpec, count: int, seed: int) -> Scenario:
+    """Return held-out episodes of a task, under its own disturbances and those that it was not trained with."""
     scenario: Scenario = task.held_out(np.random.default_rng([_STREAM, seed]), count, robot)
     return scenario
 

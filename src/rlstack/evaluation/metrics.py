@@ -12,7 +12,7 @@ import numpy as np
 from rlstack.evaluation.episodes import Array, Episodes
 from rlstack.evaluation.outcome import Outcome, judge_window, outcome
 from rlstack.robots import frames
-from rlstack.schema import value
+from rlstack.tasks.criteria import Criteria, Thresholds
 
 _Z95 = 1.959963984540054  # two-sided 95% quantile of the standard normal distribution
 
@@ -71,16 +71,15 @@ class Group:
 class Score:
     """The figures of one backend's episodes; the text beside each field is its definition.
 
-    The distance is between the robot's centre of mass and the goal's position. The window is the samples from
+    The distance is between the robot's centre of mass and the goal's position; where the goal moves along a path, the
+    position that is due at that moment. The window is the samples from
     ``from_s`` to ``to_s`` seconds after the start, both included. A position that is not finite is infinitely far.
     Percentiles are of the sorted values without interpolation, so an infinite value stays one; medians of an even
     number average the two in the middle.
     """
 
-    radius_m: float
-    from_s: float
-    to_s: float
-    lost_m: float
+    criteria: Criteria
+    """What the episodes were judged by."""
 
     episodes: int = _figure("Episodes", "count", "Number of flights.")
     success: float = _figure(
@@ -120,6 +119,15 @@ class Score:
         "m",
         "Mean of that distance over the episodes that were not lost (one that flew away would be the whole figure).",
     )
+    rmse_m: float = _figure(
+        "RMSE",
+        "m",
+        "Median over all episodes of the root of the mean squared distance from the goal from second {from_s:g} to"
+        " second {to_s:g}.",
+    )
+    rmse_p95_m: float = _figure(
+        "RMSE, 95th percentile", "m", "95th percentile over all episodes of that root mean square."
+    )
     recover_s: float = _figure(
         "Time to recover",
         "s",
@@ -139,13 +147,13 @@ class Score:
         "Largest distance, worst", "m", "Largest distance from the goal at any time in any episode."
     )
     tilt_rad: float | None = _figure(
-        "Tilt in hover",
+        "Tilt",
         "rad",
         "Mean angle between the body's z axis and up from second {from_s:g} to second {to_s:g}, over the episodes that"
         " were not lost.",
     )
     speed_m_s: float | None = _figure(
-        "Speed in hover",
+        "Speed",
         "m/s",
         "Mean speed from second {from_s:g} to second {to_s:g}, over the episodes that were not lost.",
     )
@@ -178,10 +186,9 @@ class Score:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers ready for JSON; infinite and unmeasured ones are None, as JSON has no infinity."""
-        data: dict[str, Any] = {}
-        for item in dataclasses.fields(self):
-            if item.name != "by_label":
-                data[item.name] = _plain(getattr(self, item.name))
+        data: dict[str, Any] = dataclasses.asdict(self.criteria)
+        for figure in figures(self):
+            data[figure.key] = _plain(getattr(self, figure.key))
         data["by_label"] = {
             label: {key: _plain(number) for key, number in dataclasses.asdict(group).items()}
             for label, group in self.by_label.items()
@@ -191,7 +198,7 @@ class Score:
 
 def figures(score: Score) -> list[Figure]:
     """Return the definitions of a score's figures, in report order."""
-    limits = {"radius_m": score.radius_m, "from_s": score.from_s, "to_s": score.to_s, "lost_m": score.lost_m}
+    limits = dataclasses.asdict(score.criteria)
     return [
         Figure(f.name, f.metadata["title"], f.metadata["unit"], f.metadata["definition"].format(**limits))
         for f in dataclasses.fields(Score)
@@ -199,32 +206,24 @@ def figures(score: Score) -> list[Figure]:
     ]
 
 
-def score(
-    episodes: Episodes, *, radius_m: float = 0.2, from_s: float = 3.0, to_s: float = 8.0, lost_m: float = 2.0
-) -> Score:
+def score(episodes: Episodes, criteria: Criteria) -> Score:
     """Return the figures of ``episodes``; :class:`Score` says what each means.
 
     Args:
         episodes: What was flown, with arrays of shape (T, N, ...).
-        radius_m: How near the goal a successful episode stays, m.
-        from_s: Start of the window, s after the start.
-        to_s: End of the window, s after the start.
-        lost_m: Distance beyond which an episode is lost, m.
+        criteria: The task's.
 
     Raises:
-        UserError: There are no episodes, they are too short for the window, or the window is empty.
+        UserError: There are no episodes, or they are too short for the window.
     """
-    result = outcome(episodes, radius_m=radius_m, from_s=from_s, to_s=to_s, lost_m=lost_m)
-    window = judge_window(episodes, from_s, to_s)
+    result = outcome(episodes, criteria)
+    window = judge_window(episodes, criteria)
     count = len(episodes)
     kept = ~result.lost
     latency = episodes.latency_s[np.isfinite(episodes.latency_s)] * 1e3
     low, high = wilson(int(result.success.sum()), count)
     return Score(
-        radius_m=radius_m,
-        from_s=from_s,
-        to_s=to_s,
-        lost_m=lost_m,
+        criteria=criteria,
         episodes=count,
         success=float(result.success.mean()),
         success_low=low,
@@ -234,6 +233,8 @@ def score(
         error_m=float(np.median(result.error_m)),
         error_p95_m=_percentile(result.error_m, 95),
         error_mean_m=_mean(result.error_m[kept]),
+        rmse_m=float(np.median(result.rmse_m)),
+        rmse_p95_m=_percentile(result.rmse_m, 95),
         recover_s=float(np.median(result.recover_s)),
         recover_p95_s=_percentile(result.recover_s, 95),
         never_recovered=float(np.isinf(result.recover_s).mean()),
@@ -263,26 +264,6 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
     return min(max(0.0, centre - half), share), max(min(1.0, centre + half), share)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Thresholds:
-    """What a policy must reach in a backend to pass; None asks nothing."""
-
-    success: float = value(0.95, at_least=0.0, at_most=1.0)
-    """Least share of success."""
-    lost: float = value(0.01, at_least=0.0, at_most=1.0)
-    """Greatest share lost."""
-    error_m: float | None = value(None, unit="m", above=0.0)
-    """Greatest median position error."""
-    recover_s: float | None = value(None, unit="s", above=0.0)
-    """Greatest median time to recover."""
-    intervened: float | None = value(None, at_least=0.0, at_most=1.0)
-    """Greatest share of episodes with a guard intervention."""
-    latency_p99_ms: float | None = value(None, unit="ms", above=0.0)
-    """Greatest 99th percentile of the control latency."""
-    episodes: int = value(1, at_least=1)
-    """Least number of episodes; fewer prove too little."""
-
-
 _AT_LEAST = ("episodes", "success")
 
 
@@ -296,6 +277,9 @@ def judge(score: Score, thresholds: Thresholds) -> tuple[bool, list[str]]:
         if reached is None:
             reasons.append(f"{figure.title} was not measured, but {requirement(figure, asked)} is asked.")
         elif not judged(figure, reached, asked):
+            if figure.key == "episodes":
+                reasons.append(f"{figure.text(reached)} episodes prove too little: at least {asked:,} are asked.")
+                continue
             shown = figure.text(reached)
             if shown == figure.text(asked):  # a near miss must not read as if it had been reached
                 shown = repr(reached)

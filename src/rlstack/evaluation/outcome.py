@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array, Episodes
+from rlstack.tasks.criteria import Criteria
 
 CLOSE_M = 0.1
 """The tighter radius that is reported beside the success radius, m."""
@@ -23,6 +24,7 @@ class Outcome:
         close: (N,) stayed within :data:`CLOSE_M` over the window.
         lost: (N,) ever too far away or not finite.
         error_m: (N,) mean distance over the window, m.
+        rmse_m: (N,) root of the mean squared distance over the window, m.
         recover_s: (N,) time to recover, s; infinite if never.
         excursion_m: (N,) largest distance at any time, m.
     """
@@ -31,21 +33,20 @@ class Outcome:
     close: NDArray[np.bool_]
     lost: NDArray[np.bool_]
     error_m: Array
+    rmse_m: Array
     recover_s: Array
     excursion_m: Array
 
 
-def outcome(
-    episodes: Episodes, *, radius_m: float = 0.2, from_s: float = 3.0, to_s: float = 8.0, lost_m: float = 2.0
-) -> Outcome:
+def outcome(episodes: Episodes, criteria: Criteria) -> Outcome:
     """Judge each episode by the definitions of :class:`rlstack.evaluation.metrics.Score`.
 
     Raises:
-        UserError: There are no episodes, they are too short for the window, or the window is empty.
+        UserError: There are no episodes, or they are too short for the window.
     """
-    window = judge_window(episodes, from_s, to_s)
+    window = judge_window(episodes, criteria)
     error = episodes.error_m
-    inside = error <= radius_m
+    inside = error <= criteria.radius_m
     # The samples after the last one outside are those that are inside counted from the end.
     tail = np.cumprod(inside[::-1], axis=0).sum(axis=0)
     first_of_tail = np.minimum(len(error) - tail, len(error) - 1)
@@ -56,20 +57,21 @@ def outcome(
     return Outcome(
         success=np.all(inside[window], axis=0),
         close=np.all(error[window] <= CLOSE_M, axis=0),
-        lost=(error > lost_m).any(axis=0) | ~finite,
+        lost=(error > criteria.lost_m).any(axis=0) | ~finite,
         error_m=error[window].mean(axis=0),
+        rmse_m=np.sqrt(np.square(error[window]).mean(axis=0)),
         recover_s=recover,
         excursion_m=error.max(axis=0),
     )
 
 
-def judge_window(episodes: Episodes, from_s: float, to_s: float) -> NDArray[np.bool_]:
+def judge_window(episodes: Episodes, criteria: Criteria) -> NDArray[np.bool_]:
     """Return (T,) which samples are judged: from ``from_s`` to ``to_s``, both included.
 
     Raises:
-        UserError: There are no episodes, they are too short for the window, or the window is empty.
+        UserError: There are no episodes, or they are too short for the window.
     """
-    time = episodes.time_s
+    time, from_s, to_s = episodes.time_s, criteria.from_s, criteria.to_s
     slack = 1e-6  # s; sample times are quotients and carry rounding
     if len(episodes) == 0:
         raise UserError("There are no episodes to score: fly at least one.")
@@ -81,5 +83,5 @@ def judge_window(episodes: Episodes, from_s: float, to_s: float) -> NDArray[np.b
         )
     window = (time >= from_s - slack) & (time <= to_s + slack)
     if not window.any():
-        raise UserError(f"No sample lies between second {from_s:g} and second {to_s:g}: to_s must be above from_s.")
-    return window
+        raise UserError(f"No sample lies between second {from_s:g} and second {to_s:g}: the control rate is too low.")
+    return np.asarray(window)

@@ -88,9 +88,10 @@ def _verdict(v: Verification) -> str:
     if v.passed:
         told = []
         for name, score in v.scores.items():
+            c = score.criteria
             told.append(
-                f"{name}: {100 * score.success:.1f}% of {score.episodes:,} flights stay within {score.radius_m:g} m"
-                f" from second {score.from_s:g} to second {score.to_s:g}, {100 * score.lost:.1f}% are lost."
+                f"{name}: {100 * score.success:.1f}% of {score.episodes:,} flights stay within {c.radius_m:g} m"
+                f" from second {c.from_s:g} to second {c.to_s:g}, {100 * score.lost:.1f}% are lost."
             )
         return f'<div class="verdict passed"><strong>Passed</strong>{_list(told)}</div>'
     return f'<div class="verdict failed"><strong>Failed</strong>{_list(v.failures)}</div>'

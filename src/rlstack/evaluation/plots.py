@@ -13,6 +13,7 @@ from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array, Episodes
 from rlstack.evaluation.metrics import Score
 from rlstack.evaluation.outcome import CLOSE_M, Outcome, outcome
+from rlstack.tasks.criteria import Criteria
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,6 +71,10 @@ class _Flown:
     outcome: Outcome
     colour: str
 
+    @property
+    def criteria(self) -> Criteria:
+        return self.score.criteria
+
 
 def draw(
     episodes: Mapping[str, Episodes], scores: Mapping[str, Score], *, rotor_names: Sequence[str] = (), dpi: int = 140
@@ -90,11 +95,11 @@ def draw(
         return []
     flown = []
     for index, (name, recorded) in enumerate(episodes.items()):
-        s = scores[name]
-        judged = outcome(recorded, radius_m=s.radius_m, from_s=s.from_s, to_s=s.to_s, lost_m=s.lost_m)
-        flown.append(_Flown(name, recorded, s, judged, COLOURS[index % len(COLOURS)]))
-    radius = f"{flown[0].score.radius_m:g} m"
-    window = f"second {flown[0].score.from_s:g} to second {flown[0].score.to_s:g}"
+        judged = outcome(recorded, scores[name].criteria)
+        flown.append(_Flown(name, recorded, scores[name], judged, COLOURS[index % len(COLOURS)]))
+    criteria = flown[0].criteria
+    radius = f"{criteria.radius_m:g} m"
+    window = f"second {criteria.from_s:g} to second {criteria.to_s:g}"
     pictures = (
         (
             "error",
@@ -145,7 +150,7 @@ def _error(flown: Sequence[_Flown]) -> Figure:
 
     figure = _figure(10.0, 4.6)
     axes = figure.add_subplot()
-    lowest, highest = CLOSE_M, 2.0 * flown[0].score.radius_m
+    lowest, highest = CLOSE_M, 2.0 * flown[0].criteria.radius_m
     for item in flown:
         ordered = np.clip(np.sort(item.episodes.error_m, axis=1), _FLOOR_M, _CEILING_M)
         time = item.episodes.time_s
@@ -156,12 +161,12 @@ def _error(flown: Sequence[_Flown]) -> Figure:
         axes.plot(time, _row(ordered, 50), color=item.colour, linewidth=2.0, label=_title(item))
         axes.plot(time, _row(ordered, 99), color=item.colour, linewidth=1.0, linestyle=":")
         # Starts on the goal itself must not stretch the axis, so the low end is that of the judged seconds.
-        lowest = min(lowest, _row(ordered[time >= item.score.from_s], 5).min())
+        lowest = min(lowest, _row(ordered[time >= item.criteria.from_s], 5).min())
         highest = max(highest, _row(ordered, 99).max())
-    score = flown[0].score
-    axes.axvspan(score.from_s, score.to_s, color="#f2f4f7", zorder=0)
+    criteria = flown[0].criteria
+    axes.axvspan(criteria.from_s, criteria.to_s, color="#f2f4f7", zorder=0)
     end = max(item.episodes.time_s[-1] for item in flown)
-    for radius, style in ((score.radius_m, "-"), (CLOSE_M, "--")):
+    for radius, style in ((criteria.radius_m, "-"), (CLOSE_M, "--")):
         axes.axhline(radius, color=INK, linewidth=0.9, linestyle=style)
         axes.text(end, radius * 1.04, f"{radius:g} m", ha="right", va="bottom", fontsize=9)
     axes.set(xlabel="time (s)", ylabel="distance from goal (m)", yscale="log")
@@ -177,16 +182,16 @@ def _trajectories(flown: Sequence[_Flown]) -> Figure:
     reach = max(
         float(np.nanpercentile(np.where(np.isfinite(i.outcome.excursion_m), i.outcome.excursion_m, np.nan), 97))
         if np.isfinite(i.outcome.excursion_m).any()
-        else i.score.lost_m
+        else i.criteria.lost_m
         for i in flown
     )
-    reach = min(max(1.15 * reach, 2.0 * flown[0].score.radius_m), flown[0].score.lost_m)
+    reach = min(max(1.15 * reach, 2.0 * flown[0].criteria.radius_m), flown[0].criteria.lost_m)
     figure = _figure(10.0, 5.0 * len(flown))
     grid = figure.subplots(len(flown), 2, squeeze=False)
     for item, row in zip(flown, grid):
         path = item.episodes.position - item.episodes.goal_position
         chosen = np.unique(np.linspace(0, len(item.episodes) - 1, min(_PATHS, len(item.episodes))).astype(int))
-        judged = item.episodes.time_s >= item.score.from_s
+        judged = item.episodes.time_s >= item.criteria.from_s
         chosen = np.union1d(chosen, np.flatnonzero(~item.outcome.success)[:_FAILED_PATHS])
         for axes, (view, across, up) in zip(row, (("from above", 0, 1), ("from the side", 0, 2))):
             for n in sorted(chosen, key=lambda n: bool(~item.outcome.success[n])):
@@ -195,7 +200,7 @@ def _trajectories(flown: Sequence[_Flown]) -> Figure:
                 axes.plot(x[~judged], y[~judged], color=colour, linewidth=0.7, alpha=0.4)
                 axes.plot(x[judged], y[judged], color=colour, linewidth=0.8, alpha=0.9)
                 axes.plot(x[:1], y[:1], "o", color=colour, markersize=2.5, alpha=0.6)
-            for radius, style in ((item.score.radius_m, "-"), (CLOSE_M, "--")):
+            for radius, style in ((item.criteria.radius_m, "-"), (CLOSE_M, "--")):
                 turn = np.linspace(0.0, 2.0 * np.pi, 121)
                 axes.plot(radius * np.cos(turn), radius * np.sin(turn), color=INK, linewidth=0.9, linestyle=style)
             axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=f"{_title(item)}, {view}")
@@ -263,10 +268,14 @@ def _recovery(flown: Sequence[_Flown]) -> Figure:
             label=f"{_title(item)}: median {_seconds(item.score.recover_s)},"
             f" {100 * item.score.never_recovered:.1f}% never",
         )
-    score = flown[0].score
-    axes.axvline(score.from_s, color=INK, linewidth=0.9, linestyle="--")
+    criteria = flown[0].criteria
+    axes.axvline(criteria.from_s, color=INK, linewidth=0.9, linestyle="--")
     axes.annotate(
-        f"judged from {score.from_s:g} s", (score.from_s, 0.0), xytext=(5, 6), textcoords="offset points", fontsize=9
+        f"judged from {criteria.from_s:g} s",
+        (criteria.from_s, 0.0),
+        xytext=(5, 6),
+        textcoords="offset points",
+        fontsize=9,
     )
     end = max(item.episodes.time_s[-1] for item in flown)
     axes.set(xlabel="time (s)", ylabel="share recovered for good", xlim=(0.0, end), ylim=(0.0, 1.02))

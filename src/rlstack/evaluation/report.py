@@ -14,11 +14,12 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Episodes
-from rlstack.evaluation.metrics import Score, Thresholds, judge
+from rlstack.evaluation.metrics import Score, judge
 from rlstack.files import write_atomically
 from rlstack.policies.contract import Contract
 from rlstack.robots import RobotSpec
 from rlstack.schema import to_data
+from rlstack.tasks.criteria import Thresholds
 from rlstack.tasks.scenario import Scenario
 
 RECORD_VERSION = 1
@@ -62,9 +63,9 @@ class Verification:
         for what in ("thresholds", "episodes", "scenarios"):
             if list(getattr(self, what)) != names:
                 raise ValueError(f"{what} are of {list(getattr(self, what))}, but scores of {names}")
-        criteria = {(s.radius_m, s.from_s, s.to_s, s.lost_m) for s in self.scores.values()}
+        criteria = {s.criteria for s in self.scores.values()}
         if len(criteria) > 1:
-            raise ValueError(f"the backends are scored by different criteria: {sorted(criteria)}")
+            raise ValueError(f"the backends are scored by different criteria: {criteria}")
         if not names and not self.reasons:
             raise ValueError("nothing was flown and no reason is given")
 

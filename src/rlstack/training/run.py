@@ -37,9 +37,6 @@ RECIPE, POLICY, FIGURES = "recipe.yaml", "policy.onnx", "training.json"
 CHECKPOINT_EVERY_S = 30.0
 """Wall time between checkpoints."""
 
-EVALUATION_S = 8.0
-"""Length of an evaluation episode."""
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -232,7 +229,10 @@ class _Run:
         actor = self.algorithm.actor()
         graph = self._graph(actor)
         policy = TorchPolicy(graph, self._contract(graph))
-        figures = score(rollout(policy, self.held_out, self.robot, EVALUATION_S, noise_seed=self.recipe.selection.seed))
+        criteria = self.task.criteria
+        seed = self.recipe.selection.seed
+        flown = rollout(policy, self.held_out, self.robot, criteria.duration_s, noise_seed=seed)
+        figures = score(flown, criteria)
         self.success = figures.success
         rank = _rank(figures)
         if not self.best or rank > self.best["rank"]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
+from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.tasks.scenario import Scenario
 
@@ -107,6 +108,21 @@ class HoverTask:
 
     inputs = ("position", "orientation", "linear_velocity", "angular_velocity", "goal_position", "goal_orientation")
     outputs = ("rotor_speed",)
+
+    @property
+    def criteria(self) -> Criteria:
+        """When a held-out episode succeeds: within 0.2 m of the goal from second 3 to second 8."""
+        return Criteria(radius_m=0.2, from_s=3.0, to_s=8.0, lost_m=2.0, duration_s=8.0)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What a policy must reach in the batch simulator."""
+        return Thresholds(success=0.95, lost=0.01)
+
+    @property
+    def thresholds_over_topics(self) -> Thresholds:
+        """What it must reach in every backend over topics; fewer episodes are flown there, so one more may fail."""
+        return Thresholds(success=0.93, lost=0.02, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
 
     def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
         """Draw training episodes: starts and perturbations as configured, goal at the origin, heading 0."""

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from rlstack.tasks import TASKS
+from rlstack.tasks.criteria import ENOUGH, ENOUGH_OVER_TOPICS, Criteria, Thresholds
+
+
+@pytest.mark.parametrize("times", [{"from_s": 8.0}, {"from_s": 9.0}, {"to_s": 8.01}, {"duration_s": 7.9}])
+def test_a_window_outside_the_flight_is_refused(times):
+    with pytest.raises(ValueError, match="is not one of"):
+        Criteria(**times)
+
+
+def test_the_hover_task_is_judged_as_it_always_was():
+    task = TASKS.load("quadrotor_hover")()
+    assert task.criteria == Criteria(radius_m=0.2, from_s=3.0, to_s=8.0, lost_m=2.0, duration_s=8.0)
+    assert task.thresholds == Thresholds(success=0.95, lost=0.01)
+    assert task.thresholds_over_topics == Thresholds(success=0.93, lost=0.02, intervened=0.05, episodes=20)
+
+
+def test_a_handful_of_episodes_is_no_proof():
+    assert Thresholds().episodes == ENOUGH == 100
+    assert ENOUGH_OVER_TOPICS == 20
+
+
+@pytest.mark.parametrize("name", TASKS.names())
+def test_every_task_says_by_what_it_is_judged(name):
+    task = TASKS.load(name)()
+    assert isinstance(task.criteria, Criteria)
+    for thresholds in (task.thresholds, task.thresholds_over_topics):
+        assert isinstance(thresholds, Thresholds) and thresholds.episodes >= ENOUGH_OVER_TOPICS
