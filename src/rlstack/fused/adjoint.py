@@ -1,0 +1,86 @@
+"""Reverse-mode differentiation of an expression graph, by the rules of each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rlstack.fused.expression import Graph, Scalar
+
+
+def gradients(graph: Graph, seeds: Mapping[int, Scalar], wanted: Iterable[int]) -> dict[int, Scalar | None]:
+    """Return the derivative of sum(seed * node) over ``seeds`` with respect to each wanted node.
+
+    Where two branches meet, as in a minimum, the derivative is that of the branch that is taken. A node that does
+    not matter has None.
+    """
+    total: dict[int, Scalar] = {}
+
+    def add(node: int, amount: Scalar) -> None:
+        if graph.ops[node] != "const":
+            total[node] = total[node] + amount if node in total else amount
+
+    for node, seed in seeds.items():
+        add(node, seed)
+    needed = _needed(graph, seeds)
+    for node in sorted(needed, reverse=True):
+        if node not in total:
+            continue
+        seed, op = total[node], graph.ops[node]
+        me, a, *rest = (Scalar(graph, n) for n in (node, *(graph.args[node] or (node,))))
+        b = rest[0] if rest else a
+        if op == "add":
+            add(a.node, seed)
+            add(b.node, seed)
+        elif op == "sub":
+            add(a.node, seed)
+            add(b.node, -seed)
+        elif op == "mul":
+            add(a.node, seed * b)
+            add(b.node, seed * a)
+        elif op == "div":
+            share = seed / b
+            add(a.node, share)
+            add(b.node, -(share * me))
+        elif op == "neg":
+            add(a.node, -seed)
+        elif op == "sqrt":
+            add(a.node, 0.5 * seed / me)
+        elif op == "exp":
+            add(a.node, seed * me)
+        elif op == "log":
+            add(a.node, seed / a)
+        elif op == "abs":
+            add(a.node, _select(a < 0.0, -seed, seed))
+        elif op in ("min", "max"):
+            first = a <= b if op == "min" else b <= a
+            add(a.node, _select(first, seed, _zero(graph)))
+            add(b.node, _select(first, _zero(graph), seed))
+        elif op == "select":
+            yes, no = rest
+            add(yes.node, _select(a, seed, _zero(graph)))
+            add(no.node, _select(a, _zero(graph), seed))
+        elif op not in ("input", "const", "floor"):
+            raise TypeError(f"'{op}' has no derivative")
+    return {node: total.get(node) for node in wanted}
+
+
+def _needed(graph: Graph, roots: Iterable[int]) -> set[int]:
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node in found:
+            continue
+        found.add(node)
+        # truth values decide which way, and have no slope themselves
+        waiting += [n for n in graph.args[node] if not graph.is_bool(n)]
+    return found
+
+
+def _select(condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
+    graph = condition.graph
+    return Scalar(graph, graph.apply("select", condition.node, yes.node, no.node))
+
+
+def _zero(graph: Graph) -> Scalar:
+    return Scalar(graph, graph.constant(0.0))
