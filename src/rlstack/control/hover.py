@@ -73,7 +73,7 @@ class HoverGains:
         horizon = max(2.0 * period, slowest / 8.0)
         lag = horizon + 0.5 * period + (period if latency_s is None else latency_s)
         # Neither loop may be faster than the lag allows, nor ask a radian's error of more than the rotors can turn.
-        turn, spin = _authority(robot)
+        turn, spin = authority(robot)
         rate = min(1.0 / (RATE_RATIO * lag), math.sqrt(DAMPING_RATIO * turn))
         yaw_rate = min(0.5 * rate, math.sqrt(DAMPING_RATIO * spin))
         tilt_per_s = rate / DAMPING_RATIO
@@ -105,7 +105,7 @@ attitude, position to velocity, integral to position. Chosen in closed loop with
 a 1.5 kg robot, for recovery from 60 degrees and for margin: two periods of delay, motors 30% slower, mass 20% up."""
 
 
-def _authority(robot: RobotSpec) -> tuple[float, float]:
+def authority(robot: RobotSpec) -> tuple[float, float]:
     """Return the angular accelerations in rad/s^2 that are left at hover: the lesser of roll and pitch, and yaw."""
     model = robot.rotor_model
     low, high = (float(model.thrust(np.array(s))) for s in (model.speed_min_rad_s, model.speed_max_rad_s))
@@ -251,7 +251,7 @@ class HoverController:
         return self._c0 + speed * (self._c1 + speed * self._c2)
 
     def _speed(self, thrust: float) -> float:
-        wanted = max(thrust - self._c0, 0.0)
+        wanted = thrust - self._c0
         if self._c2 == 0.0:
             return wanted / self._c1
-        return (math.sqrt(self._c1 * self._c1 + 4.0 * self._c2 * wanted) - self._c1) / (2.0 * self._c2)
+        return (math.sqrt(max(self._c1 * self._c1 + 4.0 * self._c2 * wanted, 0.0)) - self._c1) / (2.0 * self._c2)

@@ -1,0 +1,225 @@
+"""The geometric tracking controller for N quadrotors at once: the baseline that knows the reference's whole motion.
+
+T. Lee, M. Leok, N. H. McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)", CDC 2010, with the integral
+of F. Goodarzi, D. Lee, T. Lee, "Geometric nonlinear PID control of a quadrotor UAV on SE(3)", ECC 2013. What a robot
+needs beside it: bounds on what is asked of the rotors, drag as the robot file has it, a lead for the motors' lag, and
+feed-forward taken a little ahead, because thrust and attitude follow late.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.control.hover import LONGEST_STEP_S, authority
+from rlstack.control.reference import Reference
+from rlstack.control.rotors import RotorBatch, bounded, feasible
+from rlstack.robots import RobotSpec, frames
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.schema import value
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeeRatios:
+    """How fast each loop is, as ratios that suit any quadrotor; ``benchmarks/tracking_baselines.py`` tunes them."""
+
+    horizon: float = value(2.0, above=0.0)
+    """Motor lead's horizon, in control periods."""
+    rate: float = value(1.6, above=0.0)
+    """How much slower the rates' loop is than the lag before it; likewise each loop to the one inside it below."""
+    attitude: float = value(2.5, above=0.0)
+    velocity: float = value(2.0, above=0.0)
+    position: float = value(2.4, above=0.0)
+    integral: float = value(4.0, above=0.0)
+    lead: float = value(1.0, at_least=0.0)
+    """How far ahead acceleration and its derivatives are taken, in lags."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeeGains:
+    """Gains per mass and inertia, so that they are rates: k_x / m = position_per_s velocity_per_s, k_v / m =
+    velocity_per_s, k_R / J = attitude_per_s2, k_Omega / J = rate_per_s."""
+
+    horizon_s: float = value(unit="s", above=0.0)
+    """How soon the rotors reach a wanted speed under the motor lead."""
+    lead_s: float = value(unit="s", at_least=0.0)
+    """How far ahead the reference's acceleration, jerk and snap are taken."""
+    position_per_s: float = value(unit="1/s", above=0.0)
+    velocity_per_s: float = value(unit="1/s", above=0.0)
+    integral_per_s: float = value(unit="1/s", at_least=0.0)
+    attitude_per_s2: float = value(unit="1/s^2", above=0.0)
+    rate_per_s: float = value(unit="1/s", above=0.0)
+    yaw_per_s2: float = value(unit="1/s^2", above=0.0)
+    yaw_rate_per_s: float = value(unit="1/s", above=0.0)
+    speed_m_s: float = value(unit="m/s", above=0.0)
+    """Largest wanted speed relative to the reference, which bounds the effect of a position error."""
+    tilt_rad: float = value(unit="rad", above=0.0, at_most=1.4)
+    """Largest wanted tilt."""
+    integral_m_s2: float = value(unit="m/s^2", at_least=0.0)
+    """Largest acceleration that the integral may ask for, per axis."""
+    rate_rad_s: float = value(unit="rad/s", above=0.0)
+    """Largest rate that is fed forward."""
+
+    @staticmethod
+    def for_robot(robot: RobotSpec, ratios: LeeRatios | None = None) -> LeeGains:
+        """Return gains from the robot's motors, rate and limits."""
+        r = ratios or LeeRatios()
+        period = 1.0 / robot.control_rate_hz
+        horizon = r.horizon * period
+        lag = horizon + 1.5 * period
+        turn, spin = authority(robot)
+        rate = min(1.0 / (r.rate * lag), math.sqrt(r.attitude * turn))
+        yaw_rate = min(0.5 * rate, math.sqrt(r.attitude * spin))
+        velocity = rate / math.sqrt(r.attitude) / r.velocity
+        position = velocity / r.position
+        return LeeGains(
+            horizon_s=horizon,
+            lead_s=r.lead * lag,
+            position_per_s=position,
+            velocity_per_s=velocity,
+            integral_per_s=position / r.integral,
+            attitude_per_s2=rate * rate / r.attitude,
+            rate_per_s=rate,
+            yaw_per_s2=yaw_rate * yaw_rate / r.attitude,
+            yaw_rate_per_s=yaw_rate,
+            speed_m_s=0.5 * robot.limits.linear_velocity_m_s,
+            tilt_rad=widest_tilt(robot),
+            integral_m_s2=0.3 * STANDARD_GRAVITY,
+            rate_rad_s=0.5 * robot.limits.angular_velocity_rad_s,
+        )
+
+
+def widest_tilt(robot: RobotSpec) -> float:
+    """Return the largest tilt in rad that a tracking controller may ask for.
+
+    Level flight stays possible with a tenth of the weight in hand, and the guard's limit keeps a margin.
+    """
+    return min(
+        math.acos(min(1.0, 1.1 / robot.thrust_to_weight)) if robot.thrust_to_weight > 1.2 else 0.3,
+        0.8 * robot.limits.tilt_rad,
+        1.3,
+    )
+
+
+class LeeController:
+    """Follows references; keeps an integral and a motor model between calls.
+
+    Args:
+        robot: The robot.
+        gains: Gains; from the robot if None.
+    """
+
+    def __init__(self, robot: RobotSpec, gains: LeeGains | None = None) -> None:
+        self.robot = robot
+        self.gains = gains or LeeGains.for_robot(robot)
+        self.rotors = RotorBatch(robot, self.gains.horizon_s)
+        self._mass = robot.body.mass_kg
+        self._inertia = np.array(robot.body.inertia_kg_m2)
+        self._drag = np.array(robot.body.linear_drag_n_s_per_m) / self._mass
+        g = self.gains
+        self._attitude = self._inertia * [g.attitude_per_s2, g.attitude_per_s2, g.yaw_per_s2]
+        self._rate = self._inertia * [g.rate_per_s, g.rate_per_s, g.yaw_rate_per_s]
+        self._integral: Array = np.zeros((1, 3))
+
+    def reset(self, count: int = 1) -> None:
+        """Forget the past of ``count`` robots and believe that their rotors turn at the hover speed."""
+        self._integral = np.zeros((count, 3))
+        self.rotors.reset(count, self.robot.hover_speed_rad_s)
+
+    def command(
+        self,
+        position: Array,
+        orientation: Array,
+        linear_velocity_world: Array,
+        angular_velocity: Array,
+        reference: Reference,
+        dt: float,
+    ) -> Array:
+        """Return rotor speeds (N, rotors) in rad/s, within the rotors' limits.
+
+        Args:
+            position: (N, 3) m, world.
+            orientation: (N, 4) xyzw, body to world, unit.
+            linear_velocity_world: (N, 3) m/s, world.
+            angular_velocity: (N, 3) rad/s, body.
+            reference: Of now; its higher derivatives ``gains.lead_s`` ahead.
+            dt: Since the call before, s.
+        """
+        self.rotors.follow(dt)
+        gains, body = self.gains, frames.to_matrix(orientation)
+        closing = bounded(gains.position_per_s * (reference.position - position), gains.speed_m_s)
+        short = closing + reference.velocity - linear_velocity_world
+        drag = frames.rotate(orientation, self._drag * frames.rotate_inverse(orientation, reference.velocity))
+        ahead = reference.acceleration + drag
+        wanted, granted = feasible(
+            gains.velocity_per_s * short + self._integral + ahead,
+            gains.tilt_rad,
+            self.robot.thrust_to_weight * STANDARD_GRAVITY,
+        )
+        grown = self._integral + gains.integral_per_s * gains.velocity_per_s * min(dt, LONGEST_STEP_S) * short
+        self._integral = np.where(granted, np.clip(grown, -gains.integral_m_s2, gains.integral_m_s2), self._integral)
+
+        thrust = self._mass * np.maximum(_dot(wanted, body[:, :, 2]), 0.0)
+        target = _attitude(_unit(wanted), reference.yaw)
+        rate, turning = self._rates_ahead(ahead, reference)
+        torque = self._torque(body, target, angular_velocity, rate, turning)
+        return self.rotors.command(np.column_stack((thrust, torque)))
+
+    def _torque(self, body: Array, target: Array, rate: Array, rate_ahead: Array, turning: Array) -> Array:
+        relative = np.einsum("nji,njk->nik", body, target)  # R^T R_d
+        skew = 0.5 * (np.swapaxes(relative, 1, 2) - relative)
+        error = np.column_stack((skew[:, 2, 1], skew[:, 0, 2], skew[:, 1, 0]))
+        wanted = np.einsum("nij,nj->ni", relative, rate_ahead)
+        ahead = np.einsum("nij,nj->ni", relative, turning) - np.cross(rate, wanted)
+        gyroscopic = np.cross(rate, self._inertia * rate)
+        return -self._attitude * error - self._rate * (rate - wanted) + gyroscopic + self._inertia * ahead
+
+    def _rates_ahead(self, acceleration: Array, reference: Reference) -> tuple[Array, Array]:
+        """Return rates and angular accelerations (N, 3) of the attitude that the reference alone would need, body."""
+        force = acceleration + np.array([0.0, 0.0, STANDARD_GRAVITY])
+        force[:, 2] = np.maximum(force[:, 2], 0.2 * STANDARD_GRAVITY)
+        up, up1, up2 = _unit_derivatives(force, reference.jerk, reference.snap)
+        ahead = np.column_stack((np.cos(reference.yaw), np.sin(reference.yaw), np.zeros(len(up))))
+        left, left1, left2 = _unit_derivatives(*(np.cross(u, ahead) for u in (up, up1, up2)))
+        forward = np.cross(left, up)
+        forward1 = np.cross(left1, up) + np.cross(left, up1)
+        forward2 = np.cross(left2, up) + 2.0 * np.cross(left1, up1) + np.cross(left, up2)
+        rate = np.column_stack([_dot(up, left1), _dot(forward, up1), _dot(left, forward1)])
+        turning = np.column_stack(
+            [
+                _dot(up1, left1) + _dot(up, left2),
+                _dot(forward1, up1) + _dot(forward, up2),
+                _dot(left1, forward1) + _dot(left, forward2),
+            ]
+        )
+        most = self.gains.rate_rad_s
+        return bounded(rate, most), bounded(turning, most * self.gains.rate_per_s)
+
+
+def _attitude(up: Array, yaw: Array) -> Array:
+    """Return rotation matrices (N, 3, 3) with the body's z axis along ``up`` (N, 3) and headings near ``yaw`` (N,)."""
+    left = _unit(np.cross(up, np.column_stack((np.cos(yaw), np.sin(yaw), np.zeros_like(yaw)))))
+    return np.stack((np.cross(left, up), left, up), axis=2)
+
+
+def _dot(one: Array, other: Array) -> Array:
+    return np.asarray(np.einsum("ni,ni->n", one, other))
+
+
+def _unit(vector: Array) -> Array:
+    return np.asarray(vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-9))
+
+
+def _unit_derivatives(vector: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
+    """Return the direction (N, 3) of a vector and its first two time derivatives, from those of the vector."""
+    size = np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-9)
+    unit = vector / size
+    size1 = (unit * first).sum(axis=1, keepdims=True)
+    unit1 = (first - unit * size1) / size
+    size2 = (unit1 * first + unit * second).sum(axis=1, keepdims=True)
+    return unit, unit1, (second - 2.0 * unit1 * size1 - unit * size2) / size
