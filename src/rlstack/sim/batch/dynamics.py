@@ -1,257 +1,211 @@
-"""Quadrotor dynamics as one Warp kernel: written once, run forward on CPU or CUDA, and differentiable.
+"""Quadrotor dynamics of one robot, in numpy style: written once, fused for CPU and CUDA, forward and reverse.
 
 Rigid body with a unit quaternion; each rotor follows its command with a first-order lag that is solved
-exactly; the body is integrated by one classical Runge-Kutta step (RK4) a kernel step. The measured error
-against a fine-step float64 reference is in docs/results.md.
+exactly; the body is integrated by classical Runge-Kutta steps (RK4). The measured error against a fine-step
+float64 reference is in docs/results.md.
+
+Vectors have their components along the first axis, so the functions take plain arrays (3,) or (3, N) as well as
+the expressions of :mod:`rlstack.fused`.
 """
 
 from __future__ import annotations
 
-import warp as wp
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from rlstack.fused import clip, greater, maximum, minimum, where
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch.layout import PARAMETERS, STATE
 
-wp.config.log_level = wp.LOG_ERROR  # no banner, and no warning on machines without a GPU
-wp.set_module_options({"fast_math": False, "enable_backward": True})
-
-_GRAVITY = wp.constant(float(STANDARD_GRAVITY))
-_POSITION, _ORIENTATION = wp.constant(STATE["position"].start), wp.constant(STATE["orientation"].start)
-_VELOCITY, _RATES = wp.constant(STATE["linear_velocity"].start), wp.constant(STATE["angular_velocity"].start)
-_ROTORS, _ELAPSED = wp.constant(STATE["rotor_speed"].start), wp.constant(STATE["elapsed"].start)
-_MASS, _INERTIA = wp.constant(PARAMETERS["mass"].start), wp.constant(PARAMETERS["inertia"].start)
-_DRAG, _THRUST = wp.constant(PARAMETERS["drag"].start), wp.constant(PARAMETERS["thrust_coefficients"].start)
-_THRUST_SCALE = wp.constant(PARAMETERS["thrust_scale"].start)
-_TORQUE_PER_THRUST = wp.constant(PARAMETERS["torque_per_thrust"].start)
-_TIME_CONSTANTS, _SPIN_INERTIA = (
-    wp.constant(PARAMETERS["time_constants"].start),
-    wp.constant(PARAMETERS["spin_inertia"].start),
-)
-_SPEED_RANGE = wp.constant(PARAMETERS["speed_range"].start)
-_ROTOR_X, _ROTOR_Y = wp.constant(PARAMETERS["rotor_x"].start), wp.constant(PARAMETERS["rotor_y"].start)
-_YAW_SIGN = wp.constant(PARAMETERS["yaw_torque_sign"].start)
-_FORCE, _TORQUE = wp.constant(PARAMETERS["force"].start), wp.constant(PARAMETERS["torque"].start)
-_GUST, _GUST_WINDOW = wp.constant(PARAMETERS["gust_force"].start), wp.constant(PARAMETERS["gust_window"].start)
-_DELAY = wp.constant(PARAMETERS["delay"].start)
+Vector = Any
+"""An array with its components along the first axis."""
 
 
-@wp.struct
-class Body:
-    """What moves: position m and velocity m/s in the world, attitude body to world, rates rad/s in the body."""
+class Body(NamedTuple):
+    """What moves: position m and velocity m/s in the world, attitude body to world, rates rad/s in the body.
 
-    position: wp.vec3
-    orientation: wp.quat
-    velocity: wp.vec3
-    rates: wp.vec3
-
-
-@wp.struct
-class Slope:
-    """The time derivative of a Body."""
-
-    position: wp.vec3
-    orientation: wp.quat
-    velocity: wp.vec3
-    rates: wp.vec3
-
-
-@wp.func
-def read_vec3(rows: wp.array2d(dtype=float), i: int, start: int) -> wp.vec3:
-    """Read three columns."""
-    return wp.vec3(rows[i, start], rows[i, start + 1], rows[i, start + 2])
-
-
-@wp.func
-def read_vec4(rows: wp.array2d(dtype=float), i: int, start: int) -> wp.vec4:
-    """Read four columns."""
-    return wp.vec4(rows[i, start], rows[i, start + 1], rows[i, start + 2], rows[i, start + 3])
-
-
-@wp.func
-def lagged(speed: wp.vec4, command: wp.vec4, rise: float, fall: float, duration: float) -> wp.vec4:
-    """Rotor speeds after ``duration`` s of a constant command: the exact first-order response."""
-    keep_rise = wp.exp(-duration / rise)
-    keep_fall = wp.exp(-duration / fall)
-    after = wp.vec4()
-    for r in range(4):
-        keep = keep_fall
-        if command[r] > speed[r]:
-            keep = keep_rise
-        after[r] = command[r] + (speed[r] - command[r]) * keep
-    return after
-
-
-@wp.func
-def spin_up_rate(speed: wp.vec4, command: wp.vec4, rise: float, fall: float) -> wp.vec4:
-    """The rotors' angular acceleration under a command, rad/s^2."""
-    rate = wp.vec4()
-    for r in range(4):
-        lag = fall
-        if command[r] > speed[r]:
-            lag = rise
-        rate[r] = (command[r] - speed[r]) / lag
-    return rate
-
-
-@wp.func
-def unit(q: wp.quat) -> wp.quat:
-    """Scale to length 1; unlike Warp's own, NaN stays NaN, so that a broken robot is seen to be broken."""
-    return q * (1.0 / wp.length(q))
-
-
-@wp.func
-def slope(
-    body: Body,
-    speed: wp.vec4,
-    acceleration: wp.vec4,
-    force: wp.vec3,
-    parameters: wp.array2d(dtype=float),
-    i: int,
-    gyroscopic: int,
-) -> Slope:
-    """Newton and Euler for one robot at given rotor speeds; ``force`` is the disturbance in the world, N."""
-    mass = parameters[i, _MASS]
-    inertia = read_vec3(parameters, i, _INERTIA)
-    thrust = float(0.0)
-    torque = read_vec3(parameters, i, _TORQUE)
-    spin = float(0.0)
-    spin_up = float(0.0)
-    for r in range(4):
-        w = speed[r]
-        lift = parameters[i, _THRUST_SCALE + r] * (
-            parameters[i, _THRUST] + w * (parameters[i, _THRUST + 1] + w * parameters[i, _THRUST + 2])
-        )
-        sign = parameters[i, _YAW_SIGN + r]
-        thrust = thrust + lift
-        torque = torque + wp.vec3(
-            parameters[i, _ROTOR_Y + r] * lift,
-            -parameters[i, _ROTOR_X + r] * lift,
-            sign * parameters[i, _TORQUE_PER_THRUST] * lift,
-        )
-        spin = spin - sign * w  # a rotor whose drag turns the body one way spins the other way
-        spin_up = spin_up - sign * acceleration[r]
-    if gyroscopic != 0:
-        # the rotors' angular momentum turns with the body, and spinning them up pushes back
-        spin_inertia = parameters[i, _SPIN_INERTIA]
-        torque = torque - wp.cross(body.rates, wp.vec3(0.0, 0.0, spin_inertia * spin))
-        torque = torque - wp.vec3(0.0, 0.0, spin_inertia * spin_up)
-    # inside a Runge-Kutta step it is not of length 1, and would shear instead of rotate
-    attitude = unit(body.orientation)
-    velocity_in_body = wp.quat_rotate_inv(attitude, body.velocity)
-    in_body = wp.vec3(0.0, 0.0, thrust) - wp.cw_mul(read_vec3(parameters, i, _DRAG), velocity_in_body)
-    momentum = wp.cw_mul(inertia, body.rates)
-
-    out = Slope()
-    out.position = body.velocity
-    out.orientation = 0.5 * (body.orientation * wp.quat(body.rates[0], body.rates[1], body.rates[2], 0.0))
-    out.velocity = (wp.quat_rotate(attitude, in_body) + force) / mass - wp.vec3(0.0, 0.0, _GRAVITY)
-    out.rates = wp.cw_div(torque - wp.cross(body.rates, momentum), inertia)
-    return out
-
-
-@wp.func
-def moved(body: Body, rate: Slope, duration: float) -> Body:
-    """The body after ``duration`` s at a constant slope; the quaternion is left unnormalised."""
-    out = Body()
-    out.position = body.position + rate.position * duration
-    out.orientation = body.orientation + rate.orientation * duration
-    out.velocity = body.velocity + rate.velocity * duration
-    out.rates = body.rates + rate.rates * duration
-    return out
-
-
-@wp.kernel
-def advance(
-    state: wp.array2d(dtype=float),
-    parameters: wp.array2d(dtype=float),
-    commands: wp.array3d(dtype=float),
-    newest: int,
-    period: float,
-    begin: float,
-    h: float,
-    gyroscopic: int,
-    next_state: wp.array2d(dtype=float),
-):
-    """Advance every robot by ``h`` s, from ``begin`` s after the newest command came.
-
-    ``commands`` (slots, N, 4) is a ring of the last commands, ``period`` s apart, with slot ``newest`` just
-    written; a robot with a delay flies on older ones, switching inside the step where the delay says so.
-    One launch is one RK4 step: a loop over steps in here would give wrong gradients, because Warp does not keep
-    the values that a loop overwrites. For the same reason ``state`` and ``next_state`` must be two arrays.
+    Also the time derivative of one.
     """
-    i = wp.tid()
-    slots = commands.shape[0]
-    delay = parameters[i, _DELAY]
-    whole = int(wp.floor(delay / period))
-    switch = delay - float(whole) * period
-    new_slot = (newest - whole + 2 * slots) % slots
-    old_slot = (newest - whole - 1 + 2 * slots) % slots
-    low, high = parameters[i, _SPEED_RANGE], parameters[i, _SPEED_RANGE + 1]
-    command = wp.vec4()
-    old_command = wp.vec4()
-    for r in range(4):
-        command[r] = wp.clamp(commands[new_slot, i, r], low, high)
-        old_command[r] = wp.clamp(commands[old_slot, i, r], low, high)
-    rise, fall = parameters[i, _TIME_CONSTANTS], parameters[i, _TIME_CONSTANTS + 1]
 
-    body = Body()
-    body.position = read_vec3(state, i, _POSITION)
-    q = read_vec4(state, i, _ORIENTATION)
-    body.orientation = wp.quat(q[0], q[1], q[2], q[3])
-    body.velocity = read_vec3(state, i, _VELOCITY)
-    body.rates = read_vec3(state, i, _RATES)
-    speed = read_vec4(state, i, _ROTORS)
-    elapsed = state[i, _ELAPSED]
+    position: Vector
+    orientation: Vector
+    velocity: Vector
+    rates: Vector
 
-    # rotor speeds in the middle and at the end of the step, exactly; the old command acts for ``ahead`` s more
-    ahead = wp.clamp(switch - begin, 0.0, h)
-    if ahead > 0.0:
-        before_middle = wp.min(ahead, 0.5 * h)
-        turned = lagged(speed, old_command, rise, fall, before_middle)
-        middle = lagged(turned, command, rise, fall, 0.5 * h - before_middle)
-        turned_late = lagged(middle, old_command, rise, fall, ahead - before_middle)
-        end = lagged(turned_late, command, rise, fall, 0.5 * h - (ahead - before_middle))
+
+@dataclass(frozen=True)
+class Model:
+    """What of the physics is computed, and how finely.
+
+    Args:
+        period_s: Control period, s.
+        substeps: RK4 steps in it.
+        gyroscopic: Whether the rotors' angular momentum acts on the body.
+        max_delay_s: The longest delay of a command; 0 leaves the past commands out.
+    """
+
+    period_s: float
+    substeps: int = 1
+    gyroscopic: bool = False
+    max_delay_s: float = 0.0
+
+    @property
+    def past_commands(self) -> int:
+        """How many commands before the newest one may still act."""
+        return math.ceil(self.max_delay_s / self.period_s - 1e-9) + 1 if self.max_delay_s > 0.0 else 0
+
+
+def advance(state: Vector, parameters: Vector, commands: Sequence[Vector], model: Model) -> Vector:
+    """Return the state row one control period on.
+
+    Args:
+        state: As in :data:`rlstack.sim.batch.layout.STATE`.
+        parameters: As in :data:`rlstack.sim.batch.layout.PARAMETERS`.
+        commands: (rotors,) rad/s each: the newest, which came just now, and those before it, one period apart.
+        model: What is computed.
+    """
+    p = {name: parameters[where_] for name, where_ in PARAMETERS.items()}
+    low, high = p["speed_range"]
+    delay = p["delay"][0]
+    chosen = [clip(command, low, high) for command in commands]
+    command = old_command = chosen[0]
+    switch = None
+    if model.past_commands:
+        # within a period a delayed robot flies first on the older command, then on the newer
+        old_command = chosen[1]
+        switch = delay
+        for k in range(1, model.past_commands):
+            later = greater(delay, k * model.period_s - 1e-9)
+            command = where(later, chosen[k], command)
+            old_command = where(later, chosen[k + 1], old_command)
+            switch = where(later, delay - k * model.period_s, switch)
+    body = Body(*(state[STATE[name]] for name in ("position", "orientation", "linear_velocity", "angular_velocity")))
+    speed, elapsed = state[STATE["rotor_speed"]], state[STATE["elapsed"]][0]
+    h = model.period_s / model.substeps
+    for k in range(model.substeps):
+        ahead = None if switch is None else clip(switch - k * h, 0.0, h)
+        body, speed = _step(body, speed, command, old_command, ahead, _force(p, elapsed, h), p, h, model.gyroscopic)
+        elapsed = elapsed + h
+    return np.concatenate([*body, speed, [elapsed]])
+
+
+def _step(
+    body: Body, speed: Vector, command: Vector, old: Vector, ahead: Any, force: Vector, p: Any, h: float, spin: bool
+) -> tuple[Body, Vector]:
+    """Return body and rotor speeds after ``h`` s; the old command acts for ``ahead`` s more (None: not at all)."""
+    lag = p["time_constants"]
+    if ahead is None:
+        # two halves with the same command share their decay
+        keep = _decay(lag, 0.5 * h)
+        middle = _lagged(speed, command, keep)
+        end = _lagged(middle, command, keep)
+        commands = (command, command, command)
     else:
-        middle = lagged(speed, command, rise, fall, 0.5 * h)
-        end = lagged(middle, command, rise, fall, 0.5 * h)
-    # a gust counts by the share of the step in which it blows, so its momentum is right to the last newton second
-    blows_until = wp.min(parameters[i, _GUST_WINDOW + 1], elapsed + h)
-    blows = wp.max(blows_until - wp.max(parameters[i, _GUST_WINDOW], elapsed), 0.0) / h
-    force = read_vec3(parameters, i, _FORCE) + blows * read_vec3(parameters, i, _GUST)
+        early = minimum(ahead, 0.5 * h)
+        late = ahead - early
+        middle = _lagged(_lagged(speed, old, _decay(lag, early)), command, _decay(lag, 0.5 * h - early))
+        end = _lagged(_lagged(middle, old, _decay(lag, late)), command, _decay(lag, 0.5 * h - late))
+        commands = tuple(where(greater(ahead, t), old, command) for t in (0.0, 0.5 * h, h * (1.0 - 1e-6)))
+    speeds = (speed, middle, end)
+    wrenches = []
+    for w, wanted in zip(speeds, commands):
+        change = (wanted - w) / where(greater(wanted, w), lag[0], lag[1]) if spin else None
+        wrenches.append(_wrench(w, change, p))
+    fixed = [(thrust, torque, momentum, force) for thrust, torque, momentum in wrenches]
+    k1 = _slope(body, fixed[0], p)
+    k2 = _slope(_moved(body, k1, 0.5 * h), fixed[1], p)
+    k3 = _slope(_moved(body, k2, 0.5 * h), fixed[1], p)
+    k4 = _slope(_moved(body, k3, h), fixed[2], p)
+    mean = Body(*((a + 2.0 * (b + c) + d) / 6.0 for a, b, c, d in zip(k1, k2, k3, k4)))
+    after = _moved(body, mean, h)
+    return after._replace(orientation=_unit(after.orientation)), end
 
-    a1 = wp.vec4()
-    a2 = wp.vec4()
-    a4 = wp.vec4()
-    if gyroscopic != 0:
-        if ahead > 0.0:
-            a1 = spin_up_rate(speed, old_command, rise, fall)
-        else:
-            a1 = spin_up_rate(speed, command, rise, fall)
-        if ahead > 0.5 * h:
-            a2 = spin_up_rate(middle, old_command, rise, fall)
-        else:
-            a2 = spin_up_rate(middle, command, rise, fall)
-        if ahead >= h:
-            a4 = spin_up_rate(end, old_command, rise, fall)
-        else:
-            a4 = spin_up_rate(end, command, rise, fall)
-    k1 = slope(body, speed, a1, force, parameters, i, gyroscopic)
-    k2 = slope(moved(body, k1, 0.5 * h), middle, a2, force, parameters, i, gyroscopic)
-    k3 = slope(moved(body, k2, 0.5 * h), middle, a2, force, parameters, i, gyroscopic)
-    k4 = slope(moved(body, k3, h), end, a4, force, parameters, i, gyroscopic)
-    total = Slope()
-    total.position = (k1.position + 2.0 * (k2.position + k3.position) + k4.position) / 6.0
-    total.orientation = (k1.orientation + 2.0 * (k2.orientation + k3.orientation) + k4.orientation) * (1.0 / 6.0)
-    total.velocity = (k1.velocity + 2.0 * (k2.velocity + k3.velocity) + k4.velocity) / 6.0
-    total.rates = (k1.rates + 2.0 * (k2.rates + k3.rates) + k4.rates) / 6.0
-    after = moved(body, total, h)
-    attitude = unit(after.orientation)
 
-    for c in range(3):
-        next_state[i, _POSITION + c] = after.position[c]
-        next_state[i, _VELOCITY + c] = after.velocity[c]
-        next_state[i, _RATES + c] = after.rates[c]
-    for c in range(4):
-        next_state[i, _ORIENTATION + c] = attitude[c]
-        next_state[i, _ROTORS + c] = end[c]
-    next_state[i, _ELAPSED] = elapsed + h
+def _force(p: Any, elapsed: Any, h: float) -> Vector:
+    """Return the disturbing force of a step, N: a gust counts by the share of the step in which it blows."""
+    start, end = p["gust_window"]
+    blows = maximum(minimum(end, elapsed + h) - maximum(start, elapsed), 0.0) / h
+    return p["force"] + blows * p["gust_force"]
+
+
+def _decay(lag: Vector, duration: Any) -> Vector:
+    """Return what is left of a difference after ``duration`` s, for rise and fall."""
+    return np.exp(-duration / lag)
+
+
+def _lagged(speed: Vector, command: Vector, keep: Vector) -> Vector:
+    """Return rotor speeds under a constant command: the exact first-order response."""
+    return command + (speed - command) * where(greater(command, speed), keep[0], keep[1])
+
+
+def _wrench(speed: Vector, change: Vector | None, p: Any) -> tuple[Any, Vector, Any]:
+    """Return thrust N, torque N m in the body, and the rotors' angular momentum (None: left out)."""
+    c0, c1, c2 = p["thrust_coefficients"]
+    lift = p["thrust_scale"] * (c0 + speed * (c1 + speed * c2))
+    sign = p["yaw_torque_sign"]
+    torque = [
+        p["torque"][0] + (p["rotor_y"] * lift).sum(axis=0),
+        p["torque"][1] - (p["rotor_x"] * lift).sum(axis=0),
+        p["torque"][2] + p["torque_per_thrust"][0] * (sign * lift).sum(axis=0),
+    ]
+    momentum = None
+    if change is not None:
+        # a rotor whose drag turns the body one way spins the other way; spinning it up pushes back
+        momentum = -p["spin_inertia"][0] * (sign * speed).sum(axis=0)
+        torque[2] = torque[2] + p["spin_inertia"][0] * (sign * change).sum(axis=0)
+    return lift.sum(axis=0), _vector(*torque), momentum
+
+
+def _slope(body: Body, wrench: tuple[Any, Vector, Any, Vector], p: Any) -> Body:
+    """Newton and Euler at given rotor speeds."""
+    thrust, torque, momentum, force = wrench
+    if momentum is not None:
+        # the rotors' angular momentum turns with the body
+        torque = torque - _vector(body.rates[1] * momentum, -body.rates[0] * momentum, 0.0 * momentum)
+    # inside a Runge-Kutta step it is not of length 1, and would shear instead of rotate
+    attitude = _unit(body.orientation)
+    in_body = -p["drag"] * _rotate(attitude, body.velocity, -1.0)
+    in_body = _vector(in_body[0], in_body[1], in_body[2] + thrust)
+    push = (_rotate(attitude, in_body, 1.0) + force) * (1.0 / p["mass"][0])
+    inertia = p["inertia"]
+    spin = _cross(body.rates, inertia * body.rates)
+    return Body(
+        position=body.velocity,
+        orientation=0.5 * _turned(body.orientation, body.rates),
+        velocity=_vector(push[0], push[1], push[2] - STANDARD_GRAVITY),
+        rates=(torque - spin) * (1.0 / inertia),
+    )
+
+
+def _moved(body: Body, slope: Body, duration: float) -> Body:
+    return Body(*(now + rate * duration for now, rate in zip(body, slope)))
+
+
+def _unit(q: Vector) -> Vector:
+    return q * (1.0 / np.sqrt((q * q).sum(axis=0)))
+
+
+def _rotate(q: Vector, v: Vector, sense: float) -> Vector:
+    """Rotate ``v`` by the unit quaternion ``q`` xyzw (sense 1) or its inverse (sense -1)."""
+    axis, w = q[:3], sense * q[3]
+    across = 2.0 * _cross(axis, v)
+    return v + w * across + _cross(axis, across)
+
+
+def _turned(q: Vector, rates: Vector) -> Vector:
+    """Return the quaternion product of ``q`` and the pure quaternion of the body rates."""
+    x, y, z, w = q
+    p, q_, r = rates
+    return _vector(w * p + y * r - z * q_, w * q_ + z * p - x * r, w * r + x * q_ - y * p, -(x * p + y * q_ + z * r))
+
+
+def _cross(a: Vector, b: Vector) -> Vector:
+    return _vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def _vector(*components: Any) -> Vector:
+    return np.stack([np.asarray(c) for c in components])

@@ -1,4 +1,4 @@
-"""How a robot's state and parameters lie in the two float32 rows that the kernel reads.
+"""How a robot's state and parameters lie in the float32 rows that the fused step reads.
 
 Rows rather than one array a quantity: a reset is then one gather and one scatter, whatever is randomised.
 """

@@ -1,21 +1,18 @@
-"""BatchSimulator: holds the rows of N robots and launches the kernel."""
+"""BatchSimulator: holds the rows of N robots and launches the fused step."""
 
 from __future__ import annotations
 
-import math
-import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
+from functools import lru_cache
 
 import numpy as np
-import warp as wp
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.fused import Kernel, zeros
 from rlstack.robots import RobotSpec
-from rlstack.sim.batch import dynamics
-from rlstack.sim.batch.layout import STATE, STATE_WIDTH, pack_parameters, pack_state
+from rlstack.sim.batch.dynamics import Model, advance
+from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, Rows, pack_parameters, pack_state
 from rlstack.sim.perturbation import Perturbation
 
 
@@ -51,45 +48,32 @@ class BatchSimulator:
         self.rate_hz = robot.control_rate_hz if rate_hz is None else rate_hz
         self.device = check_device(device)
         self.max_delay_s = max_delay_s
-        self._substeps = substeps
-        self._gyroscopic = int(gyroscopic)
-        slots = math.ceil(max_delay_s * self.rate_hz) + 2
-        self.buffers: list[wp.array] = [
-            wp.zeros((count, STATE_WIDTH), dtype=float, device=self.device) for _ in range(2)
-        ]
-        self.current = 0
-        self.newest_command = 0
-        self.commands = wp.zeros((slots, count, len(robot.rotors)), dtype=float, device=self.device)
-        """(slots, N, rotors) rad/s: the ring of the newest commands."""
-        self.parameters = wp.array(pack_parameters(robot, Perturbation.none(count)), dtype=float, device=self.device)
-        """(N, PARAMETER_WIDTH) rows; see :mod:`rlstack.sim.batch.layout`."""
+        rotors = len(robot.rotors)
+        model = Model(1.0 / self.rate_hz, substeps, gyroscopic, max_delay_s)
+        self._kernel = step_kernel(rotors, model)
+        self._buffers = [zeros(STATE_WIDTH, count) for _ in range(2)]
+        self.commands = [zeros(rotors, count) for _ in range(model.past_commands + 1)]
+        """(rotors, N) rad/s each: the newest command and those before it that may still act."""
+        self.parameters = zeros(PARAMETER_WIDTH, count)
+        """(PARAMETER_WIDTH, N) rows; see :mod:`rlstack.sim.batch.layout`."""
+        self.set_perturbation(Perturbation.none(count, rotors))
         rest = np.zeros((count, 4))
         rest[:, 3] = 1.0
-        zeros = np.zeros((count, 3))
+        none = np.zeros((count, 3))
         self.set_state(
             {
-                "position": zeros,
+                "position": none,
                 "orientation": rest,
-                "linear_velocity": zeros,
-                "angular_velocity": zeros,
-                "rotor_speed": np.zeros((count, len(robot.rotors))),
+                "linear_velocity": none,
+                "angular_velocity": none,
+                "rotor_speed": np.zeros((count, rotors)),
             }
         )
 
     @property
-    def state_rows(self) -> wp.array:
-        """(N, STATE_WIDTH) rows of the present; another array after each step."""
-        return self.buffers[self.current]
-
-    @property
-    def command_slot(self) -> wp.array:
-        """(N, rotors) rad/s: where the next step's command belongs."""
-        return self.commands[self.next_slot]
-
-    @property
-    def next_slot(self) -> int:
-        """Index of :attr:`command_slot` in the ring."""
-        return (self.newest_command + 1) % int(self.commands.shape[0])
+    def state_rows(self) -> Rows:
+        """(STATE_WIDTH, N) rows of the present; another array after each step."""
+        return self._buffers[0]
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
         """Give each robot its departures from the file.
@@ -102,7 +86,7 @@ class BatchSimulator:
         longest = float(np.max(perturbation.delay_s, initial=0.0))
         if longest > self.max_delay_s:
             raise ValueError(f"a delay of {longest} s is over max_delay_s ({self.max_delay_s} s)")
-        self.parameters.assign(pack_parameters(self.robot, perturbation))
+        self.parameters[:] = pack_parameters(self.robot, perturbation).T
 
     def set_state(self, state: Mapping[str, NDArray[np.floating]]) -> None:
         """Put every robot into a state (:data:`rlstack.sim.batch.layout.STATE`); past commands are its rotor speeds.
@@ -110,68 +94,46 @@ class BatchSimulator:
         Raises:
             ValueError: A name is missing or unknown, or an array is not (N, width).
         """
-        self.buffers[self.current].assign(pack_state(state, self.count))
-        speeds = np.asarray(state["rotor_speed"], dtype=np.float32)
-        self.commands.assign(np.broadcast_to(speeds, self.commands.shape).copy())
+        self.state_rows[:] = pack_state(state, self.count).T
+        for command in self.commands:
+            command[:] = self.state_rows[STATE["rotor_speed"]]
 
     def state(self) -> dict[str, NDArray[np.float64]]:
-        """Return copies of the state arrays by name, float64."""
-        rows = self.state_rows.numpy().astype(np.float64)
-        return {name: rows[:, where] for name, where in STATE.items() if name != "elapsed"}
+        """Return copies of the state arrays by name, (N, width) float64."""
+        rows = self.state_rows.astype(np.float64)
+        return {name: np.ascontiguousarray(rows[where].T) for name, where in STATE.items() if name != "elapsed"}
 
-    def step(self, command: NDArray[np.floating] | None = None) -> None:
-        """Advance one control period under ``command`` (N, rotors) rad/s, clipped to the rotors' range.
+    def step(self, command: NDArray[np.floating]) -> None:
+        """Advance one control period under ``command`` (N, rotors) rad/s, clipped to the rotors' range."""
+        if np.shape(command) != (self.count, len(self.robot.rotors)):
+            raise ValueError(f"the command's shape is {np.shape(command)}, not {(self.count, len(self.robot.rotors))}")
+        self.commands.insert(0, self.commands.pop())
+        self.commands[0][:] = np.asarray(command).T
+        self.advance()
 
-        With None the command that was written into :attr:`command_slot` is used.
-        """
-        if command is not None:
-            if np.shape(command) != (self.count, len(self.robot.rotors)):
-                raise ValueError(f"the command's shape is {np.shape(command)}, not {self.command_slot.shape}")
-            self.command_slot.assign(np.ascontiguousarray(command, dtype=np.float32))
-        self.newest_command = self.next_slot
-        period = 1.0 / self.rate_hz
-        for k in range(self._substeps):
-            wp.launch(
-                dynamics.advance,
-                dim=self.count,
-                inputs=[
-                    self.buffers[self.current],
-                    self.parameters,
-                    self.commands,
-                    self.newest_command,
-                    period,
-                    k * period / self._substeps,
-                    period / self._substeps,
-                    self._gyroscopic,
-                ],
-                outputs=[self.buffers[1 - self.current]],
-                device=self.device,
-            )
-            self.current = 1 - self.current
+    def advance(self) -> None:
+        """Advance one control period under the newest of :attr:`commands`, which the caller has written in place."""
+        arrays = {f"command_{k}": command for k, command in enumerate(self.commands)}
+        self._kernel({"state": self.state_rows, "parameters": self.parameters, "next": self._buffers[1], **arrays})
+        self._buffers.reverse()
+
+
+@lru_cache(maxsize=16)
+def step_kernel(rotors: int, model: Model, wanted: tuple[str, ...] | None = None) -> Kernel:
+    """Return the compiled step: ``state``, ``parameters``, ``command_0`` (newest) and older to ``next``.
+
+    With ``wanted`` it is the reverse mode, see :class:`rlstack.fused.Kernel`.
+    """
+    names = [f"command_{k}" for k in range(model.past_commands + 1)]
+
+    def step(state: Rows, parameters: Rows, **commands: Rows) -> dict[str, Rows]:
+        return {"next": advance(state, parameters, [commands[name] for name in names], model)}
+
+    return Kernel(step, {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(names, rotors)}, wanted)
 
 
 def check_device(device: str) -> str:
     """Return the device's name; raise ``UserError`` if this machine has none of that name."""
-    _initialise()
-    known = [str(d) for d in wp.get_devices()]
-    if device == "cuda" and "cuda:0" in known:
-        return "cuda:0"
-    if device not in known:
-        raise UserError(f"There is no device '{device}' here: choose one of {', '.join(known)}.")
+    if device != "cpu":
+        raise UserError(f"There is no device '{device}' here: choose cpu.")
     return device
-
-
-def _initialise() -> None:
-    # Warp's native part warns on stderr that there is no driver, which on a machine without a GPU is no news
-    if any(Path("/dev").glob("nvidia*")):
-        wp.init()
-        return
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        wp.init()
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)

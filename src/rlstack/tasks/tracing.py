@@ -1,0 +1,224 @@
+"""From torch to fused kernels: the very modules that are exported become part of the training step.
+
+A function of tensors (1, k) is run once on example values; each operation that torch carries out is carried out on
+arrays of expressions as well (:mod:`rlstack.fused`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rlstack.fused import expression
+from rlstack.fused.expression import Scalar
+
+Rows = np.ndarray[Any, Any]
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``function(*arguments)`` with expressions for tensors.
+
+    Args:
+        function: Of one robot's tensors with a leading batch axis of 1; may nest them in dictionaries.
+        arguments: Object arrays (k, ...) of expressions, or mappings of them, in place of tensors (1, k, ...).
+
+    Returns:
+        What the function returns, with object arrays for its tensors, without the batch axis.
+
+    Raises:
+        TypeError: It uses an operation that has no rule here, changes a tensor in place, or decides by a value.
+    """
+    tracer = _Tracer()
+    with torch.no_grad(), tracer:
+        result = function(*(_over(tracer.enter, argument) for argument in arguments))
+    return _over(lambda tensor: tracer.read(tensor)[0], result)
+
+
+def _over(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _over(function, entry) for name, entry in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_over(function, entry) for entry in value)
+    return function(value)
+
+
+class _Tracer(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[int, tuple[Tensor, Rows]] = {}
+
+    def enter(self, rows: Rows) -> Tensor:
+        example = torch.full((1, *rows.shape), 0.5)
+        self._known[id(example)] = (example, rows[None])
+        return example
+
+    def read(self, tensor: Any) -> Any:
+        if not isinstance(tensor, Tensor):
+            return tensor
+        if id(tensor) in self._known:
+            return self._known[id(tensor)][1]
+        return tensor.detach().numpy().astype(object)  # a constant
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = operation(*args, **kwargs)
+        everything = [*args, *kwargs.values()]
+        flat = [e for entry in everything for e in (entry if isinstance(entry, (list, tuple)) else (entry,))]
+        if not any(id(entry) in self._known for entry in flat):
+            return result
+        name = operation._schema.name.removeprefix("aten::")
+        if name not in _RULES:
+            raise TypeError(f"torch.{name} has no rule for fused kernels; rules: {', '.join(sorted(_RULES))}")
+        given = [
+            [self.read(e) for e in entry] if isinstance(entry, (list, tuple)) else self.read(entry) for entry in args
+        ]
+        shadows = _RULES[name](*given, **{k: self.read(v) for k, v in kwargs.items()})
+        for tensor, rows in zip(*((result, shadows) if isinstance(result, (list, tuple)) else ([result], [shadows]))):
+            rows = np.asarray(rows, dtype=object)
+            if tuple(tensor.shape) != rows.shape:
+                raise TypeError(f"torch.{name} gave {tuple(tensor.shape)}, its rule {rows.shape}")
+            self._known[id(tensor)] = (tensor, rows)
+        return result
+
+
+def _reduce(function: Callable[[Any, Any], Any]) -> Callable[..., Rows]:
+    reduction = np.frompyfunc(function, 2, 1).reduce
+
+    def rule(a: Rows, dim: Any = None, keepdim: bool = False, **_: Any) -> Rows:
+        axes = tuple(range(a.ndim)) if dim is None or dim == [] else tuple(np.atleast_1d(dim))
+        for axis in sorted((axis % a.ndim for axis in axes), reverse=True):
+            a = np.asarray(reduction(a, axis=axis, keepdims=keepdim), dtype=object)
+        return a
+
+    return rule
+
+
+_SUM, _ALL, _ANY = _reduce(lambda a, b: a + b), _reduce(lambda a, b: a & b), _reduce(lambda a, b: a | b)
+
+
+def _mean(a: Rows, dim: Any = None, keepdim: bool = False, **_: Any) -> Rows:
+    total = _SUM(a, dim, keepdim)
+    return total * (total.size / a.size)
+
+
+def _norm(a: Rows, order: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Rows:
+    if order != 2:
+        raise TypeError(f"the norm of order {order} has no rule for fused kernels: 2 has")
+    return np.asarray(np.sqrt(_SUM(a * a, dim, keepdim)), dtype=object)
+
+
+def _clamp(a: Rows, min: Any = None, max: Any = None) -> Rows:
+    a = a if min is None else expression.maximum(a, min)
+    return np.asarray(a if max is None else expression.minimum(a, max), dtype=object)
+
+
+def _compare(name: str) -> Callable[[Rows, Any], Rows]:
+    def one(a: Any, b: Any) -> Any:
+        if isinstance(a, Scalar) or isinstance(b, Scalar):
+            if name == "eq":
+                return a.equals(b) if isinstance(a, Scalar) else b.equals(a)
+            swapped = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+            return getattr(a, f"__{name}__")(b) if isinstance(a, Scalar) else getattr(b, f"__{swapped[name]}__")(a)
+        return bool(getattr(np, {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}[name])(a, b))
+
+    return lambda a, b: np.asarray(np.frompyfunc(one, 2, 1)(a, b), dtype=object)
+
+
+def _each(function: Callable[[Any], Any]) -> Callable[..., Rows]:
+    return lambda a, *_, **__: np.asarray(np.frompyfunc(function, 1, 1)(a), dtype=object)
+
+
+def _select(a: Rows, dim: int, index: int) -> Rows:
+    return np.asarray(a[(slice(None),) * (dim % a.ndim) + (index,)], dtype=object)
+
+
+def _slice(a: Rows, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Rows:
+    return a[(slice(None),) * (dim % a.ndim) + (slice(start, end, step),)]
+
+
+def _expand(a: Rows, shape: list[int], **_: Any) -> Rows:
+    lead = len(shape) - a.ndim
+    return np.broadcast_to(a, [n if n != -1 else a.shape[k - lead] for k, n in enumerate(shape)])
+
+
+def _split(a: Rows, sizes: Any, dim: int = 0) -> list[Rows]:
+    sizes = sizes if isinstance(sizes, list) else [sizes] * -(-a.shape[dim] // sizes)
+    return np.split(a, np.cumsum(sizes)[:-1].tolist(), axis=dim)
+
+
+def _matmul(a: Rows, b: Rows) -> Rows:
+    return np.asarray((a[..., :, :, None] * b[..., None, :, :]).sum(axis=-2), dtype=object)
+
+
+def _same(a: Rows, *_: Any, **__: Any) -> Rows:
+    return a
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b, alpha=1: a + (b if alpha == 1 else alpha * b),
+    "sub": lambda a, b, alpha=1: a - (b if alpha == 1 else alpha * b),
+    "rsub": lambda a, b, alpha=1: b - (a if alpha == 1 else alpha * a),
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "neg": lambda a: -a,
+    "pow": lambda a, b: a**b,
+    "reciprocal": lambda a: 1.0 / a,
+    "sqrt": lambda a: np.sqrt(a),
+    "rsqrt": lambda a: 1.0 / np.sqrt(a),
+    "exp": lambda a: np.exp(a),
+    "log": lambda a: np.log(a),
+    "abs": lambda a: abs(a),
+    "tanh": _each(lambda a: a.tanh() if isinstance(a, Scalar) else np.tanh(a)),
+    "sigmoid": _each(lambda a: a.sigmoid() if isinstance(a, Scalar) else 1.0 / (1.0 + np.exp(-a))),
+    "relu": lambda a: expression.maximum(a, 0.0),
+    "clamp": _clamp,
+    "clamp_min": lambda a, low: expression.maximum(a, low),
+    "clamp_max": lambda a, high: expression.minimum(a, high),
+    "minimum": expression.minimum,
+    "maximum": expression.maximum,
+    "where": expression.where,
+    **{name: _compare(name) for name in ("lt", "le", "gt", "ge", "eq")},
+    "bitwise_and": lambda a, b: a & b,
+    "logical_and": lambda a, b: a & b,
+    "bitwise_or": lambda a, b: a | b,
+    "logical_or": lambda a, b: a | b,
+    "bitwise_not": _each(lambda a: ~a if isinstance(a, Scalar) else not a),
+    "logical_not": _each(lambda a: ~a if isinstance(a, Scalar) else not a),
+    "sum": _SUM,
+    "mean": _mean,
+    "all": _ALL,
+    "any": _ANY,
+    "amax": _reduce(expression.maximum),
+    "amin": _reduce(expression.minimum),
+    "linalg_vector_norm": _norm,
+    "select": _select,
+    "slice": _slice,
+    "unsqueeze": lambda a, dim: np.expand_dims(a, dim),
+    "squeeze": lambda a, dim: np.squeeze(a, tuple(np.atleast_1d(dim))),
+    "view": lambda a, shape: a.reshape(shape),
+    "_unsafe_view": lambda a, shape: a.reshape(shape),
+    "reshape": lambda a, shape: a.reshape(shape),
+    "expand": _expand,
+    "permute": lambda a, order: a.transpose(order),
+    "transpose": lambda a, first, second: a.swapaxes(first, second),
+    "t": lambda a: a.T,
+    "cat": lambda tensors, dim=0: np.concatenate(tensors, axis=dim),
+    "stack": lambda tensors, dim=0: np.stack(tensors, axis=dim),
+    "unbind": lambda a, dim=0: list(np.moveaxis(a, dim, 0)),
+    "split": _split,
+    "split_with_sizes": _split,
+    "mm": _matmul,
+    "bmm": _matmul,
+    "clone": _same,
+    "detach": _same,
+    "alias": _same,
+    "_to_copy": _same,
+    "lift_fresh": _same,
+    "ones_like": lambda a, **_: np.full(a.shape, 1.0, dtype=object),
+    "zeros_like": lambda a, **_: np.full(a.shape, 0.0, dtype=object),
+}
