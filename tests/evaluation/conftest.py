@@ -28,7 +28,7 @@ def _flights(
     direction = np.concatenate([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
     upright = np.zeros((steps, count, 4))
     upright[..., 3] = 1.0
-    goal = np.tile(GOAL, (count, 1))
+    goal = np.broadcast_to(GOAL, (steps, count, 3))
     return Episodes(
         backend=backend,
         rate_hz=rate_hz,

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from rlstack.evaluation.flown import describe_disturbances, describe_starts
+from rlstack.evaluation.flown import describe_disturbances, describe_paths, describe_starts
 from rlstack.robots import frames, load_robot
 from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario
 
 ROBOT = load_robot("crazyflie")
@@ -68,3 +69,16 @@ def test_constant_force_and_torque():
     assert described["push"] == (
         "constant force of median 5 mN, up to 5 mN (2% of the weight); constant torque of median 2 µN m, up to 2 µN m"
     )
+
+
+def test_paths_are_described_by_what_they_ask_for():
+    still = scenario(["a", "a"])
+    assert describe_paths(still) == ""
+    time = np.array([[0.0, 1.0, 3.0], [0.0, 2.0, 4.0]])
+    position = np.array([[[0, 0, 0], [3, 0, 0], [3, 4, 0]], [[1, 0, 0], [1, 0, 1], [1, 0, 0.0]]])
+    moving = replace(still, path=Paths(time, position, np.zeros((2, 3))))
+    assert describe_paths(moving) == (
+        " The paths last 3.0 to 4.0 s, are 2.0 to 7.0 m long, at most 3.0 x 4.0 x 1.0 m in size, and ask for up to"
+        " 0.5 to 3.0 m/s."
+    )
+    assert "up to 0.00 m from the start of the path" in describe_starts(moving)

@@ -182,7 +182,6 @@ def test_shares_add_up_and_order_does_not_matter(flights, distance, random):
         episodes,
         position=episodes.position[:, order],
         labels=episodes.labels[order],
-        goal_position=episodes.goal_position,
     )
     again = score(shuffled, HOVER)
     for key in ("success", "within_0_1", "lost", "error_m", "error_p95_m", "recover_s", "excursion_max_m"):

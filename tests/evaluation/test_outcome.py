@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -46,6 +47,18 @@ def test_what_happens_outside_the_window_does_not_decide_success(flights):
     assert not result.lost.any()
     assert result.recover_s[0] == pytest.approx(2.9)
     assert math.isinf(result.recover_s[1])
+
+
+def test_a_moving_goal_is_followed_not_its_start(flights):
+    episodes = flights(ramp((2.0, 0.5), (6.0, 0.05))[:, None])
+    along = np.linspace(0.0, 10.0, 81)[:, None, None] * np.array([1.0, 0.0, 0.0])
+    assert not episodes.moving
+    moved = replace(episodes, position=episodes.position + along, goal_position=episodes.goal_position + along)
+    assert moved.moving
+    np.testing.assert_allclose(moved.error_m, episodes.error_m, atol=1e-12)
+    assert not outcome(moved, HOVER).lost.any()  # 10 m from where it began
+    left_behind = replace(episodes, goal_position=episodes.goal_position + along)
+    assert outcome(left_behind, HOVER).lost.all()
 
 
 def test_inside_all_the_time_recovers_at_once(flights):

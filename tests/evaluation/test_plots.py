@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from rlstack.errors import UserError
+from rlstack.evaluation.drawing import BAD, COLOURS, INK
 from rlstack.evaluation.metrics import score
-from rlstack.evaluation.plots import BAD, COLOURS, draw
+from rlstack.evaluation.plots import draw
 from rlstack.tasks.criteria import Criteria
 
 image = pytest.importorskip("matplotlib.image")
@@ -77,6 +79,25 @@ def test_all_lost_and_values_that_are_not_finite_can_be_drawn(flights):
     assert [p.name for p in pictures({"batch": episodes})] == NAMES
     episodes.position[:] = np.nan
     assert [p.name for p in pictures({"batch": episodes})] == NAMES
+
+
+def test_paths_to_follow_are_drawn_with_the_flights(flights):
+    time = np.linspace(0.0, 2.0 * np.pi, 81)
+    circle = np.stack([np.cos(time) - 1.0, np.sin(time), 0.1 * time], axis=-1)
+    still = flights(settling(20))
+    one, many = circle[:, None], np.linspace(0.5, 1.5, 20)[:, None] * circle[:, None]
+    alike, own = (
+        replace(still, position=still.position + moved, goal_position=still.goal_position + moved)
+        for moved in (one, many)
+    )
+    error, hovered, *_ = pictures({"batch": still})
+    for episodes, words in ((alike, "Up to 50 flights"), (own, "Up to 5 flights")):
+        again, followed, *_ = pictures({"batch": episodes})
+        assert words in followed.caption and "dashed: the path to follow" in followed.caption
+        assert "point of the path that is due" in again.caption
+        assert share(followed, INK) > share(hovered, INK) and share(followed, COLOURS[0]) > 0.0003
+        np.testing.assert_allclose(pixels(again), pixels(error), atol=0.02)  # the error is from what moves
+    assert "path" not in hovered.caption + error.caption
 
 
 def test_flights_at_the_goal_from_the_start_and_more_backends_than_colours(flights):

@@ -218,7 +218,7 @@ class _Recorder:
             rate_hz=self.rate_hz,
             **self._signals,
             command=self._command,
-            goal_position=self.scenario.goal_position,
+            goal_position=self.scenario.goal_over(np.arange(self.periods + 1) / self.rate_hz),
             labels=self.scenario.labels,
             interventions=self._interventions,
             latency_s=latency,

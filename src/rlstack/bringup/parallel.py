@@ -156,12 +156,11 @@ def _interrupt_once(number: int, frame: object) -> None:
 
 def _joined(parts: list[Episodes], scenario: Scenario) -> Episodes:
     """Return the shares' episodes side by side, in the scenario's order."""
-    arrays = ("position", "orientation", "linear_velocity", "angular_velocity", "command")
+    arrays = ("position", "orientation", "linear_velocity", "angular_velocity", "command", "goal_position")
     return Episodes(
         backend=parts[0].backend,
         rate_hz=parts[0].rate_hz,
         **{name: np.concatenate([getattr(part, name) for part in parts], axis=1) for name in arrays},
-        goal_position=scenario.goal_position,
         labels=scenario.labels,
         interventions=np.concatenate([part.interventions for part in parts]),
         latency_s=np.concatenate([part.latency_s for part in parts]),

@@ -78,6 +78,7 @@ _SHOWN = (
     "within_0_1",
     "lost",
     "error_m",
+    "rmse_m",
     "recover_s",
     "interventions",
     "latency_p50_ms",

@@ -22,7 +22,8 @@ class Episodes:
         linear_velocity: (T, N, 3) m/s, world.
         angular_velocity: (T, N, 3) rad/s, body.
         command: (T, N, rotors) rad/s, what went to the rotors at each step.
-        goal_position: (N, 3) m, world.
+        goal_position: (T, N, 3) m, world: where the robot ought to be at each sample, the same all along where the
+            goal does not move.
         labels: (N,) what disturbed each episode.
         interventions: (N,) how often the guard took over (0 where no guard flew).
         latency_s: Observation-to-command times on the control path, s; empty where none was measured.
@@ -49,6 +50,11 @@ class Episodes:
     def time_s(self) -> Array:
         """(T,) s since the start; sample 0 is the start state."""
         return np.arange(self.position.shape[0]) / self.rate_hz
+
+    @property
+    def moving(self) -> bool:
+        """Whether any goal moves."""
+        return bool((self.goal_position != self.goal_position[:1]).any())
 
     @property
     def error_m(self) -> Array:

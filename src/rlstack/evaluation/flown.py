@@ -26,12 +26,29 @@ _SCALES = {
 def describe_starts(scenario: Scenario) -> str:
     """Return where the episodes begin, as the largest values in the scenario's arrays."""
     state = scenario.state
+    goal = "goal" if scenario.path is None else "start of the path"
     return (
-        f"up to {_norms(state['position'] - scenario.goal_position).max():.2f} m from the goal,"
+        f"up to {_norms(state['position'] - scenario.goal_position).max():.2f} m from the {goal},"
         f" tilted up to {np.degrees(frames.tilt(state['orientation']).max()):.0f} degrees,"
         f" at up to {_norms(state['linear_velocity']).max():.2f} m/s"
         f" and {_norms(state['angular_velocity']).max():.2f} rad/s,"
         f" rotors at {_span(state['rotor_speed'], '{:.0f}')} rad/s"
+    )
+
+
+def describe_paths(scenario: Scenario) -> str:
+    """Return a sentence on the paths that the episodes follow, with a space before it; nothing where there are none."""
+    path = scenario.path
+    if path is None:
+        return ""
+    steps = np.diff(path.position, axis=1)
+    length = np.linalg.norm(steps, axis=2)
+    speed = (length / np.diff(path.time_s, axis=1)).max(axis=1)
+    size = path.position.max(axis=1) - path.position.min(axis=1)
+    return (
+        f" The paths last {_span(path.time_s[:, -1] - path.time_s[:, 0], '{:.1f}')} s, are"
+        f" {_span(length.sum(axis=1), '{:.1f}')} m long, at most {' x '.join(f'{s:.1f}' for s in size.max(axis=0))} m"
+        f" in size, and ask for up to {_span(speed, '{:.1f}')} m/s."
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from rlstack.evaluation.flown import describe_disturbances, describe_starts
+from rlstack.evaluation.flown import describe_disturbances, describe_paths, describe_starts
 from rlstack.evaluation.metrics import Figure, figures, judged, requirement
 from rlstack.evaluation.plots import Plot
 from rlstack.policies.contract import Contract, Port
@@ -15,7 +15,7 @@ from rlstack.policies.contract import Contract, Port
 if TYPE_CHECKING:
     from rlstack.evaluation.report import Verification
 
-_FIRST = ("episodes", "success", "within_0_1", "lost", "error_m", "recover_s")
+_FIRST = ("episodes", "success", "within_0_1", "lost", "error_m", "rmse_m", "recover_s")
 """What a reader wants to know first; the other figures follow in their own order."""
 
 _STYLE = """
@@ -133,7 +133,7 @@ def _flown(v: Verification) -> Iterator[str]:
         yield (
             f"<h3>{escape(name)}: {escape(flights.backend)}</h3>"
             f"<p>{len(flights):,} flights of {flights.time_s[-1]:g} s at {flights.rate_hz:g} Hz, starting"
-            f" {escape(describe_starts(scenario))}.</p>"
+            f" {escape(describe_starts(scenario))}.{escape(describe_paths(scenario))}</p>"
         )
         described = describe_disturbances(scenario, v.robot)
         rows = []
@@ -203,8 +203,10 @@ def _range(port: Port) -> str:
 
 def _definitions(v: Verification) -> Iterator[str]:
     for score in list(v.scores.values())[:1]:
+        moving = any(flights.moving for flights in v.episodes.values())
+        due = " (the point of the path that is due at that moment)" if moving else ""
         yield (
-            "<p>Distance is between the robot's centre of mass and the goal; a position that is not finite is"
+            f"<p>Distance is between the robot's centre of mass and the goal{due}; a position that is not finite is"
             " infinitely far. Percentiles are taken from the sorted values without interpolation.</p>"
         )
         items = (f"<dt>{escape(f.title)}</dt><dd>{escape(f.definition)}</dd>" for f in figures(score))

@@ -5,50 +5,30 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlstack.errors import UserError
+from rlstack.evaluation.drawing import (
+    COLOURS,
+    FAINT,
+    INK,
+    STYLE,
+    Flown,
+    literal,
+    matplotlib_or_refuse,
+    new_figure,
+    title_of,
+)
 from rlstack.evaluation.episodes import Array, Episodes
 from rlstack.evaluation.metrics import Score
-from rlstack.evaluation.outcome import CLOSE_M, Outcome, outcome
-from rlstack.tasks.criteria import Criteria
+from rlstack.evaluation.outcome import CLOSE_M, outcome
+from rlstack.evaluation.trajectories import chosen_in_words, draw_followed, draw_trajectories
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; crimson is kept for what went wrong.
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a8a8a")
-"""One per backend, in order; also one per rotor."""
-BAD = "#a3123a"
-INK, FAINT = "#1f2328", "#c9ced6"
-
-_STYLE = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so pictures look the same everywhere
-    "font.size": 10.0,
-    "axes.titlesize": 11.0,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e9ecf0",
-    "grid.linewidth": 0.8,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 9.0,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-}
-
 _FLOOR_M, _CEILING_M = 1e-3, 10.0
-_PATHS, _FAILED_PATHS = 50, 10  # more lines than this hide one another
 
 
 @dataclass(frozen=True)
@@ -59,21 +39,6 @@ class Plot:
     title: str
     caption: str
     png: bytes
-
-
-@dataclass(frozen=True)
-class _Flown:
-    """One backend's flights, judged, with the colour that it has in every picture."""
-
-    name: str
-    episodes: Episodes
-    score: Score
-    outcome: Outcome
-    colour: str
-
-    @property
-    def criteria(self) -> Criteria:
-        return self.score.criteria
 
 
 def draw(
@@ -90,14 +55,16 @@ def draw(
     Raises:
         UserError: matplotlib is not installed.
     """
-    matplotlib = _matplotlib()
+    matplotlib = matplotlib_or_refuse()
     if not episodes:
         return []
     flown = []
     for index, (name, recorded) in enumerate(episodes.items()):
         judged = outcome(recorded, scores[name].criteria)
-        flown.append(_Flown(name, recorded, scores[name], judged, COLOURS[index % len(COLOURS)]))
+        flown.append(Flown(name, recorded, scores[name], judged, COLOURS[index % len(COLOURS)]))
     criteria = flown[0].criteria
+    moving = any(item.episodes.moving for item in flown)
+    due = "; the goal is the point of the path that is due" if moving else ""
     radius = f"{criteria.radius_m:g} m"
     window = f"second {criteria.from_s:g} to second {criteria.to_s:g}"
     pictures = (
@@ -105,15 +72,15 @@ def draw(
             "error",
             "Distance from the goal over time",
             f"Line: median episode; bands: the middle 50% and 90% of episodes; dotted: 1% are farther; grey: {window},"
-            " which is judged.",
+            f" which is judged{due}.",
             lambda: _error(flown),
         ),
         (
             "trajectories",
             "Trajectories",
-            f"Up to {_PATHS} flights per backend, evenly drawn, and up to {_FAILED_PATHS} that failed; dots: starts;"
-            f" pale: before the judged {window}; crimson: was farther than {radius} in it.",
-            lambda: _trajectories(flown),
+            f"{chosen_in_words(flown)}; dots: starts; pale: before the judged {window}; crimson: was farther than"
+            f" {radius} in it{'; dashed: the path to follow' if moving else ''}.",
+            lambda: draw_followed(flown) if moving else draw_trajectories(flown),
         ),
         (
             "success",
@@ -136,7 +103,7 @@ def draw(
         ),
     )
     plots = []
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         for name, title, caption, picture in pictures:
             png = io.BytesIO()
             # No software version in the file: the same flights give the same bytes.
@@ -145,10 +112,10 @@ def draw(
     return plots
 
 
-def _error(flown: Sequence[_Flown]) -> Figure:
+def _error(flown: Sequence[Flown]) -> Figure:
     from matplotlib.ticker import LogLocator, NullLocator
 
-    figure = _figure(10.0, 4.6)
+    figure = new_figure(10.0, 4.6)
     axes = figure.add_subplot()
     lowest, highest = CLOSE_M, 2.0 * flown[0].criteria.radius_m
     for item in flown:
@@ -158,7 +125,7 @@ def _error(flown: Sequence[_Flown]) -> Figure:
             axes.fill_between(
                 time, _row(ordered, low), _row(ordered, high), color=item.colour, alpha=alpha, linewidth=0
             )
-        axes.plot(time, _row(ordered, 50), color=item.colour, linewidth=2.0, label=_title(item))
+        axes.plot(time, _row(ordered, 50), color=item.colour, linewidth=2.0, label=title_of(item))
         axes.plot(time, _row(ordered, 99), color=item.colour, linewidth=1.0, linestyle=":")
         # Starts on the goal itself must not stretch the axis, so the low end is that of the judged seconds.
         lowest = min(lowest, _row(ordered[time >= item.criteria.from_s], 5).min())
@@ -178,40 +145,10 @@ def _error(flown: Sequence[_Flown]) -> Figure:
     return figure
 
 
-def _trajectories(flown: Sequence[_Flown]) -> Figure:
-    reach = max(
-        float(np.nanpercentile(np.where(np.isfinite(i.outcome.excursion_m), i.outcome.excursion_m, np.nan), 97))
-        if np.isfinite(i.outcome.excursion_m).any()
-        else i.criteria.lost_m
-        for i in flown
-    )
-    reach = min(max(1.15 * reach, 2.0 * flown[0].criteria.radius_m), flown[0].criteria.lost_m)
-    figure = _figure(10.0, 5.0 * len(flown))
-    grid = figure.subplots(len(flown), 2, squeeze=False)
-    for item, row in zip(flown, grid):
-        path = item.episodes.position - item.episodes.goal_position
-        chosen = np.unique(np.linspace(0, len(item.episodes) - 1, min(_PATHS, len(item.episodes))).astype(int))
-        judged = item.episodes.time_s >= item.criteria.from_s
-        chosen = np.union1d(chosen, np.flatnonzero(~item.outcome.success)[:_FAILED_PATHS])
-        for axes, (view, across, up) in zip(row, (("from above", 0, 1), ("from the side", 0, 2))):
-            for n in sorted(chosen, key=lambda n: bool(~item.outcome.success[n])):
-                colour = item.colour if item.outcome.success[n] else BAD
-                x, y = path[:, n, across], path[:, n, up]
-                axes.plot(x[~judged], y[~judged], color=colour, linewidth=0.7, alpha=0.4)
-                axes.plot(x[judged], y[judged], color=colour, linewidth=0.8, alpha=0.9)
-                axes.plot(x[:1], y[:1], "o", color=colour, markersize=2.5, alpha=0.6)
-            for radius, style in ((item.criteria.radius_m, "-"), (CLOSE_M, "--")):
-                turn = np.linspace(0.0, 2.0 * np.pi, 121)
-                axes.plot(radius * np.cos(turn), radius * np.sin(turn), color=INK, linewidth=0.9, linestyle=style)
-            axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=f"{_title(item)}, {view}")
-            axes.set(xlabel="x from goal (m)", ylabel=f"{'xyz'[up]} from goal (m)")
-    return figure
-
-
-def _success(flown: Sequence[_Flown]) -> Figure:
+def _success(flown: Sequence[Flown]) -> Figure:
     labels = list(dict.fromkeys(label for item in flown for label in item.score.by_label))
     rows = [*labels, "all episodes"]
-    figure = _figure(10.0, 1.5 + 0.3 * len(rows) * (len(flown) + 0.4))
+    figure = new_figure(10.0, 1.5 + 0.3 * len(rows) * (len(flown) + 0.4))
     axes = figure.add_subplot()
     lowest = 1.0
     for index, item in enumerate(flown):
@@ -228,7 +165,7 @@ def _success(flown: Sequence[_Flown]) -> Figure:
             lowest = min(lowest, low)
             axes.plot([low, high], [row + offset] * 2, color=item.colour, linewidth=2.2, alpha=0.5)
             axes.plot(
-                share, row + offset, "o", color=item.colour, markersize=7, label=_title(item) if row == 0 else None
+                share, row + offset, "o", color=item.colour, markersize=7, label=title_of(item) if row == 0 else None
             )
             axes.annotate(
                 f"{100 * share:.1f}% of {count:,}",
@@ -243,7 +180,7 @@ def _success(flown: Sequence[_Flown]) -> Figure:
     axes.axhline(len(labels) - 0.5, color=FAINT, linewidth=0.9)
     left = max(0.0, np.floor(10 * lowest) / 10)
     axes.set(xlim=(left, 1.0 + 0.01 * (1.0 - left)), ylim=(len(rows) - 0.5, -0.5), xlabel="share of episodes")
-    axes.set_yticks(range(len(rows)), [_literal(row) for row in rows])
+    axes.set_yticks(range(len(rows)), [literal(row) for row in rows])
     axes.xaxis.set_major_formatter(lambda number, _: f"{100 * number:g}%")
     axes.locator_params(axis="x", steps=[1, 2, 5, 10])
     axes.grid(axis="y", visible=False)
@@ -251,8 +188,8 @@ def _success(flown: Sequence[_Flown]) -> Figure:
     return figure
 
 
-def _recovery(flown: Sequence[_Flown]) -> Figure:
-    figure = _figure(10.0, 4.2)
+def _recovery(flown: Sequence[Flown]) -> Figure:
+    figure = new_figure(10.0, 4.2)
     axes = figure.add_subplot()
     for item in flown:
         times = np.sort(item.outcome.recover_s)
@@ -265,7 +202,7 @@ def _recovery(flown: Sequence[_Flown]) -> Figure:
             where="post",
             color=item.colour,
             linewidth=2.0,
-            label=f"{_title(item)}: median {_seconds(item.score.recover_s)},"
+            label=f"{title_of(item)}: median {_seconds(item.score.recover_s)},"
             f" {100 * item.score.never_recovered:.1f}% never",
         )
     criteria = flown[0].criteria
@@ -284,8 +221,8 @@ def _recovery(flown: Sequence[_Flown]) -> Figure:
     return figure
 
 
-def _commands(flown: Sequence[_Flown], rotor_names: Sequence[str]) -> Figure:
-    figure = _figure(10.0, 3.1 * len(flown) + 0.3)
+def _commands(flown: Sequence[Flown], rotor_names: Sequence[str]) -> Figure:
+    figure = new_figure(10.0, 3.1 * len(flown) + 0.3)
     grid = figure.subplots(len(flown), 2, squeeze=False, sharex=True, sharey=True)
     for item, row in zip(flown, grid):
         order = np.argsort(item.outcome.error_m, kind="stable")
@@ -301,7 +238,7 @@ def _commands(flown: Sequence[_Flown], rotor_names: Sequence[str]) -> Figure:
             error = item.outcome.error_m[n]
             told = "lost" if item.outcome.lost[n] else f"mean error {error:.3f} m"
             axes.set_title(
-                f"{_title(item)}, {which} episode\n{_literal(item.episodes.labels[n])}, {told}", fontsize=9.5
+                f"{title_of(item)}, {which} episode\n{literal(item.episodes.labels[n])}, {told}", fontsize=9.5
             )
             axes.set_xlim(0.0, item.episodes.time_s[-1])
             axes.set_ylim(bottom=0.0)
@@ -311,32 +248,6 @@ def _commands(flown: Sequence[_Flown], rotor_names: Sequence[str]) -> Figure:
     handles, names = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper right", ncols=len(names))
     return figure
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise UserError("Plots need matplotlib, which is not installed: pip install 'rlstack[view]'.") from error
-    return matplotlib
-
-
-def _figure(width: float, height: float) -> Figure:
-    # The object interface: no pyplot, so no global state and no display, whatever backend the user has set.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _title(item: _Flown) -> str:
-    return _literal(item.episodes.backend)
-
-
-def _literal(text: str) -> str:
-    return text.replace("$", r"\$")  # what is between two of them would be read as a formula
 
 
 def _row(ordered: Array, percent: float) -> Array:

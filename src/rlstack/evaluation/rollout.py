@@ -28,6 +28,7 @@ _GONE = 1e4
 
 _RECORDED = ("position", "orientation", "linear_velocity", "angular_velocity")
 _SENSED = (*STATE_NAMES, "goal_position", "goal_orientation")
+_PATH = ("path_time", "path_position", "path_orientation")
 
 
 class Steppable(Protocol):
@@ -57,8 +58,8 @@ def rollout(
     """Fly every episode of ``scenario`` with ``policy`` and record it.
 
     The policy senses what it would sense on its topics: velocities in ``base_link``, with the noise that the robot
-    file gives its odometry. One step of the policy is one control period; there is no guard. Its recurrent state
-    starts at zero.
+    file gives its odometry, and the whole path where the scenario has one. One step of the policy is one control
+    period; there is no guard. Its recurrent state starts at zero.
 
     Args:
         policy: As loaded; it is left with the recurrent state of the last step.
@@ -71,20 +72,20 @@ def rollout(
         gyroscopic: Whether the rotors' angular momentum acts on the body.
 
     Raises:
-        UserError: The policy is for another robot, wants what is not simulated, or gives a command that is not finite;
-            or the device or the batch simulator is not there.
+        UserError: The policy is for another robot, wants what is not simulated or a path where the scenario has none,
+            or gives a command that is not finite; or the device or the batch simulator is not there.
     """
     contract, count = policy.contract, len(scenario)
     where = str(policy.path)
     check_robot(contract, robot, where)
-    inputs, output = _check_ports(policy)
+    inputs, output = _check_ports(policy, scenario)
     if count == 0:
         raise UserError("The scenario has no episodes: ask for at least one.")
     simulator = _simulator(robot, scenario, contract.rate_hz, device, gyroscopic)
     simulator.set_perturbation(scenario.perturbation)
     simulator.set_state(scenario.state)
     noise = SensorNoise(robot, noise_seed)
-    goal = {"goal_position": scenario.goal_position, "goal_orientation": frames.from_yaw(scenario.goal_yaw)}
+    goal = _goal(scenario)
     policy.reset(count)
 
     steps = round(duration_s * contract.rate_hz)
@@ -102,6 +103,8 @@ def rollout(
         sensed = noise.applied(
             {**state, "linear_velocity": frames.rotate_inverse(state["orientation"], state["linear_velocity"])}
         )
+        if scenario.path is not None:
+            goal["path_time"] = scenario.path.time_s - k / contract.rate_hz
         readings = {**sensed, **goal}
         try:
             command[k] = policy.step({name: readings[name] for name in inputs})[output]
@@ -116,7 +119,7 @@ def rollout(
         rate_hz=contract.rate_hz,
         **record,
         command=command,
-        goal_position=scenario.goal_position,
+        goal_position=scenario.goal_over(np.arange(steps + 1) / contract.rate_hz),
         labels=scenario.labels,
         interventions=np.zeros(count, dtype=np.int64),
         latency_s=np.empty(0),
@@ -124,11 +127,26 @@ def rollout(
     )
 
 
-def _check_ports(policy: Steppable) -> tuple[tuple[str, ...], str]:
+def _goal(scenario: Scenario) -> dict[str, Array]:
+    """Return what stays the same of the signals that say where to go."""
+    goal = {"goal_position": scenario.goal_position, "goal_orientation": frames.from_yaw(scenario.goal_yaw)}
+    if scenario.path is not None:
+        goal["path_position"] = scenario.path.position
+        goal["path_orientation"] = frames.from_yaw(scenario.path.yaw)
+    return goal
+
+
+def _check_ports(policy: Steppable, scenario: Scenario) -> tuple[tuple[str, ...], str]:
     contract, where = policy.contract, policy.path
     inputs = tuple(port.name for port in contract.inputs)
     outputs = tuple(port.name for port in contract.outputs)
-    missing = [name for name in inputs if name not in _SENSED]
+    pathless = [name for name in inputs if name in _PATH and scenario.path is None]
+    if pathless:
+        raise UserError(
+            f"{where} wants {', '.join(pathless)}, but this scenario has no path to follow: fly it in a task that has"
+            " one, such as quadrotor_tracking."
+        )
+    missing = [name for name in inputs if name not in (*_SENSED, *_PATH)]
     if missing:
         raise UserError(
             f"{where} wants {', '.join(missing)}, which the batch simulator does not give: fly it in another backend,"

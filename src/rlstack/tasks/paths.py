@@ -46,6 +46,14 @@ class Paths:
         share = np.clip((time_s - begin) / (end - begin), 0.0, 1.0)
         return np.asarray(self.position[:, 0] + (share[..., None] * np.diff(self.position, axis=1)).sum(axis=1))
 
+    def over(self, time_s: Array) -> Array:
+        """Return the positions (T, N, 3) m that are due at each of ``time_s`` (T,) s after the start."""
+        due = np.empty((len(time_s), len(self), 3))
+        for n, (times, position) in enumerate(zip(self.time_s, self.position)):
+            for axis in range(3):
+                due[:, n, axis] = np.interp(time_s, times, position[:, axis])
+        return due
+
     def take(self, index: NDArray[np.integer] | slice) -> Paths:
         """Return the paths at ``index``."""
         return Paths(self.time_s[index], self.position[index], self.yaw[index])

@@ -39,6 +39,12 @@ class Scenario:
     def __len__(self) -> int:
         return len(self.goal_yaw)
 
+    def goal_over(self, time_s: Array) -> Array:
+        """Return where each robot ought to be at each of ``time_s`` (T,) s after the start: (T, N, 3) m, world."""
+        if self.path is None:
+            return np.broadcast_to(self.goal_position, (len(time_s), *self.goal_position.shape))
+        return self.path.over(time_s)
+
     def take(self, index: NDArray[np.integer] | slice) -> Scenario:
         """Return the episodes at ``index``."""
         return Scenario(
