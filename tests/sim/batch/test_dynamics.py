@@ -208,7 +208,7 @@ def worst_departure(
             100.0,
             FLIGHT,
             {"perturbed": True, "gyroscopic": True, "delays_s": (0.004, 0.023)},
-            (2.8e-4, 1.2e-3, 8.5e-4, 1.1e-2),
+            (6.8e-4, 1.2e-3, 1.6e-3, 1.2e-2),
             id="flying, perturbed, delayed, gyroscopic",
         ),
         pytest.param(
