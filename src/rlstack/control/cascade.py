@@ -200,9 +200,11 @@ class CascadeController:
     def _turning(self, error: Array, rate: Array, dt: float) -> Array:
         """Rate PID: return wanted angular accelerations (N, 3) in rad/s^2, body."""
         gains = self.gains
-        grown = self._rate_integral + gains.rate_integral_per_s2 * dt * error
-        self._rate_integral = np.clip(grown, -gains.integral_rad_s2, gains.integral_rad_s2)
         proportional = error * [gains.rate_per_s, gains.rate_per_s, gains.yaw_rate_per_s]
+        most = gains.integral_rad_s2
+        grown = self._rate_integral + gains.rate_integral_per_s2 * dt * error
+        # What asks for more than the integral may ever give is a manoeuvre, not something that pushes.
+        self._rate_integral = np.where(np.abs(proportional) < most, np.clip(grown, -most, most), self._rate_integral)
         return proportional + self._rate_integral - gains.rate_derivative * self._rate_change(rate, dt)
 
 

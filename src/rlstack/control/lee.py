@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlstack.control.hover import LONGEST_STEP_S, authority
 from rlstack.control.reference import Reference
-from rlstack.control.rotors import RotorBatch, bounded, feasible
+from rlstack.control.rotors import RotorBatch, bounded, cross, feasible
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
@@ -36,6 +36,7 @@ class LeeRatios:
     velocity: float = value(2.0, above=0.0)
     position: float = value(2.4, above=0.0)
     integral: float = value(4.0, above=0.0)
+    attitude_integral: float = value(4.0, above=0.0)
     lead: float = value(1.0, at_least=0.0)
     """How far ahead acceleration and its derivatives are taken, in lags."""
 
@@ -56,12 +57,16 @@ class LeeGains:
     rate_per_s: float = value(unit="1/s", above=0.0)
     yaw_per_s2: float = value(unit="1/s^2", above=0.0)
     yaw_rate_per_s: float = value(unit="1/s", above=0.0)
+    attitude_integral_per_s: float = value(unit="1/s", at_least=0.0)
+    """Rate at which the attitude's integral takes up what remains of the torque."""
     speed_m_s: float = value(unit="m/s", above=0.0)
     """Largest wanted speed relative to the reference, which bounds the effect of a position error."""
     tilt_rad: float = value(unit="rad", above=0.0, at_most=1.4)
     """Largest wanted tilt."""
     integral_m_s2: float = value(unit="m/s^2", at_least=0.0)
     """Largest acceleration that the integral may ask for, per axis."""
+    integral_rad_s2: float = value(unit="rad/s^2", at_least=0.0)
+    """Largest angular acceleration that the attitude's integral may ask for, per axis."""
     rate_rad_s: float = value(unit="rad/s", above=0.0)
     """Largest rate that is fed forward."""
 
@@ -87,9 +92,11 @@ class LeeGains:
             rate_per_s=rate,
             yaw_per_s2=yaw_rate * yaw_rate / r.attitude,
             yaw_rate_per_s=yaw_rate,
+            attitude_integral_per_s=rate / r.attitude / r.attitude_integral,
             speed_m_s=0.5 * robot.limits.linear_velocity_m_s,
             tilt_rad=widest_tilt(robot),
             integral_m_s2=0.3 * STANDARD_GRAVITY,
+            integral_rad_s2=0.3 * turn,
             rate_rad_s=0.5 * robot.limits.angular_velocity_rad_s,
         )
 
@@ -122,13 +129,14 @@ class LeeController:
         self._inertia = np.array(robot.body.inertia_kg_m2)
         self._drag = np.array(robot.body.linear_drag_n_s_per_m) / self._mass
         g = self.gains
-        self._attitude = self._inertia * [g.attitude_per_s2, g.attitude_per_s2, g.yaw_per_s2]
-        self._rate = self._inertia * [g.rate_per_s, g.rate_per_s, g.yaw_rate_per_s]
-        self._integral: Array = np.zeros((1, 3))
+        self._attitude = np.array([g.attitude_per_s2, g.attitude_per_s2, g.yaw_per_s2])
+        self._rate = np.array([g.rate_per_s, g.rate_per_s, g.yaw_rate_per_s])
+        self.reset()
 
     def reset(self, count: int = 1) -> None:
         """Forget the past of ``count`` robots and believe that their rotors turn at the hover speed."""
         self._integral = np.zeros((count, 3))
+        self._turn_integral = np.zeros((count, 3))
         self.rotors.reset(count, self.robot.hover_speed_rad_s)
 
     def command(
@@ -151,33 +159,38 @@ class LeeController:
             dt: Since the call before, s.
         """
         self.rotors.follow(dt)
+        dt = min(dt, LONGEST_STEP_S)
         gains, body = self.gains, frames.to_matrix(orientation)
         closing = bounded(gains.position_per_s * (reference.position - position), gains.speed_m_s)
         short = closing + reference.velocity - linear_velocity_world
-        drag = frames.rotate(orientation, self._drag * frames.rotate_inverse(orientation, reference.velocity))
+        drag = np.einsum("nij,j,nkj,nk->ni", body, self._drag, body, reference.velocity)
         ahead = reference.acceleration + drag
         wanted, granted = feasible(
             gains.velocity_per_s * short + self._integral + ahead,
             gains.tilt_rad,
             self.robot.thrust_to_weight * STANDARD_GRAVITY,
         )
-        grown = self._integral + gains.integral_per_s * gains.velocity_per_s * min(dt, LONGEST_STEP_S) * short
+        grown = self._integral + gains.integral_per_s * gains.velocity_per_s * dt * short
         self._integral = np.where(granted, np.clip(grown, -gains.integral_m_s2, gains.integral_m_s2), self._integral)
 
         thrust = self._mass * np.maximum(_dot(wanted, body[:, :, 2]), 0.0)
         target = _attitude(_unit(wanted), reference.yaw)
         rate, turning = self._rates_ahead(ahead, reference)
-        torque = self._torque(body, target, angular_velocity, rate, turning)
+        torque = self._torque(body, target, angular_velocity, rate, turning, dt)
         return self.rotors.command(np.column_stack((thrust, torque)))
 
-    def _torque(self, body: Array, target: Array, rate: Array, rate_ahead: Array, turning: Array) -> Array:
+    def _torque(self, body: Array, target: Array, rate: Array, rate_ahead: Array, turning: Array, dt: float) -> Array:
         relative = np.einsum("nji,njk->nik", body, target)  # R^T R_d
         skew = 0.5 * (np.swapaxes(relative, 1, 2) - relative)
         error = np.column_stack((skew[:, 2, 1], skew[:, 0, 2], skew[:, 1, 0]))
         wanted = np.einsum("nij,nj->ni", relative, rate_ahead)
-        ahead = np.einsum("nij,nj->ni", relative, turning) - np.cross(rate, wanted)
-        gyroscopic = np.cross(rate, self._inertia * rate)
-        return -self._attitude * error - self._rate * (rate - wanted) + gyroscopic + self._inertia * ahead
+        ahead = np.einsum("nij,nj->ni", relative, turning) - cross(rate, wanted)
+        back = -self._attitude * error - self._rate * (rate - wanted)
+        most = self.gains.integral_rad_s2
+        grown = self._turn_integral + self.gains.attitude_integral_per_s * dt * back
+        # What asks for more than the integral may ever give is a manoeuvre, not something that pushes.
+        self._turn_integral = np.where(np.abs(back) < most, np.clip(grown, -most, most), self._turn_integral)
+        return self._inertia * (back + self._turn_integral + ahead) + cross(rate, self._inertia * rate)
 
     def _rates_ahead(self, acceleration: Array, reference: Reference) -> tuple[Array, Array]:
         """Return rates and angular accelerations (N, 3) of the attitude that the reference alone would need, body."""
@@ -185,10 +198,10 @@ class LeeController:
         force[:, 2] = np.maximum(force[:, 2], 0.2 * STANDARD_GRAVITY)
         up, up1, up2 = _unit_derivatives(force, reference.jerk, reference.snap)
         ahead = np.column_stack((np.cos(reference.yaw), np.sin(reference.yaw), np.zeros(len(up))))
-        left, left1, left2 = _unit_derivatives(*(np.cross(u, ahead) for u in (up, up1, up2)))
-        forward = np.cross(left, up)
-        forward1 = np.cross(left1, up) + np.cross(left, up1)
-        forward2 = np.cross(left2, up) + 2.0 * np.cross(left1, up1) + np.cross(left, up2)
+        left, left1, left2 = _unit_derivatives(*(cross(u, ahead) for u in (up, up1, up2)))
+        forward = cross(left, up)
+        forward1 = cross(left1, up) + cross(left, up1)
+        forward2 = cross(left2, up) + 2.0 * cross(left1, up1) + cross(left, up2)
         rate = np.column_stack([_dot(up, left1), _dot(forward, up1), _dot(left, forward1)])
         turning = np.column_stack(
             [
@@ -203,8 +216,8 @@ class LeeController:
 
 def _attitude(up: Array, yaw: Array) -> Array:
     """Return rotation matrices (N, 3, 3) with the body's z axis along ``up`` (N, 3) and headings near ``yaw`` (N,)."""
-    left = _unit(np.cross(up, np.column_stack((np.cos(yaw), np.sin(yaw), np.zeros_like(yaw)))))
-    return np.stack((np.cross(left, up), left, up), axis=2)
+    left = _unit(cross(up, np.column_stack((np.cos(yaw), np.sin(yaw), np.zeros_like(yaw)))))
+    return np.stack((cross(left, up), left, up), axis=2)
 
 
 def _dot(one: Array, other: Array) -> Array:

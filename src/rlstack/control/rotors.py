@@ -33,7 +33,7 @@ class RotorBatch:
         model = robot.rotor_model
         self._model = model
         self._allocation = Mixer(robot).allocation
-        self._inverse = np.linalg.inv(self._allocation)
+        self._inverse: Array = np.asarray(np.linalg.inv(self._allocation), dtype=np.float64)
         self._rise_s, self._fall_s = model.rise_time_constant_s, model.fall_time_constant_s
         self._rise, self._fall = -math.expm1(-horizon_s / self._rise_s), -math.expm1(-horizon_s / self._fall_s)
         self.speed: Array = np.zeros((1, len(robot.rotors)))
@@ -122,3 +122,10 @@ def bounded(vector: Array, largest: float) -> Array:
     """Return vectors (N, 3) shortened to ``largest``."""
     size = np.linalg.norm(vector, axis=1, keepdims=True)
     return np.asarray(vector * np.minimum(1.0, largest / np.maximum(size, 1e-12)))
+
+
+def cross(one: Array, other: Array) -> Array:
+    """Return the cross products (N, 3); for few rows many times as fast as numpy's own."""
+    x, y, z = one.T
+    u, v, w = other.T
+    return np.column_stack((y * w - z * v, z * u - x * w, x * v - y * u))
