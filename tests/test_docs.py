@@ -85,7 +85,7 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     import rlstack.tasks.catalog
 
     robot, task, recipe = robot_example(), task_example(), docs.blocks("docs/tasks.md", "yaml")[0]
-    (tmp_path / "x500.yaml").write_text(robot)
+    (tmp_path / "x500_gazebo.yaml").write_text(robot)
     (tmp_path / "catch.yaml").write_text(recipe)
     catalog = tmp_path / "catalog"
     catalog.mkdir()
@@ -223,7 +223,7 @@ def test_the_simulators_programs_run(examples: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_robot_example_loads_and_flies(examples: Path) -> None:
-    robot = load_robot("x500.yaml")
+    robot = load_robot("x500_gazebo.yaml")
     assert f"thrust-to-weight {robot.thrust_to_weight:.2f}" in robot_example()
     assert f"2 * {robot.hover_speed_rad_s:.1f} / {robot.rotor_model.speed_max_rad_s:g}" in docs.text("docs/robots.md")
     GuardConfig.from_robot(robot)
@@ -250,9 +250,9 @@ def test_the_robot_example_loads_and_flies(examples: Path) -> None:
 
 
 def test_the_refusal_of_a_robot_file_is_shown_as_it_is_said(examples: Path) -> None:
-    Path("x500.yaml").write_text(robot_example().replace("mass_kg: 2.064", "mass_kg: -2"))
+    Path("x500_gazebo.yaml").write_text(robot_example().replace("mass_kg: 2.064", "mass_kg: -2"))
     with pytest.raises(UserError) as refused:
-        load_robot("x500.yaml")
+        load_robot("x500_gazebo.yaml")
     assert f"rlstack: {refused.value}" in docs.text("docs/robots.md")
 
 

@@ -81,7 +81,7 @@ def test_a_path_loads_like_a_name() -> None:
 
 
 def test_an_unknown_robot_lists_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"Unknown robot 'crazyfly'. Nearest: crazyflie. Known: .*crazyflie"):
+    with pytest.raises(UserError, match=r"Unknown robot 'crazyfly'. Nearest: crazyflie, .*. Known: crazyflie, .*x500"):
         load_robot("crazyfly")
 
 
@@ -147,6 +147,21 @@ CASES: list[tuple[str, Callable[[dict[str, Any]], Any], list[str]]] = [
     ("another kind", lambda d: d.update(kind="boat"), ["kind: 'boat'", "one of quadrotor"]),
     ("silent sensor", lambda d: d["sensors"]["odom"].update(rate_hz=0), ["sensors.odom.rate_hz: 0", "above 0.0 Hz"]),
     (
+        "thrust that pulls down",
+        lambda d: d["rotor_model"].update(thrust_coefficients=[-0.01, 0.0, 2.9e-8]),
+        ["thrust_coefficients: [-0.01, 0.0, 2.9e-08]", "speed_min_rad_s (0.0) the thrust is -0.01 N", "at least 0 N"],
+    ),
+    (
+        "thrust that falls",
+        lambda d: d["rotor_model"].update(thrust_coefficients=[0.0, 1e-4, -2.9e-8]),
+        ["thrust_coefficients: [0.0, 0.0001, -2.9e-08]", "must rise with the speed all the way"],
+    ),
+    (
+        "no thrust",
+        lambda d: d["rotor_model"].update(thrust_coefficients=[0.1, 0.0, 0.0]),
+        ["thrust_coefficients: [0.1, 0.0, 0.0]", "must rise with the speed"],
+    ),
+    (
         "no time constant",
         lambda d: d["rotor_model"].update(rise_time_constant_s=0),
         ["rise_time_constant_s: 0", "above"],
@@ -187,6 +202,35 @@ def test_to_data_and_back_is_the_same_robot(
     again = schema.load(RobotSpec, yaml.safe_load(yaml.safe_dump(schema.to_data(robot))), "there")
     assert again == robot
     assert robot.rotor_names == tuple(names)
+
+
+@settings(deadline=None)
+@given(
+    start=st.floats(0.0, 2.0),
+    slopes=st.tuples(st.floats(1e-5, 1e-2), st.floats(1e-5, 1e-2)),
+    shares=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=6),
+)
+def test_a_fit_that_is_negative_at_rest_holds_from_its_least_speed_on(
+    start: float, slopes: tuple[float, float], shares: list[float]
+) -> None:
+    # Any parabola that rises from ``start`` N at 400 rad/s: the slope goes from one value to another up to 3000 rad/s.
+    low, high = 400.0, 3000.0
+    c2 = (slopes[1] - slopes[0]) / (2.0 * (high - low))
+    c1 = slopes[0] - 2.0 * c2 * low
+    model = RotorModel(
+        speed_min_rad_s=low,
+        speed_max_rad_s=high,
+        thrust_coefficients=(start - low * (c1 + low * c2) + 1e-9, c1, c2),
+        torque_per_thrust_m=0.01,
+        rise_time_constant_s=0.1,
+        fall_time_constant_s=0.1,
+        radius_m=0.02,
+    )
+    speeds = low + np.array(shares) * (high - low)
+    np.testing.assert_allclose(model.speed_for_thrust(model.thrust(speeds)), speeds, rtol=1e-4)
+    assert model.speed_for_thrust(np.array(1e9)) == high
+    assert model.speed_for_thrust(np.array(-1.0)) == low
+    assert np.all(model.thrust(np.linspace(0.0, high, 50)) >= 0.0)
 
 
 @settings(deadline=None)

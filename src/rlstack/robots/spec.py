@@ -58,8 +58,11 @@ class RotorModel:
 
     speed_min_rad_s: float = value(unit="rad/s", at_least=0.0)
     speed_max_rad_s: float = value(unit="rad/s", above=0.0)
-    thrust_coefficients: tuple[float, float, float] = value(unit="N, N s/rad, N s^2/rad^2", at_least=0.0)
-    """c0, c1, c2 of thrust = c0 + c1 w + c2 w^2 for a rotor speed w."""
+    thrust_coefficients: tuple[float, float, float] = value(unit="N, N s/rad, N s^2/rad^2")
+    """c0, c1, c2 of thrust = c0 + c1 w + c2 w^2 for a rotor speed w; never below 0, and rising over the speeds.
+
+    Published fits may have a negative c0, c1 or c2: then ``speed_min_rad_s`` must be where the fit has come to 0.
+    """
     torque_per_thrust_m: float = value(unit="m", at_least=0.0)
     """Reaction torque about z for each newton of thrust."""
     rise_time_constant_s: float = value(unit="s", above=0.0)
@@ -75,22 +78,30 @@ class RotorModel:
                 f"speed_max_rad_s: {self.speed_max_rad_s} is not allowed: must be above speed_min_rad_s"
                 f" ({self.speed_min_rad_s})."
             )
+        (c0, c1, c2), low, high = self.thrust_coefficients, self.speed_min_rad_s, self.speed_max_rad_s
+        least = c0 + low * (c1 + low * c2)
+        if least < 0.0:
+            raise ValueError(
+                f"thrust_coefficients: {list(self.thrust_coefficients)} is not allowed: at speed_min_rad_s ({low}) the"
+                f" thrust is {least:.3g} N: must be at least 0 N; raise speed_min_rad_s to where it is."
+            )
+        if min(c1 + 2.0 * c2 * low, c1 + 2.0 * c2 * high) < 0.0 or c1 == c2 == 0.0:
+            raise ValueError(
+                f"thrust_coefficients: {list(self.thrust_coefficients)} is not allowed: the thrust must rise with the"
+                " speed all the way from speed_min_rad_s to speed_max_rad_s."
+            )
 
     def thrust(self, speed: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Return thrust in N for rotor speeds in rad/s, any shape."""
+        """Return thrust in N for rotor speeds in rad/s, any shape; 0 where a fit would be below, at low speeds."""
         c0, c1, c2 = self.thrust_coefficients
-        return np.asarray(c0 + speed * (c1 + speed * c2))
+        return np.maximum(c0 + speed * (c1 + speed * c2), 0.0)
 
     def speed_for_thrust(self, thrust: NDArray[np.floating]) -> NDArray[np.floating]:
         """Return the rotor speed in rad/s that gives ``thrust`` in N, clipped to what the rotor can do."""
         c0, c1, c2 = self.thrust_coefficients
-        wanted = np.maximum(np.asarray(thrust, dtype=float) - c0, 0.0)
-        if c2 > 0.0:
-            speed = (-c1 + np.sqrt(c1 * c1 + 4.0 * c2 * wanted)) / (2.0 * c2)
-        elif c1 > 0.0:
-            speed = wanted / c1
-        else:
-            raise UserError("thrust_coefficients: c1 and c2 are both 0, so no speed gives a wanted thrust.")
+        wanted = np.asarray(thrust, dtype=float) - c0
+        # Beyond the parabola's vertex no speed gives the thrust; the vertex is outside the range, so clipping is right.
+        speed = wanted / c1 if c2 == 0.0 else (np.sqrt(np.maximum(c1 * c1 + 4.0 * c2 * wanted, 0.0)) - c1) / (2.0 * c2)
         return np.clip(speed, self.speed_min_rad_s, self.speed_max_rad_s)
 
 
