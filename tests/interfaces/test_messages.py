@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.interfaces import messages, topics
-from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.interfaces.signals import COMMANDED, SENSED, Signal
 
 
 @settings(deadline=None)
@@ -22,7 +22,14 @@ def test_seconds_are_rounded_to_nanoseconds() -> None:
     assert messages.seconds_to_ns(0.1 + 0.2) == 300_000_000
 
 
-@pytest.mark.parametrize("signal", [*SENSED.values(), *COMMANDED.values()], ids=lambda s: s.name)
+def on_one_message(signal: Signal) -> bool:
+    """A path's signals are read together, see test_signal_reader.py."""
+    return signal.topic != topics.GOAL_PATH
+
+
+@pytest.mark.parametrize(
+    "signal", [s for s in (*SENSED.values(), *COMMANDED.values()) if on_one_message(s)], ids=lambda s: s.name
+)
 def test_every_signal_of_the_catalogue_can_be_read(signal: object) -> None:
     names = ("m1", "m2") if "rotors" in signal.shape else ()
     kind = topics.message_type(signal.type)
@@ -41,6 +48,24 @@ def test_quaternions_are_read_as_xyzw() -> None:
     q = message.pose.orientation
     q.x, q.y, q.z, q.w = 0.1, 0.2, 0.3, 0.4
     assert messages.field_reader(type(message), "pose.orientation")(message).tolist() == [0.1, 0.2, 0.3, 0.4]
+
+
+def test_a_path_is_stamped_pose_by_pose() -> None:
+    turn = np.array([[0.0, 0.0, 0.6, 0.8], [0.0, 0.0, 0.0, 1.0]])
+    path = messages.path_message(
+        np.array([-0.25, 1.5]), np.array([[1, 2, 3], [4, 5, 6]]), turn, start_ns=3 * 10**18 + 1, frame="map"
+    )
+    assert [messages.stamp_to_ns(p.header.stamp) - 3 * 10**18 for p in path.poses] == [-249_999_999, 1_500_000_001]
+    assert {path.header.frame_id, *(p.header.frame_id for p in path.poses)} == {"map"}
+    last = path.poses[1].pose
+    assert (last.position.x, last.position.y, last.position.z) == (4.0, 5.0, 6.0)
+    assert (path.poses[0].pose.orientation.z, path.poses[0].pose.orientation.w) == (0.6, 0.8)
+
+
+@pytest.mark.parametrize("shapes", [((3,), (2, 3), (3, 4)), ((3,), (3, 3), (3, 3)), ((1, 3), (1, 3, 3), (1, 3, 4))])
+def test_a_path_of_shapes_that_do_not_go_together_is_refused(shapes: list[tuple[int, ...]]) -> None:
+    with pytest.raises(ValueError, match=r"must be \(points,\), \(points, 3\) and \(points, 4\)"):
+        messages.path_message(*(np.zeros(shape) for shape in shapes))
 
 
 def test_imu_says_that_it_gives_no_orientation() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,76 @@ def gru_model() -> onnx.ModelProto:
     return model(nodes, inputs, {"rotor_speed": [4], "next_state.hidden": [HIDDEN]}, arrays)
 
 
+PATH_INPUTS = ("position", "path_time", "path_position", "path_orientation")
+PATH_SHAPES: dict[str, list[int | str]] = {
+    "position": [3],
+    "path_time": ["points"],
+    "path_position": ["points", 3],
+    "path_orientation": ["points", 4],
+}
+
+
+def path_contract(**changes: Any) -> Contract:
+    return contract_for(
+        crazyflie(),
+        PATH_INPUTS,
+        ["rotor_speed"],
+        **{"name": "path", "task": "quadrotor_tracking", "state": {"calls": (4,)}, **changes},
+    )
+
+
+def path_model(**options: Any) -> onnx.ModelProto:
+    """1000 rad/s plus 100 for each metre to where the path is now, in x, y and z, and 10 for each call before."""
+    arrays = {
+        "zero": np.array([0], np.int64),
+        "one": np.array([1], np.int64),
+        "two": np.array([2], np.int64),
+        "last": np.array([-1], np.int64),
+        "end": np.array([2**31], np.int64),
+        "low": np.float32(0.0),
+        "high": np.float32(1.0),
+        "ten": np.float32(10.0),
+        "step": np.ones((1, 4), np.float32),
+        "gain": 100.0 * np.eye(3, 4, dtype=np.float32),
+        "base": np.full(4, 1000.0, np.float32),
+        "slowest": np.float32(0.0),
+        "fastest": np.float32(2272.6),
+    }
+    nodes = [
+        helper.make_node("Slice", ["path_time", "zero", "last", "one"], ["t0"]),
+        helper.make_node("Slice", ["path_time", "one", "end", "one"], ["t1"]),
+        helper.make_node("Slice", ["path_position", "zero", "last", "one"], ["p0"]),
+        helper.make_node("Slice", ["path_position", "one", "end", "one"], ["p1"]),
+        helper.make_node("Slice", ["path_position", "zero", "one", "one"], ["first"]),
+        helper.make_node("Sub", ["t1", "t0"], ["span"]),
+        helper.make_node("Neg", ["t0"], ["gone"]),
+        helper.make_node("Div", ["gone", "span"], ["part"]),
+        helper.make_node("Clip", ["part", "low", "high"], ["share"]),
+        helper.make_node("Unsqueeze", ["share", "two"], ["weight"]),
+        helper.make_node("Sub", ["p1", "p0"], ["leg"]),
+        helper.make_node("Mul", ["leg", "weight"], ["flown"]),
+        helper.make_node("ReduceSum", ["flown", "one"], ["along"], keepdims=0),
+        helper.make_node("Squeeze", ["first", "one"], ["begin"]),
+        helper.make_node("Add", ["begin", "along"], ["now"]),
+        helper.make_node("Sub", ["now", "position"], ["error"]),
+        helper.make_node("Gemm", ["error", "gain", "base"], ["wanted"]),
+        helper.make_node("Mul", ["state.calls", "ten"], ["more"]),
+        helper.make_node("Add", ["wanted", "more"], ["sum"]),
+        helper.make_node("Clip", ["sum", "slowest", "fastest"], ["rotor_speed"]),
+        helper.make_node("Add", ["state.calls", "step"], ["next_state.calls"]),
+        helper.make_node("Identity", ["path_orientation"], ["unused"]),
+    ]
+    inputs = {**PATH_SHAPES, "state.calls": [4], **options.pop("inputs", {})}
+    return model(nodes, inputs, {"rotor_speed": [4], "next_state.calls": [4]}, arrays, **options)
+
+
+def path_reference(inputs: dict[str, np.ndarray], calls: int = 0) -> np.ndarray:
+    """What :func:`path_model` commands one robot."""
+    now = [np.interp(0.0, inputs["path_time"], inputs["path_position"][:, i]) for i in range(3)]
+    error = np.append(now - inputs["position"], 0.0)
+    return np.clip(1000.0 + 100.0 * error + 10.0 * calls, 0.0, 2272.6)
+
+
 def gru_reference(arrays: dict[str, np.ndarray], x: np.ndarray, h: np.ndarray) -> np.ndarray:
     """One step by ONNX's formula (gates z, r, h; linear_before_reset = 0)."""
     w, r, b = (arrays[k][0].astype(float) for k in ("w", "r", "b"))
@@ -99,7 +169,7 @@ def gru_reference(arrays: dict[str, np.ndarray], x: np.ndarray, h: np.ndarray) -
 
 def model(
     nodes: Sequence[onnx.NodeProto],
-    inputs: dict[str, list[int]],
+    inputs: Mapping[str, Sequence[int | str]],
     outputs: dict[str, list[int]],
     constants: dict[str, np.ndarray] | None = None,
     *,

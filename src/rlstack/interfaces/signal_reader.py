@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.interfaces import cdr
+from rlstack.interfaces import signals as catalogue
 from rlstack.interfaces.messages import (
     NANOSECONDS,
     Array,
@@ -95,3 +98,64 @@ class SignalReader:
 
         message = deserialize_message(data, self._class)
         return stamp_to_ns(message.header.stamp), {signal: read(message) for signal, read in self._readers.items()}
+
+
+_WORLD_FRAMES = ("", "odom", "map")
+_UNIT_WITHIN = 1e-3
+"""How far a quaternion's length may be from 1: drivers send float32 and round."""
+
+
+@dataclass(frozen=True)
+class GoalPath:
+    """What a ``nav_msgs/Path`` says, checked.
+
+    Args:
+        stamp_ns: (points,) when each pose is due, ns, increasing.
+        position: (points, 3) m in ``odom``.
+        orientation: (points, 4) unit quaternions xyzw, ``base_link`` in ``odom``.
+    """
+
+    stamp_ns: NDArray[np.int64]
+    position: Array
+    orientation: Array
+
+    def signals(self, stamp_ns: int) -> dict[str, Array]:
+        """Return ``path_time``, ``path_position`` and ``path_orientation`` as seen at ``stamp_ns``.
+
+        Args:
+            stamp_ns: Of the observation that a step answers, ns.
+        """
+        return {
+            "path_time": np.asarray((self.stamp_ns - stamp_ns) / NANOSECONDS, dtype=np.float64),
+            "path_position": self.position,
+            "path_orientation": self.orientation,
+        }
+
+
+def read_path(message: Any) -> GoalPath:
+    """Return what a ``nav_msgs/Path`` says.
+
+    Raises:
+        ValueError: It is in another frame, has too few poses, stamps that do not increase, a position that is not
+            finite, or an orientation that is no unit quaternion; a sentence says which pose.
+    """
+    least, poses = catalogue.DYNAMIC["points"], message.poses
+    if len(poses) < least:
+        raise ValueError(f"A path of {len(poses)} poses was refused: it needs at least {least}.")
+    for name in dict.fromkeys(header.frame_id for header in (message.header, *(p.header for p in poses))):
+        if name.rpartition("/")[2] not in _WORLD_FRAMES:
+            raise ValueError(f"A path in the frame '{name}' was refused: give it in {_WORLD_FRAMES[1]}.")
+    stamp_ns = np.array([stamp_to_ns(p.header.stamp) for p in poses], dtype=np.int64)
+    places, turns = [p.pose.position for p in poses], [p.pose.orientation for p in poses]
+    position = np.array([(v.x, v.y, v.z) for v in places], dtype=np.float64)
+    orientation = np.array([(q.x, q.y, q.z, q.w) for q in turns], dtype=np.float64)
+    with np.errstate(over="ignore"):
+        length = np.linalg.norm(orientation, axis=1)
+    for bad, why in (
+        (np.concatenate([[False], np.diff(stamp_ns) <= 0]), "its stamp is not after that of the pose before"),
+        (~np.isfinite(position).all(axis=1), "its position is not finite"),
+        (~(np.abs(length - 1.0) < _UNIT_WITHIN), "its orientation is no unit quaternion"),
+    ):
+        if bad.any():
+            raise ValueError(f"A path was refused at pose {int(np.argmax(bad))} (of 0 to {len(poses) - 1}): {why}.")
+    return GoalPath(stamp_ns, position, orientation)

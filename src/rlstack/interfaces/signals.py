@@ -17,12 +17,14 @@ class Signal:
 
     Args:
         name: What policies and backends call it.
-        shape: Of one robot's value; ``"rotors"`` stands for the robot's number of rotors.
+        shape: Of one robot's value; ``"rotors"`` stands for the robot's number of rotors, a name in :data:`DYNAMIC`
+            for a size that may differ from one call to the next.
         unit: SI.
         frame: The frame it is expressed in; empty where none applies.
         topic: Relative topic name under the robot's namespace.
         type: ROS message type.
-        field: Dotted path in the message; vectors are read as x, y, z and quaternions as x, y, z, w.
+        field: Dotted path in the message, with ``[]`` after a list whose elements are all read; vectors are read as
+            x, y, z and quaternions as x, y, z, w.
     """
 
     name: str
@@ -36,8 +38,16 @@ class Signal:
 
 _ODOM = ("odom", "nav_msgs/msg/Odometry")
 _GOAL = ("goal", "geometry_msgs/msg/PoseStamped")
+_PATH = ("goal_path", "nav_msgs/msg/Path")
 _IMU = ("imu", "sensor_msgs/msg/Imu")
 _JOINTS = ("joint_states", "sensor_msgs/msg/JointState")
+
+DYNAMIC = {"points": 2}
+"""Sizes in shapes that may differ from one call to the next, with the least that is allowed; signals that name the
+same one have the same size in every call."""
+
+INCREASING = frozenset({"path_time"})
+"""Signals whose values must increase along their last axis."""
 
 SENSED: dict[str, Signal] = {
     s.name: s
@@ -50,9 +60,19 @@ SENSED: dict[str, Signal] = {
         Signal("measured_rotor_speed", ("rotors",), "rad/s", "", *_JOINTS, "velocity"),
         Signal("goal_position", (3,), "m", "odom", *_GOAL, "pose.position"),
         Signal("goal_orientation", (4,), "quaternion xyzw", "base_link in odom", *_GOAL, "pose.orientation"),
+        Signal("path_time", ("points",), "s", "", *_PATH, "poses[].header.stamp"),
+        Signal("path_position", ("points", 3), "m", "odom", *_PATH, "poses[].pose.position"),
+        Signal(
+            "path_orientation",
+            ("points", 4),
+            "quaternion xyzw",
+            "base_link in odom",
+            *_PATH,
+            "poses[].pose.orientation",
+        ),
     )
 }
-"""What can be fed to a policy."""
+"""What comes over topics. ``path_time`` is each pose's stamp minus that of the observation that the step answers."""
 
 COMMANDED: dict[str, Signal] = {
     s.name: s

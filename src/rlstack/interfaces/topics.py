@@ -14,6 +14,7 @@ ODOM = "odom"
 IMU = "imu"
 JOINT_STATES = "joint_states"
 GOAL = "goal"
+GOAL_PATH = "goal_path"
 ROTOR_COMMAND = "cmd/rotors"
 POLICY_PREFIX = "policy/"
 """The policy node sends its commands under this; the guard alone publishes the topics without it."""
@@ -36,6 +37,7 @@ TYPES: dict[str, str] = {
     IMU: "sensor_msgs/msg/Imu",
     JOINT_STATES: "sensor_msgs/msg/JointState",
     GOAL: "geometry_msgs/msg/PoseStamped",
+    GOAL_PATH: "nav_msgs/msg/Path",
     ROTOR_COMMAND: "sensor_msgs/msg/JointState",
     GUARD_MODE: "std_msgs/msg/String",
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",

@@ -137,7 +137,7 @@ def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
 def _port(signal: Signal, robot: RobotSpec) -> Port:
     return Port(
         name=signal.name,
-        shape=tuple(len(robot.rotors) if size == "rotors" else int(size) for size in signal.shape),
+        shape=tuple(len(robot.rotors) if size == "rotors" else size for size in signal.shape),
         unit=signal.unit,
         frame=signal.frame,
         topic=signal.topic,
@@ -166,6 +166,7 @@ def _check_names(where: str, kind: str, names: list[str]) -> None:
 
 
 def _check_size(where: str, what: str, shape: tuple[int, ...]) -> None:
+    """Of a dynamic axis, the least size."""
     if any(size < 1 for size in shape) or math.prod(shape) > MAX_ELEMENTS:
         raise UserError(
             f"{where}: the {what} has the shape {list(shape)}: every size must be at least 1 and their product at most"
@@ -174,7 +175,13 @@ def _check_size(where: str, what: str, shape: tuple[int, ...]) -> None:
 
 
 def _check_port(where: str, kind: str, port: Port, signal: Signal) -> None:
-    _check_size(where, f"{kind} '{port.name}'", port.shape)
+    for size in port.dynamic:
+        if size not in signal.shape or size not in signals.DYNAMIC:
+            raise UserError(
+                f"{where}: the {kind} '{port.name}' has an axis '{size}' of no fixed size, but this rlstack's has the"
+                f" shape [{', '.join(map(str, signal.shape))}]. {_RETRAIN}"
+            )
+    _check_size(where, f"{kind} '{port.name}'", port.sized(signals.DYNAMIC))
     for key in ("unit", "frame", "topic", "type", "field"):
         found, expected = getattr(port, key), getattr(signal, key)
         if found != expected:
@@ -183,17 +190,18 @@ def _check_port(where: str, kind: str, port: Port, signal: Signal) -> None:
                 f" {_RETRAIN}"
             )
     fits = len(port.shape) == len(signal.shape) and all(
-        isinstance(wanted, str) or wanted == size for wanted, size in zip(signal.shape, port.shape)
+        isinstance(size, int) if wanted == "rotors" else wanted == size
+        for wanted, size in zip(signal.shape, port.shape)
     )
     if not fits:
         raise UserError(
-            f"{where}: the {kind} '{port.name}' has the shape {list(port.shape)}, but this rlstack's has"
-            f" [{', '.join(map(str, signal.shape))}]. {_RETRAIN}"
+            f"{where}: the {kind} '{port.name}' has the shape [{', '.join(map(str, port.shape))}], but this rlstack's"
+            f" has [{', '.join(map(str, signal.shape))}]. {_RETRAIN}"
         )
-    by_name = any(isinstance(size, str) for size in signal.shape)
-    if (by_name or port.element_names) and len(port.element_names) != math.prod(port.shape):
+    count = math.prod(port.sized(signals.DYNAMIC))
+    if ("rotors" in signal.shape or port.element_names) and len(port.element_names) != count:
         raise UserError(
-            f"{where}: the {kind} '{port.name}' has {math.prod(port.shape)} elements but {len(port.element_names)}"
+            f"{where}: the {kind} '{port.name}' has {count} elements but {len(port.element_names)}"
             " element names. Export the policy again with a name for each, such as contract_for writes."
         )
     if len(set(port.element_names)) != len(port.element_names):
@@ -203,7 +211,7 @@ def _check_port(where: str, kind: str, port: Port, signal: Signal) -> None:
 
 
 def _check_range(where: str, port: Port) -> None:
-    count = math.prod(port.shape)
+    count = math.prod(port.sized({}))
     if len(port.minimum) != count or len(port.maximum) != count:
         raise UserError(
             f"{where}: the output '{port.name}' has {count} elements but {len(port.minimum)} minimum and"

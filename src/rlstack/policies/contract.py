@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +26,9 @@ class Port:
     """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]
+    """A name in it, such as ``points``, is an axis whose size may differ from call to call; ports that share a name
+    share the size."""
     unit: str
     frame: str
     topic: str
@@ -36,6 +39,15 @@ class Port:
     minimum: tuple[float, ...] = ()
     maximum: tuple[float, ...] = ()
     """For outputs: the range that the graph never leaves, per element."""
+
+    @property
+    def dynamic(self) -> tuple[str, ...]:
+        """Names of the axes whose size may differ from call to call."""
+        return tuple(size for size in self.shape if isinstance(size, str))
+
+    def sized(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the shape with every named axis of its size in ``sizes``."""
+        return tuple(sizes[size] if isinstance(size, str) else size for size in self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ from rlstack.policies.catalogue import check_contract, check_robot
 from rlstack.policies.container import EXPORT_AGAIN, contract_from, pack, unpack
 from rlstack.policies.contract import Contract
 from rlstack.policies.graph import check_graph, check_model, clean
-from rlstack.policies.runner import Policy, open_session, probe
+from rlstack.policies.probe import probe
+from rlstack.policies.runner import Policy, open_session
 from rlstack.robots import RobotSpec
 
 MAX_BYTES = 64 * 2**20

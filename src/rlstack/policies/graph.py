@@ -11,6 +11,8 @@ from onnx import inliner, numpy_helper
 from rlstack.errors import UserError
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
 
+Shape = tuple[int | str, ...]
+
 STANDARD_DOMAINS = ("", "ai.onnx")
 """The operators that onnxruntime has everywhere; both names mean the same set."""
 
@@ -60,8 +62,8 @@ def check_graph(model: onnx.ModelProto, contract: Contract, where: str) -> None:
     for owner, tensor in _tensors(model.graph):
         _check_tensor(owner, tensor, where)
     _check_attributes(model.graph, where)
-    inputs = {p.name: p.shape for p in contract.inputs}
-    outputs = {p.name: p.shape for p in contract.outputs}
+    inputs: dict[str, Shape] = {p.name: p.shape for p in contract.inputs}
+    outputs: dict[str, Shape] = {p.name: p.shape for p in contract.outputs}
     inputs.update({STATE_PREFIX + s.name: s.shape for s in contract.state})
     outputs.update({NEXT_STATE_PREFIX + s.name: s.shape for s in contract.state})
     constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
@@ -136,11 +138,10 @@ def _check_attributes(graph: onnx.GraphProto, where: str) -> None:
                     )
 
 
-def _check_interface(
-    kind: str, values: list[onnx.ValueInfoProto], expected: dict[str, tuple[int, ...]], where: str
-) -> None:
+def _check_interface(kind: str, values: list[onnx.ValueInfoProto], expected: dict[str, Shape], where: str) -> None:
     found = {value.name: value for value in values}
     advice = "Export the policy again so that graph and contract agree."
+    symbols: dict[str, tuple[str, str]] = {}
     for name in expected:
         if name not in found:
             raise UserError(
@@ -159,7 +160,7 @@ def _check_interface(
         sizes = [
             d.dim_value if d.WhichOneof("value") == "dim_value" else (d.dim_param or "?") for d in tensor.shape.dim
         ]
-        if not tensor.HasField("shape") or sizes[1:] != list(expected[name]):
+        if not tensor.HasField("shape") or not _fits(sizes[1:], expected[name]):
             raise UserError(
                 f"{where}: the graph's {kind} '{name}' has the shape [{', '.join(map(str, sizes))}], but by the"
                 f" contract it is [{', '.join(map(str, ('batch', *expected[name])))}]. {advice}"
@@ -169,6 +170,27 @@ def _check_interface(
                 f"{where}: the graph's {kind} '{name}' has a first axis of fixed size {sizes[0]}."
                 " Export it with a dynamic batch axis (dynamic_shapes in torch.onnx.export)."
             )
+        for symbol, size in zip(expected[name], sizes[1:]):
+            if isinstance(symbol, str):
+                _check_symbol(symbols, symbol, str(size), f"{kind} '{name}'", str(sizes[0]), where)
+
+
+def _fits(found: list[int | str], wanted: Shape) -> bool:
+    return len(found) == len(wanted) and all(
+        isinstance(size, str) and size != "?" if isinstance(expected, str) else size == expected
+        for size, expected in zip(found, wanted)
+    )
+
+
+def _check_symbol(seen: dict[str, tuple[str, str]], symbol: str, size: str, port: str, batch: str, where: str) -> None:
+    """Refuse a graph in which an axis of the contract has another name in another place, or the batch axis's."""
+    before, first = seen.setdefault(symbol, (size, port))
+    if before != size or size == batch:
+        other = f"'{before}' in its {first}" if before != size else "that of the batch axis"
+        raise UserError(
+            f"{where}: the axis '{symbol}' of the contract is '{size}' in the graph's {port}, but {other}."
+            " Export the policy again with one dynamic axis for it, and another for the batch."
+        )
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

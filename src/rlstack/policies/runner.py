@@ -12,14 +12,13 @@ import onnxruntime
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.errors import UserError
+from rlstack.interfaces import signals
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
 
 Array = NDArray[np.float64]
 
 _ALIGNMENT = 16
 """Floats between the starts of two buffers: 64 bytes, a cache line and the widest vector load."""
-
-_QUATERNION = "quaternion xyzw"
 
 
 class PolicyOutputError(ValueError):
@@ -42,6 +41,12 @@ class Policy:
         self.path = path
         self._session = session
         self._names = {port.name for port in contract.inputs}
+        self._sizes = dict(signals.DYNAMIC)
+        # The input that a dynamic size is read off, and the axis there, counted from the end.
+        self._measured: dict[str, tuple[str, int]] = {}
+        for port in contract.inputs:
+            for size in port.dynamic:
+                self._measured.setdefault(size, (port.name, port.shape.index(size) - len(port.shape)))
         self._limits = {p.name: (_shaped(p, p.minimum), _shaped(p, p.maximum)) for p in contract.outputs}
         self._batch = 0
         self.reset()
@@ -82,21 +87,30 @@ class Policy:
 
         Args:
             inputs: For each input of the contract an array in its unit and frame: of the contract's shape for
-                one robot, or of shape (batch, \\*shape) with the batch of the last :meth:`reset`.
+                one robot, or of shape (batch, \\*shape) with the batch of the last :meth:`reset`. An axis that is
+                dynamic by the contract may have another size in every call; such a change binds new memory.
 
         Returns:
             Each output in its unit, float64, with a leading batch axis if the inputs had one, held to the
             contract's range (float32 can round beyond a limit by one part in ten million).
 
         Raises:
-            ValueError: An input is missing, unknown, of the wrong shape or type, or not finite; nothing was done.
+            ValueError: An input is missing, unknown, of the wrong shape or type, not finite, or does not increase
+                where it must; nothing was done.
             PolicyOutputError: An output or the next state is not finite; the state was not advanced.
         """
         if inputs.keys() != self._names:
             self._refuse_names(inputs)
+        for size, (name, axis) in self._measured.items():
+            shape = np.shape(inputs[name])
+            if len(shape) >= -axis and shape[axis] != self._sizes[size]:
+                self._resize(size, shape[axis], name)
         batched = self._fill(inputs)
         if not np.isfinite(self._input_memory).all():
             self._refuse_values()
+        for name, before, after, flags in self._increasing:
+            if not np.greater(after, before, out=flags).all():
+                self._refuse_order(name)
         self._session.run_with_iobinding(self._binding)
         if not np.isfinite(self._output_memory).all():
             bad = [
@@ -145,10 +159,15 @@ class Policy:
     def _refuse_shape(self, name: str, found: tuple[int, ...]) -> None:
         shape, batched_shape, _ = self._slots[name]
         allowed = f"{shape} or {batched_shape}" if self._batch == 1 else f"{batched_shape}"
+        (port,) = (port for port in self.contract.inputs if port.name == name)
+        same = [f", with as many {size} as {self._measured[size][0]} has" for size in port.dynamic]
         raise ValueError(
-            f"{name}: the shape {found} is not allowed: must be {allowed}. For another number of robots call"
-            " reset(batch=N)."
+            f"{name}: the shape {found} is not allowed: must be {allowed}{''.join(same)}. For another number of robots"
+            " call reset(batch=N)."
         )
+
+    def _refuse_order(self, name: str) -> None:
+        raise ValueError(f"{name}: must increase from each value to the next (and differ as float32).")
 
     def _refuse_values(self) -> None:
         for name, (_, _, memory) in self._slots.items():
@@ -156,19 +175,28 @@ class Policy:
                 raise ValueError(f"{name}: holds a value that is not finite (or beyond float32).")
 
     def _allocate(self, batch: int) -> None:
-        """Bind memory for ``batch`` robots once, so that a step allocates only what it returns."""
+        """Make and bind memory for ``batch`` robots once, so that a step allocates only what it returns."""
         self._batch = batch
-        shapes = {port.name: port.shape for port in self.contract.inputs}
-        self._input_memory, inputs = _arena(shapes, batch)
-        self._slots = {name: (shapes[name], (batch, *shapes[name]), memory) for name, memory in inputs.items()}
         states = {state.name: state.shape for state in self.contract.state}
         self._state_memory, self._state = _arena(states, batch)
         # Outputs and next states share one piece of memory, so that one look tells whether all are finite.
-        outputs = {port.name: port.shape for port in self.contract.outputs}
+        outputs = {port.name: port.sized({}) for port in self.contract.outputs}
         next_size = self._state_memory.size
         self._output_memory = np.zeros(next_size + _arena_size(outputs, batch), dtype=np.float32)
         self._next_state_memory, self._next_state = _arena(states, batch, self._output_memory[:next_size])
         _, self._outputs = _arena(outputs, batch, self._output_memory[next_size:])
+        self._allocate_inputs()
+
+    def _allocate_inputs(self) -> None:
+        """Make memory for the inputs in their present sizes, and bind everything."""
+        shapes = {port.name: port.sized(self._sizes) for port in self.contract.inputs}
+        self._input_memory, inputs = _arena(shapes, self._batch)
+        self._slots = {name: (shapes[name], (self._batch, *shapes[name]), memory) for name, memory in inputs.items()}
+        self._increasing = [
+            (name, memory[..., :-1], memory[..., 1:], np.empty(memory[..., 1:].shape, dtype=bool))
+            for name, memory in inputs.items()
+            if name in signals.INCREASING
+        ]
         self._binding = self._session.io_binding()
         for name, memory in inputs.items():
             self._binding.bind_cpu_input(name, memory)
@@ -177,6 +205,14 @@ class Policy:
         bound = {**self._outputs, **{NEXT_STATE_PREFIX + name: memory for name, memory in self._next_state.items()}}
         for name, memory in bound.items():
             self._binding.bind_output(name, "cpu", 0, np.float32, memory.shape, memory.ctypes.data)
+
+    def _resize(self, size: str, count: int, name: str) -> None:
+        """Bind memory for another number of points; the recurrent state stays."""
+        least = signals.DYNAMIC[size]
+        if count < least:
+            raise ValueError(f"{name}: {count} {size} are not allowed: must be at least {least}.")
+        self._sizes[size] = count
+        self._allocate_inputs()
 
 
 def open_session(data: bytes, where: str) -> onnxruntime.InferenceSession:
@@ -198,57 +234,8 @@ def open_session(data: bytes, where: str) -> onnxruntime.InferenceSession:
         ) from error
 
 
-def probe(session: onnxruntime.InferenceSession, contract: Contract, where: str) -> None:
-    """Run the graph once for one and once for three robots at rest, and refuse what does not fit the contract.
-
-    All inputs are zero but for quaternions, which are level: a robot at rest at its goal.
-
-    Raises:
-        UserError: It fails, or gives another shape, a value that is not finite, or one beyond the contract's range.
-    """
-    for batch in (1, 3):
-        inputs = {port.name: _at_rest(port, batch) for port in contract.inputs}
-        inputs.update({STATE_PREFIX + s.name: np.zeros((batch, *s.shape), np.float32) for s in contract.state})
-        expected = {port.name: port.shape for port in contract.outputs}
-        expected.update({NEXT_STATE_PREFIX + s.name: s.shape for s in contract.state})
-        try:
-            found = dict(zip(expected, session.run(list(expected), inputs)))
-        except Exception as error:  # as above
-            message = " ".join(str(error).split())[:300].rstrip(".")
-            raise UserError(
-                f"{where}: the graph fails for a batch of {batch}: {message}. Export it with a dynamic batch axis."
-            ) from error
-        for name, shape in expected.items():
-            if found[name].shape != (batch, *shape):
-                raise UserError(
-                    f"{where}: the graph gives {name} in the shape {found[name].shape}, but by the contract it is"
-                    f" {(batch, *shape)}. Export the policy again so that graph and contract agree."
-                )
-            if not np.isfinite(found[name]).all():
-                raise UserError(
-                    f"{where}: the graph gives {name} that is not finite for a robot at rest at its goal."
-                    " Train again, or guard divisions and logarithms in the graph."
-                )
-        for port in contract.outputs:
-            low, high = _shaped(port, port.minimum), _shaped(port, port.maximum)
-            slack = 1e-6 * np.maximum(np.abs(low), np.abs(high))  # float32 rounding
-            if (found[port.name] < low - slack).any() or (found[port.name] > high + slack).any():
-                raise UserError(
-                    f"{where}: the graph gives {port.name} outside the range that its contract promises"
-                    f" ({low.min():g} to {high.max():g} {port.unit}). Clip the output in the graph and export the"
-                    " policy again."
-                )
-
-
-def _at_rest(port: Port, batch: int) -> NDArray[np.float32]:
-    value = np.zeros((batch, *port.shape), np.float32)
-    if port.unit == _QUATERNION:
-        value[..., 3] = 1.0
-    return value
-
-
 def _shaped(port: Port, values: tuple[float, ...]) -> Array:
-    return np.array(values, dtype=np.float64).reshape(port.shape)
+    return np.array(values, dtype=np.float64).reshape(port.sized({}))
 
 
 def _slot_size(shape: tuple[int, ...], batch: int) -> int:

@@ -62,7 +62,7 @@ def _port_row(port: Port) -> tuple[str, ...]:
     return port.name, _shape(port.shape), port.unit, port.frame or "-", port.topic, port.field
 
 
-def _shape(shape: tuple[int, ...]) -> str:
+def _shape(shape: Sequence[int | str]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 

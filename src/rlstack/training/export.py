@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlstack.errors import UserError
+from rlstack.interfaces import signals
 from rlstack.policies import PolicyOutputError, contract_for, load_policy, write_policy
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
 from rlstack.robots import RobotSpec, frames
@@ -66,7 +67,7 @@ class PolicyGraph(nn.Module):
         action, hidden = self.actor(self.pipeline.observe(prepared, memory), hidden)
         action = self.pipeline.clip(action)
         after = {_PIPELINE + n: t for n, t in self.pipeline.remember(prepared, memory, action).items()}
-        return self.pipeline.command(action), {**after, **{_ACTOR + n: t for n, t in hidden.items()}}
+        return self.pipeline.command(action, prepared), {**after, **{_ACTOR + n: t for n, t in hidden.items()}}
 
 
 class TorchPolicy:
@@ -144,7 +145,9 @@ def compare(graph: PolicyGraph, path: Path, robot: RobotSpec, observations: int 
     span = np.array(port.maximum) - np.array(port.minimum)
     worst = 0.0
     for _ in range(observations // batch):
-        inputs = {p.name: rng.normal(0.0, 0.5, (batch, *p.shape)) for p in policy.contract.inputs}
+        sizes = {n: least + int(rng.integers(0, 20)) for n, least in signals.DYNAMIC.items()}
+        inputs = {p.name: rng.normal(0.0, 0.5, (batch, *p.sized(sizes))) for p in policy.contract.inputs}
+        inputs = {n: np.sort(a, axis=-1) if n in signals.INCREASING else a for n, a in inputs.items()}
         inputs = {n: frames.normalise(a) if n.endswith("orientation") else a for n, a in inputs.items()}
         difference = np.abs(policy.step(inputs)[port.name] - twin.step(inputs)[port.name]) / span
         worst = max(worst, float(difference.max()))
@@ -153,8 +156,11 @@ def compare(graph: PolicyGraph, path: Path, robot: RobotSpec, observations: int 
 
 def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
     batch = torch.export.Dim("batch")
+    sizes = {name: torch.export.Dim(name, min=least) for name, least in signals.DYNAMIC.items()}
     shapes = [port.shape for port in contract.inputs] + list(graph.memory.values())
-    examples = tuple(torch.full((2, *shape), 0.5) for shape in shapes)
+    # An axis of an example's size 1 or like another axis' would be taken for a fixed one.
+    examples = tuple(torch.full((2, *(7 if isinstance(n, str) else n for n in shape)), 0.5) for shape in shapes)
+    axes = tuple({0: batch, **{i + 1: sizes[n] for i, n in enumerate(shape) if n in sizes}} for shape in shapes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
@@ -163,7 +169,7 @@ def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
             examples,
             input_names=[p.name for p in contract.inputs] + [STATE_PREFIX + name for name in graph.memory],
             output_names=[p.name for p in contract.outputs] + [NEXT_STATE_PREFIX + name for name in graph.memory],
-            dynamic_shapes=(tuple({0: batch} for _ in examples),),
+            dynamic_shapes=(axes,),
             dynamo=True,
             external_data=False,
             verbose=False,

@@ -1,0 +1,113 @@
+"""Trying a graph before it is used: it must run, fit its contract and keep its range for a robot at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.interfaces import signals
+from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
+
+Array = NDArray[np.float64]
+
+_QUATERNION = "quaternion xyzw"
+
+_CASES = ((1, 0, 0.0), (3, 3, 0.5))
+"""Robots, points more than the least, and s from the first point of a path to now."""
+
+_CASES_OF_PATHS = ((1, 3, -2.0), (2, 0, 100.0))
+"""The same for graphs that follow a path: before its first point and after its last."""
+
+
+def probe(
+    session: onnxruntime.InferenceSession,
+    contract: Contract,
+    where: str,
+    constants: Mapping[str, Array] | None = None,
+) -> None:
+    """Run the graph for one and for several robots at rest, and refuse what does not fit the contract.
+
+    All inputs are zero but for quaternions, which are level, and times, which increase: a robot at rest at its goal.
+    A graph with axes of no fixed size runs with several sizes.
+
+    Args:
+        session: The graph.
+        contract: What it promises.
+        where: What to call it in errors.
+        constants: What is fed beside the contract's inputs, one robot's value by name.
+
+    Raises:
+        UserError: It fails, or gives another shape, a value that is not finite, or one beyond the contract's range.
+    """
+    has_path = any(port.dynamic for port in contract.inputs)
+    for batch, more, since_s in _CASES + _CASES_OF_PATHS * has_path:
+        sizes = {name: least + more for name, least in signals.DYNAMIC.items()}
+        inputs = {port.name: _at_rest(port, batch, sizes, since_s) for port in contract.inputs}
+        inputs.update({name: repeated(value, batch) for name, value in (constants or {}).items()})
+        inputs.update({STATE_PREFIX + s.name: np.zeros((batch, *s.shape), np.float32) for s in contract.state})
+        _try(session, contract, inputs, batch, where, _said(batch, sizes if has_path else {}))
+
+
+def repeated(value: Array, batch: int) -> NDArray[np.float32]:
+    """Return float32 (batch, \\*shape) with one robot's ``value`` for each."""
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.float32), (batch, *np.shape(value))))
+
+
+def _try(
+    session: onnxruntime.InferenceSession,
+    contract: Contract,
+    inputs: Mapping[str, NDArray[np.float32]],
+    batch: int,
+    where: str,
+    said: str,
+) -> None:
+    expected = {port.name: port.sized({}) for port in contract.outputs}
+    expected.update({NEXT_STATE_PREFIX + s.name: s.shape for s in contract.state})
+    try:
+        found = dict(zip(expected, session.run(list(expected), dict(inputs))))
+    except Exception as error:  # onnxruntime's exceptions share no base but Exception
+        message = " ".join(str(error).split())[:300].rstrip(".")
+        raise UserError(
+            f"{where}: the graph fails for {said}: {message}. Export it with a dynamic axis for each of these."
+        ) from error
+    for name, shape in expected.items():
+        if found[name].shape != (batch, *shape):
+            raise UserError(
+                f"{where}: the graph gives {name} in the shape {found[name].shape}, but by the contract it is"
+                f" {(batch, *shape)}. Export the policy again so that graph and contract agree."
+            )
+        if not np.isfinite(found[name]).all():
+            raise UserError(
+                f"{where}: the graph gives {name} that is not finite for a robot at rest at its goal."
+                " Train again, or guard divisions and logarithms in the graph."
+            )
+    for port in contract.outputs:
+        low, high = _shaped(port, port.minimum), _shaped(port, port.maximum)
+        slack = 1e-6 * np.maximum(np.abs(low), np.abs(high))  # float32 rounding
+        if (found[port.name] < low - slack).any() or (found[port.name] > high + slack).any():
+            raise UserError(
+                f"{where}: the graph gives {port.name} outside the range that its contract promises"
+                f" ({low.min():g} to {high.max():g} {port.unit}). Clip the output in the graph and export the"
+                " policy again."
+            )
+
+
+def _at_rest(port: Port, batch: int, sizes: Mapping[str, int], since_s: float) -> NDArray[np.float32]:
+    value = np.zeros((batch, *port.sized(sizes)), np.float32)
+    if port.unit == _QUATERNION:
+        value[..., 3] = 1.0
+    if port.name in signals.INCREASING:
+        value += np.arange(value.shape[-1], dtype=np.float32) - np.float32(since_s)
+    return value
+
+
+def _said(batch: int, sizes: Mapping[str, int]) -> str:
+    return " and ".join([f"a batch of {batch}", *(f"{size} {name}" for name, size in sizes.items())])
+
+
+def _shaped(port: Port, values: tuple[float, ...]) -> Array:
+    return np.array(values, dtype=np.float64).reshape(port.sized({}))
