@@ -7,6 +7,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,15 +30,27 @@ _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.66
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
 
 
+@dataclass(frozen=True)
+class Processor:
+    """What code is made for: LLVM's name and features of a processor, and floats in one of its registers."""
+
+    name: str
+    features: str
+    lanes: int
+
+    def machine(self) -> llvm.TargetMachine:
+        """Return LLVM's code generator: a new one each time, because an engine takes it and frees it in its end."""
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        return llvm.Target.from_default_triple().create_target_machine(cpu=self.name, features=self.features, opt=3)
+
+
 @lru_cache(maxsize=1)
-def _target() -> tuple[llvm.TargetMachine, str, int]:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
+def host() -> Processor:
+    """Return the processor of this machine."""
+    features = llvm.get_host_cpu_features()
     lanes = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
-    flat = features.flatten()
-    machine = llvm.Target.from_default_triple().create_target_machine(cpu=name, features=flat, opt=3)
-    return machine, f"{name} {flat}", lanes
+    return Processor(llvm.get_host_cpu_name(), features.flatten(), lanes)
 
 
 class CompiledLoop:
@@ -50,10 +63,11 @@ class CompiledLoop:
     """
 
     def __init__(self, graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]]) -> None:
-        machine, processor, self.lanes = _target()
+        processor = host()
+        machine, self.lanes = processor.machine(), processor.lanes
         self._count = len(arrays)
         text = _Writer(graph, arrays, outputs, self.lanes).text()
-        key = hashlib.sha256("\n".join((llvmlite.__version__, processor, text)).encode()).hexdigest()[:32]
+        key = hashlib.sha256("\n".join((llvmlite.__version__, repr(processor), text)).encode()).hexdigest()[:32]
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = machine.triple, str(machine.target_data)
         self.was_cached = False
