@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rlstack.control.hover import LONGEST_STEP_S, authority
 from rlstack.control.lee import widest_tilt
 from rlstack.control.reference import Reference
-from rlstack.control.rotors import RotorBatch, bounded, feasible
+from rlstack.control.rotors import RotorBatch, bounded, feasible, integrated
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
@@ -177,9 +177,9 @@ class CascadeController:
         change = self._velocity_change(short, dt)
         wanted = gains.velocity_per_s * short + self._velocity_integral + gains.velocity_derivative * change + ahead
         thrust, granted = feasible(wanted, gains.tilt_rad, self.robot.thrust_to_weight * STANDARD_GRAVITY)
-        grown = self._velocity_integral + gains.velocity_integral_per_s2 * dt * short
-        kept = np.clip(grown, -gains.integral_m_s2, gains.integral_m_s2)
-        self._velocity_integral = np.where(granted, kept, self._velocity_integral)
+        growth = gains.velocity_integral_per_s2 * dt * short
+        pull, most = gains.velocity_per_s * short, gains.integral_m_s2
+        self._velocity_integral = integrated(self._velocity_integral, growth, pull, most, granted)
         return thrust
 
     def _wanted_rate(self, orientation: Array, thrust_body: Array, yaw: Array) -> Array:
@@ -202,9 +202,8 @@ class CascadeController:
         gains = self.gains
         proportional = error * [gains.rate_per_s, gains.rate_per_s, gains.yaw_rate_per_s]
         most = gains.integral_rad_s2
-        grown = self._rate_integral + gains.rate_integral_per_s2 * dt * error
-        # What asks for more than the integral may ever give is a manoeuvre, not something that pushes.
-        self._rate_integral = np.where(np.abs(proportional) < most, np.clip(grown, -most, most), self._rate_integral)
+        growth = gains.rate_integral_per_s2 * dt * error
+        self._rate_integral = integrated(self._rate_integral, growth, proportional, most, True)
         return proportional + self._rate_integral - gains.rate_derivative * self._rate_change(rate, dt)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlstack.control.hover import LONGEST_STEP_S, authority
 from rlstack.control.reference import Reference
-from rlstack.control.rotors import RotorBatch, bounded, cross, feasible
+from rlstack.control.rotors import RotorBatch, bounded, cross, feasible, integrated
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
@@ -170,8 +170,8 @@ class LeeController:
             gains.tilt_rad,
             self.robot.thrust_to_weight * STANDARD_GRAVITY,
         )
-        grown = self._integral + gains.integral_per_s * gains.velocity_per_s * dt * short
-        self._integral = np.where(granted, np.clip(grown, -gains.integral_m_s2, gains.integral_m_s2), self._integral)
+        pull, most = gains.velocity_per_s * short, gains.integral_m_s2
+        self._integral = integrated(self._integral, gains.integral_per_s * dt * pull, pull, most, granted)
 
         thrust = self._mass * np.maximum(_dot(wanted, body[:, :, 2]), 0.0)
         target = _attitude(_unit(wanted), reference.yaw)
@@ -187,9 +187,9 @@ class LeeController:
         ahead = np.einsum("nij,nj->ni", relative, turning) - cross(rate, wanted)
         back = -self._attitude * error - self._rate * (rate - wanted)
         most = self.gains.integral_rad_s2
-        grown = self._turn_integral + self.gains.attitude_integral_per_s * dt * back
-        # What asks for more than the integral may ever give is a manoeuvre, not something that pushes.
-        self._turn_integral = np.where(np.abs(back) < most, np.clip(grown, -most, most), self._turn_integral)
+        self._turn_integral = integrated(
+            self._turn_integral, self.gains.attitude_integral_per_s * dt * back, back, most, True
+        )
         return self._inertia * (back + self._turn_integral + ahead) + cross(rate, self._inertia * rate)
 
     def _rates_ahead(self, acceleration: Array, reference: Reference) -> tuple[Array, Array]:

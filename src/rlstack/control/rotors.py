@@ -124,6 +124,22 @@ def bounded(vector: Array, largest: float) -> Array:
     return np.asarray(vector * np.minimum(1.0, largest / np.maximum(size, 1e-12)))
 
 
+def integrated(integral: Array, growth: Array, asked: Array, most: float, granted: NDArray[np.bool_] | bool) -> Array:
+    """Return an integral (N, 3) one step on, without winding up.
+
+    It stands still on an axis that saturates, and while the error asks for more than the integral may ever give:
+    that is a manoeuvre, not something that pushes.
+
+    Args:
+        integral: (N, 3) so far.
+        growth: (N, 3) in this step.
+        asked: (N, 3) what the proportional part asks for.
+        most: Bound of the integral, per axis.
+        granted: (N, 3) which axes are not saturated.
+    """
+    return np.where(granted & (np.abs(asked) < most), np.clip(integral + growth, -most, most), integral)
+
+
 def cross(one: Array, other: Array) -> Array:
     """Return the cross products (N, 3); for few rows many times as fast as numpy's own."""
     x, y, z = one.T
