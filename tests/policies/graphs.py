@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from rlstack import schema
-from rlstack.policies import METADATA_KEY, Contract, contract_for
+from rlstack.policies import METADATA_KEY, Contract, contract_for, contract_for_family
 from rlstack.robots import RobotSpec, load_robot
 
 INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
@@ -153,6 +153,63 @@ def path_reference(inputs: dict[str, np.ndarray], calls: int = 0) -> np.ndarray:
     now = [np.interp(0.0, inputs["path_time"], inputs["path_position"][:, i]) for i in range(3)]
     error = np.append(now - inputs["position"], 0.0)
     return np.clip(1000.0 + 100.0 * error + 10.0 * calls, 0.0, 2272.6)
+
+
+FAMILY = {"mass_kg": (0.02, 5.0), "thrust_to_weight": (1.5, 5.0), "torque_per_thrust_m": (0.005, 0.05)}
+FAMILY_INPUTS = (
+    "position",
+    "angular_velocity",
+    "rotor_position",
+    "rotor_yaw_sign",
+    "rotor_speed_min",
+    "rotor_speed_max",
+)
+
+
+def family_contract(family: Mapping[str, tuple[float, float]] | None = None, **changes: Any) -> Contract:
+    facts: dict[str, Any] = {"name": "any", "task": "quadrotor_foundation", "rate_hz": 100.0, "state": {"calls": (1,)}}
+    return contract_for_family(family or FAMILY, FAMILY_INPUTS, ["rotor_speed"], **{**facts, **changes})
+
+
+def family_model() -> onnx.ModelProto:
+    """Half of the range, and of it more for rotors on the side of ``position`` and for those that turn against the yaw
+    rate; 0.01 more for each call before; clipped to the robot's range."""
+    arrays = {
+        "one": np.array([1], np.int64),
+        "two": np.array([2], np.int64),
+        "three": np.array([3], np.int64),
+        "half": np.float32(0.5),
+        "step": np.ones(1, np.float32),
+        "slow": np.float32(0.01),
+        "tenth": np.float32(-0.1),
+        "least": np.float32(0.0),
+        "most": np.float32(1.0),
+    }
+    nodes = [
+        helper.make_node("Unsqueeze", ["position", "two"], ["column"]),
+        helper.make_node("MatMul", ["rotor_position", "column"], ["moments"]),
+        helper.make_node("Squeeze", ["moments", "two"], ["moment"]),
+        helper.make_node("Slice", ["angular_velocity", "two", "three", "one"], ["yaw"]),
+        helper.make_node("Mul", ["rotor_yaw_sign", "yaw"], ["turn"]),
+        helper.make_node("Mul", ["turn", "tenth"], ["against"]),
+        helper.make_node("Mul", ["state.calls", "slow"], ["grown"]),
+        helper.make_node("Sum", ["half", "moment", "against", "grown"], ["wanted"]),
+        helper.make_node("Clip", ["wanted", "least", "most"], ["share"]),
+        helper.make_node("Sub", ["rotor_speed_max", "rotor_speed_min"], ["span"]),
+        helper.make_node("Mul", ["share", "span"], ["above"]),
+        helper.make_node("Add", ["rotor_speed_min", "above"], ["rotor_speed"]),
+        helper.make_node("Add", ["state.calls", "step"], ["next_state.calls"]),
+    ]
+    inputs = {"position": [3], "angular_velocity": [3], "rotor_position": [4, 3], "rotor_yaw_sign": [4]}
+    inputs |= {"rotor_speed_min": [1], "rotor_speed_max": [1], "state.calls": [1]}
+    return model(nodes, inputs, {"rotor_speed": [4], "next_state.calls": [1]}, arrays)
+
+
+def family_reference(robot: RobotSpec, position: np.ndarray, yaw_rate: float, calls: int = 0) -> np.ndarray:
+    """What :func:`family_model` commands one robot."""
+    share = 0.5 + robot.rotor_positions @ position - 0.1 * yaw_rate * robot.yaw_torque_signs + 0.01 * calls
+    low, high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s
+    return low + np.clip(share, 0.0, 1.0) * (high - low)
 
 
 def gru_reference(arrays: dict[str, np.ndarray], x: np.ndarray, h: np.ndarray) -> np.ndarray:

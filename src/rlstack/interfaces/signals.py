@@ -21,8 +21,8 @@ class Signal:
             for a size that may differ from one call to the next.
         unit: SI.
         frame: The frame it is expressed in; empty where none applies.
-        topic: Relative topic name under the robot's namespace.
-        type: ROS message type.
+        topic: Relative topic name under the robot's namespace; empty for what the robot file says.
+        type: ROS message type; empty likewise.
         field: Dotted path in the message, with ``[]`` after a list whose elements are all read; vectors are read as
             x, y, z and quaternions as x, y, z, w.
     """
@@ -74,6 +74,17 @@ SENSED: dict[str, Signal] = {
 }
 """What comes over topics. ``path_time`` is each pose's stamp minus that of the observation that the step answers."""
 
+ROBOT_FILE: dict[str, Signal] = {
+    s.name: s
+    for s in (
+        Signal("rotor_position", ("rotors", 3), "m", "base_link", "", "", "rotors[].position_m"),
+        Signal("rotor_yaw_sign", ("rotors",), "-1 or 1", "base_link", "", "", "rotors[].yaw_torque_sign"),
+        Signal("rotor_speed_min", (1,), "rad/s", "", "", "", "rotor_model.speed_min_rad_s"),
+        Signal("rotor_speed_max", (1,), "rad/s", "", "", "", "rotor_model.speed_max_rad_s"),
+    )
+}
+"""What a policy for a family of robots learns of the one it flies, in the robot file's order; no topic gives it."""
+
 COMMANDED: dict[str, Signal] = {
     s.name: s
     for s in (Signal("rotor_speed", ("rotors",), "rad/s", "", "cmd/rotors", "sensor_msgs/msg/JointState", "velocity"),)
@@ -85,6 +96,19 @@ def sensed(name: str) -> Signal:
     """Return the sensed signal called ``name``; raise ``UserError`` with the nearest names if no topic gives it."""
     if name not in SENSED:
         raise unknown_name("policy input (no topic gives it)", name, SENSED)
+    return SENSED[name]
+
+
+def fed(name: str) -> Signal:
+    """Return what a policy for a family takes under ``name``: a sensed signal, or one of the robot file.
+
+    Raises:
+        UserError: There is none; with the nearest names.
+    """
+    if name in ROBOT_FILE:
+        return ROBOT_FILE[name]
+    if name not in SENSED:
+        raise unknown_name("policy input (no topic and no robot file gives it)", name, {**SENSED, **ROBOT_FILE})
     return SENSED[name]
 
 

@@ -10,6 +10,9 @@ Running one::
     policy = load_policy("policy.onnx", robot=robot)
     policy.reset()
     command = policy.step({"position": position, "orientation": orientation})["rotor_speed"]
+
+A policy for a family of robots is written with :func:`contract_for_family` and run in the same way: loading it for a
+robot fills in what is that robot's.
 """
 
 from rlstack.policies.catalogue import command_range, contract_for
@@ -22,6 +25,7 @@ from rlstack.policies.contract import (
     Port,
     StatePort,
 )
+from rlstack.policies.family import contract_for_family, family_departures, robot_inputs, robot_name
 from rlstack.policies.file import MAX_BYTES, load_policy, write_policy
 from rlstack.policies.runner import Policy, PolicyOutputError
 from rlstack.policies.table import describe
@@ -39,7 +43,11 @@ __all__ = [
     "StatePort",
     "command_range",
     "contract_for",
+    "contract_for_family",
     "describe",
+    "family_departures",
     "load_policy",
+    "robot_inputs",
+    "robot_name",
     "write_policy",
 ]

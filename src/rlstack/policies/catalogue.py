@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import rlstack
@@ -55,7 +56,7 @@ def contract_for(
         task=task,
         robot=robot.name,
         rate_hz=robot.control_rate_hz if rate_hz is None else rate_hz,
-        inputs=tuple(_port(signals.sensed(n), robot) for n in inputs),
+        inputs=tuple(port_of(signals.sensed(n), robot.rotor_names) for n in inputs),
         outputs=tuple(_output_port(signals.commanded(n), robot) for n in outputs),
         state=tuple(StatePort(name=n, shape=tuple(shape)) for n, shape in (state or {}).items()),
         envelope=dict(envelope or {}),
@@ -78,7 +79,7 @@ def command_range(robot: RobotSpec, name: str) -> tuple[tuple[float, ...], tuple
 
 
 def check_contract(contract: Contract, where: str) -> None:
-    """Refuse a contract that contradicts itself or the catalogue of signals.
+    """Refuse a contract that contradicts itself or the catalogue of signals; for a family see also ``check_family``.
 
     Raises:
         UserError: Names what differs, the value in the contract and the value in the catalogue.
@@ -91,15 +92,17 @@ def check_contract(contract: Contract, where: str) -> None:
     _check_names(where, "state", [s.name for s in contract.state])
     for state in contract.state:
         _check_size(where, f"state '{state.name}'", state.shape)
+    fed = {**signals.SENSED, **signals.ROBOT_FILE} if contract.family else signals.SENSED
     for port in contract.inputs:
-        if port.name not in signals.SENSED:
-            raise UserError(f"{where}: {_unknown('input', 'gives', port.name, signals.SENSED)}")
-        _check_port(where, "input", port, signals.SENSED[port.name])
+        if port.name not in fed:
+            raise UserError(f"{where}: {_unknown('input', 'gives', port.name, fed)}")
+        _check_port(where, "input", port, fed[port.name], by_name=not contract.family)
     for port in contract.outputs:
         if port.name not in signals.COMMANDED:
             raise UserError(f"{where}: {_unknown('output', 'takes', port.name, signals.COMMANDED)}")
-        _check_port(where, "output", port, signals.COMMANDED[port.name])
-        _check_range(where, port)
+        _check_port(where, "output", port, signals.COMMANDED[port.name], by_name=not contract.family)
+        if not contract.family:
+            _check_range(where, port)
 
 
 def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
@@ -134,22 +137,23 @@ def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
             )
 
 
-def _port(signal: Signal, robot: RobotSpec) -> Port:
+def port_of(signal: Signal, rotors: Sequence[str], *, by_name: bool = True) -> Port:
+    """Return the port that quotes ``signal``, of a robot with these ``rotors``, whose names it has if ``by_name``."""
     return Port(
         name=signal.name,
-        shape=tuple(len(robot.rotors) if size == "rotors" else size for size in signal.shape),
+        shape=tuple(len(rotors) if size == "rotors" else size for size in signal.shape),
         unit=signal.unit,
         frame=signal.frame,
         topic=signal.topic,
         type=signal.type,
         field=signal.field,
-        element_names=robot.rotor_names if signal.shape == ("rotors",) else (),
+        element_names=tuple(rotors) if by_name and signal.shape == ("rotors",) else (),
     )
 
 
 def _output_port(signal: Signal, robot: RobotSpec) -> Port:
     minimum, maximum = command_range(robot, signal.name)
-    return Port(**{**vars(_port(signal, robot)), "minimum": minimum, "maximum": maximum})
+    return replace(port_of(signal, robot.rotor_names), minimum=minimum, maximum=maximum)
 
 
 def _unknown(kind: str, verb: str, name: str, catalogue: Mapping[str, Signal]) -> str:
@@ -174,7 +178,7 @@ def _check_size(where: str, what: str, shape: tuple[int, ...]) -> None:
         )
 
 
-def _check_port(where: str, kind: str, port: Port, signal: Signal) -> None:
+def _check_port(where: str, kind: str, port: Port, signal: Signal, *, by_name: bool) -> None:
     for size in port.dynamic:
         if size not in signal.shape or size not in signals.DYNAMIC:
             raise UserError(
@@ -199,7 +203,7 @@ def _check_port(where: str, kind: str, port: Port, signal: Signal) -> None:
             f" has [{', '.join(map(str, signal.shape))}]. {_RETRAIN}"
         )
     count = math.prod(port.sized(signals.DYNAMIC))
-    if ("rotors" in signal.shape or port.element_names) and len(port.element_names) != count:
+    if ((by_name and "rotors" in signal.shape) or port.element_names) and len(port.element_names) != count:
         raise UserError(
             f"{where}: the {kind} '{port.name}' has {count} elements but {len(port.element_names)}"
             " element names. Export the policy again with a name for each, such as contract_for writes."

@@ -60,7 +60,12 @@ class StatePort:
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """Everything that a user of a policy file must know, and all that the nodes use to wire it."""
+    """Everything that a user of a policy file must know, and all that the nodes use to wire it.
+
+    A policy for a family of robots bears the family's name as ``robot``. Some of its inputs come from the robot file
+    (their topic is empty), and its outputs have neither element names nor limits: all of that is there once the file
+    is loaded for one robot.
+    """
 
     schema_version: int
     name: str
@@ -72,6 +77,9 @@ class Contract:
     state: tuple[StatePort, ...] = ()
     envelope: dict[str, float] = field(default_factory=dict)
     """The start states and limits it was trained for, SI units in the keys, such as ``tilt_rad``."""
+    family: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of a policy for many vehicles: lowest and highest value of each parameter that it was trained over, by the names
+    of :data:`rlstack.robots.family.PARAMETERS`. Empty: it is for one robot."""
     training: dict[str, Any] = field(default_factory=dict)
     """Provenance: recipe, seed, steps, algorithm, time."""
     evaluation: dict[str, Any] = field(default_factory=dict)
@@ -79,3 +87,8 @@ class Contract:
     code_version: str
     sha256: str = ""
     """Of the graph and this contract together with this field empty; set when the file is written."""
+
+    @property
+    def needs_robot(self) -> bool:
+        """Whether it is for a family and not yet for one robot of it."""
+        return any(not port.topic for port in self.inputs)

@@ -11,10 +11,14 @@ from rlstack.files import write_atomically
 from rlstack.policies.catalogue import check_contract, check_robot
 from rlstack.policies.container import EXPORT_AGAIN, contract_from, pack, unpack
 from rlstack.policies.contract import Contract
+from rlstack.policies.family import Array, bind, check_family
 from rlstack.policies.graph import check_graph, check_model, clean
 from rlstack.policies.probe import probe
 from rlstack.policies.runner import Policy, open_session
-from rlstack.robots import RobotSpec
+from rlstack.robots import RobotSpec, load_robot
+
+_TRIED_WITH = "crazyflie"
+"""The robot with whose numbers a policy for a family is tried while no other is named."""
 
 MAX_BYTES = 64 * 2**20
 """A policy on a robot is kilobytes to a few megabytes; beyond this it is most likely another file."""
@@ -52,7 +56,9 @@ def load_policy(path: str | Path, *, robot: RobotSpec | None = None, max_bytes: 
 
     Args:
         path: The file.
-        robot: If given, the policy must be for this robot, its rotors in this order, and within its limits.
+        robot: If given, the policy must be for this robot, its rotors in this order, and within its limits. A policy
+            for a family is made one for this robot: it then knows its rotors and limits, and takes only what is on
+            topics. Without a robot such a policy can be shown, not stepped.
         max_bytes: Larger files are refused unread.
 
     Raises:
@@ -70,6 +76,7 @@ def _open(data: bytes, path: Path, robot: RobotSpec | None, max_bytes: int) -> P
     try:
         contract = contract_from(package.data, where)
         check_contract(contract, where)
+        check_family(contract, where)
         check_graph(package.model, contract, where)
     except UserError as error:
         if package.intact:
@@ -80,12 +87,18 @@ def _open(data: bytes, path: Path, robot: RobotSpec | None, max_bytes: int) -> P
             f"{where} was changed or damaged after it was written: the hash in its contract is not that of its content."
             f" Copy it again from where it was made. {EXPORT_AGAIN}"
         )
-    if robot is not None:
+    tried = contract
+    constants: dict[str, Array] = {}
+    if contract.needs_robot:
+        tried, constants = bind(contract, robot or load_robot(_TRIED_WITH), where)
+    elif robot is not None:
         check_robot(contract, robot, where)
     check_model(package.model, where)
     session = open_session(data, where)
-    probe(session, contract, where)
-    return Policy(contract, session, path)
+    probe(session, tried, where, constants)
+    if contract.needs_robot and robot is None:
+        return Policy(contract, session, path)
+    return Policy(tried, session, path, constants)
 
 
 def _read(path: Path, max_bytes: int) -> bytes:

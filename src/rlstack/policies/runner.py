@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
+from rlstack.policies.probe import repeated
+from rlstack.robots import robot_names
 
 Array = NDArray[np.float64]
 
@@ -34,12 +36,20 @@ class Policy:
         contract: What goes in and what comes out.
         session: The graph, see :func:`open_session`.
         path: Where it was loaded from.
+        constants: What the graph is fed at every step beside the contract's inputs, one robot's value by name.
     """
 
-    def __init__(self, contract: Contract, session: onnxruntime.InferenceSession, path: Path) -> None:
+    def __init__(
+        self,
+        contract: Contract,
+        session: onnxruntime.InferenceSession,
+        path: Path,
+        constants: Mapping[str, Array] | None = None,
+    ) -> None:
         self.contract = contract
         self.path = path
         self._session = session
+        self._constants = dict(constants or {})
         self._names = {port.name for port in contract.inputs}
         self._sizes = dict(signals.DYNAMIC)
         # The input that a dynamic size is read off, and the axis there, counted from the end.
@@ -47,7 +57,9 @@ class Policy:
         for port in contract.inputs:
             for size in port.dynamic:
                 self._measured.setdefault(size, (port.name, port.shape.index(size) - len(port.shape)))
-        self._limits = {p.name: (_shaped(p, p.minimum), _shaped(p, p.maximum)) for p in contract.outputs}
+        self._needs_robot = contract.needs_robot
+        ranges = () if self._needs_robot else contract.outputs
+        self._limits = {p.name: (_shaped(p, p.minimum), _shaped(p, p.maximum)) for p in ranges}
         self._batch = 0
         self.reset()
 
@@ -98,7 +110,10 @@ class Policy:
             ValueError: An input is missing, unknown, of the wrong shape or type, not finite, or does not increase
                 where it must; nothing was done.
             PolicyOutputError: An output or the next state is not finite; the state was not advanced.
+            UserError: The policy is for a family and was loaded without a robot.
         """
+        if self._needs_robot:
+            self._refuse_to_fly()
         if inputs.keys() != self._names:
             self._refuse_names(inputs)
         for size, (name, axis) in self._measured.items():
@@ -151,6 +166,13 @@ class Policy:
                 memory[...] = array
         return bool(batched)
 
+    def _refuse_to_fly(self) -> None:
+        raise UserError(
+            f"{self.path} is a policy for the family '{self.contract.robot}' and was not told which robot flies: load"
+            f" it with load_policy(path, robot=load_robot(NAME)), where NAME is one of {', '.join(robot_names())} or a"
+            " robot file."
+        )
+
     def _refuse_names(self, inputs: Mapping[str, Any]) -> None:
         missing, extra = sorted(self._names - inputs.keys()), sorted(inputs.keys() - self._names)
         problems = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(extra)}"] * bool(extra)
@@ -197,8 +219,10 @@ class Policy:
             for name, memory in inputs.items()
             if name in signals.INCREASING
         ]
+        # Kept here, because a binding does not own what it binds.
+        self._fed = {name: repeated(value, self._batch) for name, value in self._constants.items()}
         self._binding = self._session.io_binding()
-        for name, memory in inputs.items():
+        for name, memory in {**inputs, **self._fed}.items():
             self._binding.bind_cpu_input(name, memory)
         for name, memory in self._state.items():
             self._binding.bind_cpu_input(STATE_PREFIX + name, memory)

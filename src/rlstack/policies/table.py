@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlstack.policies.contract import Contract, Port
+from rlstack.robots.family import PARAMETERS
 
 WIDTH = 110
 """Characters per line."""
@@ -22,7 +23,7 @@ def describe(contract: Contract) -> str:
             {
                 "policy": contract.name,
                 "task": contract.task,
-                "robot": contract.robot,
+                "robot": _robot(contract),
                 "rate": f"{hertz} ({1000.0 / contract.rate_hz:.4g} ms)",
                 "rlstack": contract.code_version,
                 "schema": str(contract.schema_version),
@@ -39,6 +40,10 @@ def describe(contract: Contract) -> str:
         ),
         _section("topics", _table(("topic", "type", "carries"), _topics(contract))),
     ]
+    if contract.family:
+        parts.append(
+            _section("family of robots", _table(("parameter", "lowest", "highest", "meaning"), _family(contract)))
+        )
     if contract.state:
         rows = [(s.name, _shape(s.shape), "0") for s in contract.state]
         parts.append(_section("recurrent state", _table(("name", "shape", "starts at"), rows)))
@@ -58,18 +63,31 @@ def describe(contract: Contract) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _robot(contract: Contract) -> str:
+    if contract.needs_robot:
+        return f"any {contract.robot} of the family below"
+    return f"{contract.robot}, of the family below" if contract.family else contract.robot
+
+
 def _port_row(port: Port) -> tuple[str, ...]:
-    return port.name, _shape(port.shape), port.unit, port.frame or "-", port.topic, port.field
+    return port.name, _shape(port.shape), port.unit, port.frame or "-", port.topic or "robot file", port.field
 
 
 def _shape(shape: Sequence[int | str]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
+def _family(contract: Contract) -> list[tuple[str, ...]]:
+    return [(key, *map(_number, ends), PARAMETERS.get(key, "")) for key, ends in contract.family.items()]
+
+
 def _limits(contract: Contract) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for port in contract.outputs:
         pairs = list(zip(port.minimum, port.maximum))
+        if not pairs:
+            rows.append((port.name, "each", "robot's", "robot's", port.unit))
+            continue
         if len(set(pairs)) == 1:
             rows.append((port.name, "each", *map(_number, pairs[0]), port.unit))
             continue
@@ -82,6 +100,8 @@ def _topics(contract: Contract) -> list[tuple[str, ...]]:
     carried: dict[tuple[str, str, str], list[str]] = {}
     for direction, ports in (("in", contract.inputs), ("out", contract.outputs)):
         for port in ports:
+            if not port.topic:
+                continue
             carried.setdefault((port.topic, port.type, direction), []).append(port.name)
     return [(topic, kind, f"{way}: {', '.join(names)}") for (topic, kind, way), names in carried.items()]
 

@@ -1,0 +1,54 @@
+"""What tells one quadrotor of a family from another: the numbers that a policy for many vehicles was trained over."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rlstack.robots.spec import RobotSpec
+
+PARAMETERS: dict[str, str] = {
+    "mass_kg": "mass",
+    "arm_length_m": "distance of the farthest rotor from the centre of mass, seen from above",
+    "thrust_to_weight": "largest collective thrust over weight",
+    "torque_to_inertia_rad_s2": "the lesser of the two below",
+    "roll_torque_to_inertia_rad_s2": "one rotor's largest thrust at the arm, over the inertia about x",
+    "pitch_torque_to_inertia_rad_s2": "one rotor's largest thrust at the arm, over the inertia about y",
+    "torque_per_thrust_m": "reaction torque of a rotor over its thrust",
+    "rise_time_constant_s": "lag of a motor that speeds up",
+    "fall_time_constant_s": "lag of a motor that slows down",
+    "rotor_width_to_length": "mean distance of the rotors to the side over that to the front; 1 is a square",
+    "rotor_unevenness": "farthest that a rotor is from the mean rectangle's corner, over the arm length",
+}
+"""Every parameter of a vehicle by name, with its meaning; the unit is in the name."""
+
+
+def family_parameters(robot: RobotSpec) -> dict[str, float]:
+    """Return the value of each of :data:`PARAMETERS` for one vehicle.
+
+    Torque to inertia is as RAPTOR defines it (Eschmann et al., arXiv 2509.11481, and its published sampler): the arm of
+    a square frame (the square root of 2 times the rotors' distance from an axis) times the largest thrust of one
+    rotor, over the inertia about that axis. The largest torque of all four rotors is the square root of 2 times that.
+    """
+    model, body = robot.rotor_model, robot.body
+    top_n = float(model.thrust(np.array(model.speed_max_rad_s)))
+    place = robot.rotor_positions[:, :2]
+    length, width = np.abs(place).mean(axis=0)
+    arm = float(np.linalg.norm(place, axis=1).max())
+    corner = np.sign(place) * np.array([length, width])
+    roll = math.sqrt(2.0) * float(width) * top_n / body.inertia_kg_m2[0]
+    pitch = math.sqrt(2.0) * float(length) * top_n / body.inertia_kg_m2[1]
+    return {
+        "mass_kg": body.mass_kg,
+        "arm_length_m": arm,
+        "thrust_to_weight": robot.thrust_to_weight,
+        "torque_to_inertia_rad_s2": min(roll, pitch),
+        "roll_torque_to_inertia_rad_s2": roll,
+        "pitch_torque_to_inertia_rad_s2": pitch,
+        "torque_per_thrust_m": model.torque_per_thrust_m,
+        "rise_time_constant_s": model.rise_time_constant_s,
+        "fall_time_constant_s": model.fall_time_constant_s,
+        "rotor_width_to_length": float(width / length) if length > 0.0 else math.inf,
+        "rotor_unevenness": float(np.linalg.norm(place - corner, axis=1).max()) / arm if arm > 0.0 else math.inf,
+    }
