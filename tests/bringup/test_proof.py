@@ -20,24 +20,31 @@ def policy(tmp_path):
 
 def record(policy, **changes):
     figures = {"batch": {"success": 0.81}, "mujoco": {"success": 0.5}}
-    return {"policy": str(policy), "sha256": file_sha256(policy), "passed": True, "backends": figures, **changes}
+    facts = {"policy": str(policy), "robot": "crazyflie", "sha256": file_sha256(policy), "passed": True}
+    return {**facts, "backends": figures, **changes}
 
 
 def test_a_passing_record_of_this_very_file_is_accepted(policy):
     write_json(record_path(policy), record(policy))
-    assert require_proof(policy)["passed"] is True
+    assert require_proof(policy, "crazyflie")["passed"] is True
 
 
 def test_no_record_is_refused_with_the_way_out(policy):
     with pytest.raises(UserError, match=r"has not been verified.*rlstack verify .*--force"):
-        require_proof(policy)
+        require_proof(policy, "crazyflie")
 
 
 def test_a_record_of_another_file_is_refused(policy):
     write_json(record_path(policy), record(policy))
     policy.write_bytes(b"another policy")
     with pytest.raises(UserError, match="is of another policy file"):
-        require_proof(policy)
+        require_proof(policy, "crazyflie")
+
+
+def test_a_record_of_another_robot_is_refused(policy):
+    write_json(record_path(policy), record(policy, robot="x500"))
+    with pytest.raises(UserError, match=r"of flights of 'x500', not of 'crazyflie': run .* --robot crazyflie`"):
+        require_proof(policy, "crazyflie")
 
 
 @pytest.mark.parametrize("passed", [False, None, "true", 1])
@@ -46,14 +53,14 @@ def test_anything_but_passed_is_refused_with_the_figures(policy, passed):
     with pytest.raises(
         UserError, match=re.escape("did not pass its verification (batch: 81.0% success, mujoco: 50.0% success)")
     ):
-        require_proof(policy)
+        require_proof(policy, "crazyflie")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '{"passed": true}'])
 def test_an_unreadable_record_is_refused(policy, text):
     record_path(policy).write_text(text)
     with pytest.raises(UserError, match="cannot be read"):
-        require_proof(policy)
+        require_proof(policy, "crazyflie")
 
 
 def test_json_is_written_whole_or_not_at_all(tmp_path):

@@ -148,7 +148,7 @@ def test_verify_writes_the_proof_that_deployment_asks_for(policy, tmp_path, caps
     # Whatever it is worth, this hover controller is not good enough for the task's worst starts.
     assert not data["passed"] and "Not passed: batch: Success" in shown
     with pytest.raises(UserError, match="did not pass its verification"):
-        require_proof(policy)
+        require_proof(policy, data["robot"])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rlstack.bringup.proof import require_proof, write_json
 from rlstack.bringup.supervisor import Outcome, Supervisor
 from rlstack.bringup.system import System, deploy_system
 from rlstack.errors import UserError
-from rlstack.policies import load_policy
+from rlstack.policies import family_departures, load_policy
 from rlstack.robots import load_robot
 
 FIRST_ODOMETRY_S = 60.0
@@ -41,16 +41,22 @@ def checked_deployment(
         policy: The policy file.
         robot: A robot's name or file.
         backend: What stands behind the common topics.
-        force: Fly although the policy has no passing verification beside it.
+        force: Fly although the policy has no passing verification beside it, or was trained over other vehicles.
         options: The other arguments of :func:`deploy_system`.
 
     Raises:
-        UserError: Unknown robot or backend, a bad policy file or one for another robot, or no proof and no ``force``.
+        UserError: Unknown robot or backend, a bad policy file or one for another robot; without ``force`` also no
+            proof, or a robot outside the family that the policy was trained over.
     """
     system = deploy_system(policy, robot, backend, **options)
-    load_policy(policy, robot=load_robot(robot))
+    spec = load_robot(robot)
+    departures = family_departures(load_policy(policy, robot=spec).contract, spec)
     if not force:
-        require_proof(policy)
+        if departures:
+            raise UserError(
+                f"{' '.join(departures)} Choose another robot or policy, or fly it all the same with --force."
+            )
+        require_proof(policy, spec.name)
     return system
 
 

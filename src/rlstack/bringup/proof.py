@@ -25,22 +25,31 @@ def file_sha256(path: str | Path) -> str:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
 
 
-def require_proof(policy: str | Path) -> dict[str, Any]:
-    """Return the verification record of ``policy``.
+def require_proof(policy: str | Path, robot: str) -> dict[str, Any]:
+    """Return the verification record of ``policy`` on ``robot``.
+
+    Args:
+        policy: The policy file.
+        robot: The robot's name: what flew well on one vehicle of a family is not proven on another.
 
     Raises:
-        UserError: There is no record beside the policy, it is of another file, or the policy failed.
+        UserError: There is no record beside the policy, it is of another file or robot, or the policy failed.
     """
     path, remedy = record_path(policy), f"run `rlstack verify {policy}`, or fly it unproven with --force"
     try:
         record = json.loads(path.read_text())
-        digest, passed = record["sha256"], record["passed"]
+        digest, flown, passed = record["sha256"], record["robot"], record["passed"]
     except FileNotFoundError:
         raise UserError(f"The policy {policy} has not been verified (there is no {path}): {remedy}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"The verification record {path} cannot be read ({error}): {remedy}.") from error
     if digest != file_sha256(policy):
         raise UserError(f"The verification record {path} is of another policy file, not of {policy}: {remedy}.")
+    if flown != robot:
+        raise UserError(
+            f"The verification record {path} is of flights of '{flown}', not of '{robot}': run `rlstack verify {policy}"
+            f" --robot {robot}`, or fly it unproven with --force."
+        )
     if passed is not True:
         raise UserError(f"The policy {policy} did not pass its verification ({_shares(record)}): {remedy}.")
     return dict(record)

@@ -17,7 +17,7 @@ from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.report import Verification, environment, record, write_report
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.policies import load_policy
+from rlstack.policies import family_departures, load_policy, robot_name
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.tasks import TASKS
 from rlstack.tasks.scenario import Scenario
@@ -104,7 +104,7 @@ def verify(
         backends: ``batch``, and simulators that are flown over topics.
         episodes: In every backend; None takes :data:`EPISODES` and :data:`EPISODES_OVER_TOPICS`.
         seed: Of the starts, disturbances and sensor noise.
-        robot: A robot's name or file; empty takes the policy's.
+        robot: A robot's name or file; empty takes the policy's, which one for a family does not have.
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
         on_progress: Called with a backend's name, what is done, and the total.
 
@@ -122,8 +122,8 @@ def verify(
             raise unknown_name("backend", name, known)
     path = Path(policy).expanduser()
     loaded = load_policy(path)
-    robot_name = robot or loaded.contract.robot
-    spec = load_robot(robot_name)
+    flown = robot or robot_name(loaded.contract, str(policy))
+    spec = load_robot(flown)
     loaded = load_policy(path, robot=spec)
     digest = file_sha256(path)
     counts = {name: episodes or EPISODES.get(name, EPISODES_OVER_TOPICS) for name in names}
@@ -142,7 +142,7 @@ def verify(
         else:
             scenarios[name] = drawn.take(slice(0, counts[name])).shifted(ABOVE_FLOOR)
             flights[name] = fly_in_parallel(
-                path, scenarios[name], spec, name, duration_s, robot_name=robot_name, seed=seed, on_progress=show
+                path, scenarios[name], spec, name, duration_s, robot_name=flown, seed=seed, on_progress=show
             )
     typed = ["rlstack", "verify", str(policy), "--backends", ",".join(names), "--seed", str(seed)]
     typed += ["--episodes", str(episodes)] if episodes is not None else []
@@ -155,6 +155,7 @@ def verify(
         thresholds={name: task.thresholds if name == BATCH else task.thresholds_over_topics for name in names},
         episodes=flights,
         scenarios=scenarios,
+        reasons=tuple(family_departures(loaded.contract, spec)),
         provenance={"seed": seed, "training": loaded.contract.training, **environment()},
         command=shlex.join(typed),
     )

@@ -1,0 +1,65 @@
+"""A policy for a family of robots before it flies one: what verification and deployment make of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlstack.bringup.deploy import checked_deployment
+from rlstack.bringup.proof import file_sha256, record_path, write_json
+from rlstack.bringup.verify import BATCH, verify
+from rlstack.errors import UserError
+from rlstack.policies import write_policy
+from tests.policies.graphs import family_contract, family_model
+
+OUTSIDE = "x500 has a torque_per_thrust_m of 0.10847, outside the range 0.005 to 0.05 that the policy was trained over."
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "policy.onnx"
+    write_policy(family_model(), family_contract(task="quadrotor_hover"), path)
+    yield path
+
+
+def proven(policy: Path, robot: str) -> None:
+    """Leave a passing record, as a verification on ``robot`` would."""
+    facts = {"sha256": file_sha256(policy), "robot": robot, "passed": True, "backends": {}}
+    write_json(record_path(policy), facts)
+
+
+def test_verify_fails_a_robot_outside_the_family_by_parameter_and_range(policy: Path) -> None:
+    verified = verify(policy, backends=[BATCH], episodes=2, robot="x500")
+    assert not verified.passed and OUTSIDE in verified.verification.failures
+    assert f"Not passed: {OUTSIDE}" in verified.table()
+    record = json.loads(record_path(policy).read_text())
+    assert record["robot"] == "x500" and OUTSIDE in record["reasons"]
+    inside = verify(policy, backends=[BATCH], episodes=2, robot="crazyflie")
+    assert not any("outside the range" in reason for reason in inside.verification.failures)
+
+
+def test_verify_asks_which_robot_flies(policy: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"for the family 'quadrotor', not for one robot: say which one flies with --robot"
+    ):
+        verify(policy, backends=[BATCH], episodes=2)
+    assert not record_path(policy).exists()
+
+
+def test_deploy_refuses_a_robot_outside_the_family_unless_forced(policy: Path) -> None:
+    proven(policy, "x500")
+    with pytest.raises(UserError) as refused:
+        checked_deployment(policy, "x500")
+    assert str(refused.value).startswith(OUTSIDE) and "--force" in str(refused.value)
+    assert checked_deployment(policy, "x500", force=True).processes
+
+
+def test_deploy_takes_a_robot_of_the_family_that_was_verified_itself(policy: Path) -> None:
+    proven(policy, "crazyflie")
+    assert checked_deployment(policy, "crazyflie").processes
+    proven(policy, "mrs_f330")
+    with pytest.raises(UserError, match=r"is of flights of 'mrs_f330', not of 'crazyflie': run .* --robot crazyflie`"):
+        checked_deployment(policy, "crazyflie")
