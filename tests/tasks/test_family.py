@@ -111,21 +111,33 @@ def test_forces_are_normal_with_each_vehicles_deviation(robot: RobotSpec, drawn:
     assert not calm.perturbation.force_n.any() and set(calm.labels) == {"calm"}
 
 
-def test_starts_are_within_ten_arm_lengths_and_90_degrees(robot: RobotSpec, drawn: Vehicles) -> None:
-    scenario = drawn.scenario(np.random.default_rng(1), robot)
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_starts_are_within_ten_arm_lengths_and_90_degrees(robot: RobotSpec, drawn: Vehicles, scale: float) -> None:
+    scenario = drawn.scenario(np.random.default_rng(1), robot, scale=scale)
     state = scenario.state
-    settled = (state["position"] == 0.0).all(axis=1)
+    settled = ~state["position"].any(axis=1)
     assert settled.mean() == pytest.approx(0.1, abs=SHARE)
-    moving = state["position"][~settled] / drawn.arm_m[~settled, None] / 10.0
-    assert np.abs(moving).max() <= 1.0
-    np.testing.assert_allclose(np.abs(moving).mean(axis=0), 0.5, atol=SHARE)
-    angle = 2.0 * np.arctan2(np.linalg.norm(state["orientation"][:, :3], axis=1), state["orientation"][:, 3])
+    away = state["position"][~settled] / drawn.arm_m[~settled, None] / 10.0 / scale
+    distance = np.linalg.norm(away, axis=1)
+    assert 0.999 < distance.max() <= 1.0 + 1e-12
+    np.testing.assert_allclose(np.quantile(distance**3, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=SHARE)
+    np.testing.assert_allclose((away / distance[:, None]).mean(axis=0), 0.0, atol=SHARE)
+    np.testing.assert_allclose(((away / distance[:, None]) ** 2).mean(axis=0), 1.0 / 3.0, atol=SHARE)
+    angle = 2.0 * np.arctan2(np.linalg.norm(state["orientation"][:, :3], axis=1), state["orientation"][:, 3]) / scale
     assert np.pi / 2 - 0.01 < angle.max() <= np.pi / 2 and angle[~settled].mean() == pytest.approx(np.pi / 4, abs=SHARE)
     for name in ("linear_velocity", "angular_velocity"):
-        assert 0.99 < np.abs(state[name]).max() <= 1.0
+        assert 0.99 * scale < np.abs(state[name]).max() <= scale
     half = state["rotor_speed"] / robot.rotor_model.speed_max_rad_s
     assert half.min() >= 0.0 and half.max() <= 0.5 and half.mean() == pytest.approx(0.25, abs=SHARE)
     assert not scenario.goal_position.any() and scenario.path is None
+
+
+def test_starts_within_ten_arm_lengths_of_each_axis_fill_the_cube(robot: RobotSpec, drawn: Vehicles) -> None:
+    position = drawn.scenario(np.random.default_rng(1), robot, start="ten_arms_each_axis").state["position"]
+    unit = position[position.any(axis=1)] / 10.0
+    unit = unit / drawn.arm_m[position.any(axis=1), None]
+    assert np.abs(unit).max() <= 1.0
+    np.testing.assert_allclose(np.quantile(unit, [0.25, 0.5, 0.75], axis=0).T, [[-0.5, 0.0, 0.5]] * 3, atol=2.0 * SHARE)
 
 
 def test_hover_starts_carry_every_vehicle(robot: RobotSpec, drawn: Vehicles) -> None:

@@ -24,6 +24,7 @@ from rlstack.tasks.scenario import Scenario
 
 Array = NDArray[np.float64]
 Range = tuple[float, float]
+Start = Literal["ten_arms", "ten_arms_each_axis", "hover"]
 
 _CURVE = (0.00352526, 0.01437313, 0.09223048)
 """N: thrust of one rotor = c0 + c1 f + c2 f^2 for a command fraction f, of the published nominal vehicle, which is a
@@ -109,7 +110,7 @@ class Vehicles:
         reference: RobotSpec,
         *,
         disturbances: bool = True,
-        start: Literal["ten_arms", "hover"] = "ten_arms",
+        start: Start = "ten_arms",
         path: Paths | None = None,
         scale: float = 1.0,
     ) -> Scenario:
@@ -119,24 +120,28 @@ class Vehicles:
             rng: Where the draws come from.
             reference: The robot of which the vehicles are scales.
             disturbances: Whether each vehicle's constant force pushes it, drawn for the episode.
-            start: ``"ten_arms"``: uniform within ten arm lengths of the goal for each axis, turned up to 90 degrees
+            start: ``"ten_arms"``: uniform within a ball of ten arm lengths around the goal, turned up to 90 degrees
                 about any axis, at up to 1 m/s and 1 rad/s for each axis, every rotor anywhere in the lower half of its
-                speeds; a tenth at the goal, upright and at rest. ``"hover"``: at the goal, upright and at rest, every
-                rotor at the speed that carries the vehicle.
+                speeds; a tenth at the goal, upright and at rest. ``"ten_arms_each_axis"``: the same in the cube
+                around that ball, which RAPTOR's training draws from. ``"hover"``: at the goal, upright and at rest,
+                every rotor at the speed that carries the vehicle.
             path: What to follow, one path a vehicle; without it the goal is the origin, heading 0.
-            scale: Below 1 the ``"ten_arms"`` starts are that much nearer and calmer.
+            scale: Below 1 the starts are that much nearer and calmer, except ``"hover"``.
         """
         count, model = len(self), reference.rotor_model
         first = np.zeros((count, 3)) if path is None else path.position[:, 0].copy()
         yaw = np.zeros(count) if path is None else path.yaw[:, 0].copy()
-        if start == "ten_arms":
+        if start == "hover":
+            state = Starts(settled_share=1.0).sample(rng, count, reference)
+            state["rotor_speed"] = self.hover_speed(reference)
+        else:
             state = _TEN_ARMS.sample(rng, count, reference, scale)
+            if start == "ten_arms":
+                moved = state["position"].any(axis=1, keepdims=True)
+                state["position"] = _in_ball(rng, count) * moved * scale
             state["position"] *= 10.0 * self.arm_m[:, None]
             low, high = model.speed_min_rad_s, model.speed_max_rad_s
             state["rotor_speed"] = rng.uniform(low, (low + high) / 2.0, (count, len(reference.rotors)))
-        else:
-            state = Starts(settled_share=1.0).sample(rng, count, reference)
-            state["rotor_speed"] = self.hover_speed(reference)
         state["position"] += first
         force = rng.normal(size=(count, 3)) * self.force_sigma_n[:, None]
         return Scenario(
@@ -226,7 +231,7 @@ def family_scenario(
     reference: RobotSpec,
     *,
     disturbances: bool = True,
-    start: Literal["ten_arms", "hover"] = "ten_arms",
+    start: Start = "ten_arms",
     path: Paths | None = None,
     family: Family | None = None,
     scale: float = 1.0,
@@ -270,6 +275,12 @@ def vehicle_parameters(robot: RobotSpec) -> dict[str, float]:
         "rise_time_constant_s": model.rise_time_constant_s,
         "fall_time_constant_s": model.fall_time_constant_s,
     }
+
+
+def _in_ball(rng: np.random.Generator, count: int) -> Array:
+    """Return points (count, 3), uniform within a ball of radius 1."""
+    direction = rng.normal(size=(count, 3))
+    return np.asarray(direction * np.cbrt(rng.random((count, 1))) / np.linalg.norm(direction, axis=1, keepdims=True))
 
 
 def _top_thrust(robot: RobotSpec) -> float:
