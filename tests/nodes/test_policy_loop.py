@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
+from rlstack.interfaces.signal_reader import GoalPath
 from rlstack.nodes.policy_loop import PolicyLoop
-from rlstack.policies import load_policy
+from rlstack.policies import load_policy, write_policy
 from rlstack.robots import load_robot
+from tests.policies.graphs import path_contract, path_model
 from tests.support.policies import write_constant_policy, write_counting_policy
 
 MS = 1_000_000
@@ -148,3 +150,65 @@ class TestLockStep:
         loop = PolicyLoop(load_policy(counting_file), latched=LATCHED, lock_step=True)
         loop.on_message("odom", 0, HERE)
         assert loop.on_tick(15 * MS) is None
+
+
+class TestPath:
+    """The policy commands 1000 rad/s plus 100 for each metre to where the path is due."""
+
+    @pytest.fixture
+    def loop(self, tmp_path: Path) -> PolicyLoop:
+        write_policy(path_model(), path_contract(state={"calls": (4,)}), tmp_path / "path.onnx")
+        return PolicyLoop(load_policy(tmp_path / "path.onnx"), latched=frozenset({"goal_path"}))
+
+    @staticmethod
+    def path(begin_ms: int, far: float = 1.0) -> GoalPath:
+        """From the origin to ``far`` m along x in a second."""
+        stamps = np.array([begin_ms, begin_ms + 1000]) * MS
+        return GoalPath(stamps, np.array([[0.0, 0.0, 0.0], [far, 0.0, 0.0]]), np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)))
+
+    @staticmethod
+    def due(loop: PolicyLoop, stamp_ms: int) -> float:
+        """Return how far along x the policy was told to be."""
+        steps = loop.counts.steps
+        answer = loop.on_message("odom", stamp_ms * MS, HERE)
+        assert answer is not None and answer.stamp_ns == stamp_ms * MS
+        loop.reset()  # its count of calls
+        return (float(answer.outputs["rotor_speed"][0]) - 1000.0) / 100.0 if loop.counts.steps > steps else np.nan
+
+    def test_it_is_needed_once_and_never_stale(self, loop: PolicyLoop) -> None:
+        assert loop.missing == {"odom", "goal_path"} and loop.sensors == ("odom",)
+        assert feed(loop, [0]) == [] and loop.missing == {"goal_path"}
+        loop.on_path(self.path(1000))
+        assert loop.missing == frozenset()
+        assert self.due(loop, 100_000) == pytest.approx(1.0)
+
+    def test_times_are_seen_from_the_observation_that_is_answered(self, loop: PolicyLoop) -> None:
+        loop.on_path(self.path(1000))
+        for stamp, wanted in ((500, 0.0), (1000, 0.0), (1250, 0.25), (1900, 0.9), (2000, 1.0), (2400, 1.0)):
+            assert self.due(loop, stamp) == pytest.approx(wanted, abs=1e-5)
+
+    def test_a_step_on_a_repeated_observation_answers_that_one(self, loop: PolicyLoop) -> None:
+        loop.on_path(self.path(0))
+        assert feed(loop, [0, 20]) == [0, 20]
+        loop.reset()
+        feed(loop, [40])
+        again = loop.on_tick(50 * MS)
+        assert again is not None and again.stamp_ns == 40 * MS
+        assert float(again.outputs["rotor_speed"][0]) == pytest.approx(1000.0 + 100.0 * 0.04 + 10.0, abs=1e-2)
+
+    def test_the_newest_path_counts_whatever_its_number_of_poses(self, loop: PolicyLoop) -> None:
+        loop.on_path(self.path(0))
+        assert self.due(loop, 500) == pytest.approx(0.5)
+        stamps, line = np.arange(5) * 250 * MS, np.zeros((5, 3))
+        line[:, 0] = np.linspace(0.0, 2.0, 5)
+        loop.on_path(GoalPath(stamps, line, np.tile([0.0, 0.0, 0.0, 1.0], (5, 1))))
+        assert self.due(loop, 510) == pytest.approx(1.02)
+
+    @pytest.mark.parametrize("before", [True, False])
+    def test_from_now_is_from_the_newest_observation_or_else_the_first(self, loop: PolicyLoop, before: bool) -> None:
+        if before:
+            feed(loop, [70_000])
+        loop.on_path(self.path(500), from_now=True)
+        for stamp, wanted in ((70_000, 0.0), (70_500, 0.0), (70_750, 0.25), (72_000, 1.0)):
+            if not (before and stamp == 70_000):
+                assert self.due(loop, stamp) == pytest.approx(wanted, abs=1e-5)

@@ -105,6 +105,14 @@ def signal_table(catalogue: dict[str, signals.Signal]) -> str:
     return table(("signal", "shape", "unit", "frame", "topic", "field"), rows)
 
 
+def robot_file_table() -> str:
+    """Return what a policy for a family is told of the robot that it flies."""
+    rows = []
+    for s in signals.ROBOT_FILE.values():
+        rows.append((f"`{s.name}`", f"[{', '.join(map(str, s.shape))}]", s.unit, s.frame or "-", f"`{s.field}`"))
+    return table(("signal", "shape", "unit", "frame", "key of the robot file"), rows)
+
+
 def parameter_table(parameters: Sequence[Parameter]) -> str:
     """Return a node's parameters: name, default, what is allowed, whether it may change, and what it means."""
     rows = []

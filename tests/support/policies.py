@@ -16,7 +16,9 @@ from rlstack.robots.spec import STANDARD_GRAVITY
 Array = NDArray[np.float64]
 
 OPSET, IR_VERSION = 17, 8
-HOVER_INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity", "goal_position")
+ODOMETRY = ("position", "orientation", "linear_velocity", "angular_velocity")
+HOVER_INPUTS = (*ODOMETRY, "goal_position")
+TRACKING_INPUTS = (*ODOMETRY, "path_time", "path_position")
 
 
 def hover_gains(robot: RobotSpec) -> Array:
@@ -48,6 +50,56 @@ def hover_gains(robot: RobotSpec) -> Array:
 
 def write_hover_policy(path: Path, robot: RobotSpec, rate_hz: float | None = None) -> Path:
     """Write a linear hover controller on odometry and goal; the rotors' speeds are its recurrent state."""
+    nodes, constants = _linear_control(robot, rate_hz)
+    nodes = [
+        helper.make_node("Sub", ["position", "goal_position"], ["error"]),
+        helper.make_node("Identity", ["linear_velocity"], ["velocity_error"]),
+        *nodes,
+    ]
+    return _write(path, robot, HOVER_INPUTS, nodes, constants, {"spin": (len(robot.rotors),)}, rate_hz)
+
+
+def write_tracking_policy(path: Path, robot: RobotSpec) -> Path:
+    """Write the same controller for the point of the path that is due, at its velocity; for headings near 0."""
+    nodes, constants = _linear_control(robot, None)
+    whole = {"zero": [0], "one": [1], "two": [2], "last": [-1], "end": [2**31]}
+    constants.update({name: np.array(values, dtype=np.int64) for name, values in whole.items()})
+    constants.update({"nothing": np.array(0.0), "all": np.array(1.0)})
+    nodes = [
+        helper.make_node("Slice", ["path_time", "zero", "last", "one"], ["t0"]),
+        helper.make_node("Slice", ["path_time", "one", "end", "one"], ["t1"]),
+        helper.make_node("Slice", ["path_position", "zero", "last", "one"], ["p0"]),
+        helper.make_node("Slice", ["path_position", "one", "end", "one"], ["p1"]),
+        helper.make_node("Slice", ["path_position", "zero", "one", "one"], ["first"]),
+        helper.make_node("Sub", ["t1", "t0"], ["span"]),
+        helper.make_node("Neg", ["t0"], ["gone"]),
+        helper.make_node("Div", ["gone", "span"], ["part"]),
+        helper.make_node("Clip", ["part", "nothing", "all"], ["share"]),
+        helper.make_node("Unsqueeze", ["share", "two"], ["weight"]),
+        helper.make_node("Sub", ["p1", "p0"], ["leg"]),
+        helper.make_node("Mul", ["leg", "weight"], ["flown"]),
+        helper.make_node("ReduceSum", ["flown", "one"], ["along"], keepdims=0),
+        helper.make_node("Squeeze", ["first", "one"], ["begin"]),
+        helper.make_node("Add", ["begin", "along"], ["due"]),
+        helper.make_node("Sub", ["position", "due"], ["error"]),
+        helper.make_node("LessOrEqual", ["t0", "nothing"], ["begun"]),
+        helper.make_node("Greater", ["t1", "nothing"], ["lasting"]),
+        helper.make_node("And", ["begun", "lasting"], ["present"]),
+        helper.make_node("Cast", ["present"], ["chosen"], to=TensorProto.FLOAT),
+        helper.make_node("Div", ["chosen", "span"], ["rate"]),
+        helper.make_node("Unsqueeze", ["rate", "two"], ["rates"]),
+        helper.make_node("Mul", ["leg", "rates"], ["velocities"]),
+        helper.make_node("ReduceSum", ["velocities", "one"], ["velocity"], keepdims=0),
+        helper.make_node("Sub", ["linear_velocity", "velocity"], ["velocity_error"]),
+        *nodes,
+    ]
+    return _write(
+        path, robot, TRACKING_INPUTS, nodes, constants, {"spin": (len(robot.rotors),)}, task="quadrotor_tracking"
+    )
+
+
+def _linear_control(robot: RobotSpec, rate_hz: float | None) -> tuple[list[onnx.NodeProto], dict[str, Array]]:
+    """Return nodes from ``error`` and ``velocity_error`` to the command, and their constants."""
     period = 1.0 / (rate_hz or robot.control_rate_hz)
     constants = {
         "gains": -hover_gains(robot).T,
@@ -58,8 +110,7 @@ def write_hover_policy(path: Path, robot: RobotSpec, rate_hz: float | None = Non
     }
     spin, next_spin = STATE_PREFIX + "spin", NEXT_STATE_PREFIX + "spin"  # departure from the hover speed
     nodes = [
-        helper.make_node("Sub", ["position", "goal_position"], ["error"]),
-        helper.make_node("Concat", ["error", *HOVER_INPUTS[1:4], spin], ["x"], axis=1),
+        helper.make_node("Concat", ["error", "orientation", "velocity_error", "angular_velocity", spin], ["x"], axis=1),
         helper.make_node("MatMul", ["x", "gains"], ["change"]),
         helper.make_node("Add", ["change", "hover"], ["wanted"]),
         helper.make_node("Clip", ["wanted", "low", "high"], ["rotor_speed"]),
@@ -68,8 +119,7 @@ def write_hover_policy(path: Path, robot: RobotSpec, rate_hz: float | None = Non
         helper.make_node("Mul", ["apart", "lag"], ["gained"]),
         helper.make_node("Add", [spin, "gained"], [next_spin]),
     ]
-    state = {"spin": (len(robot.rotors),)}
-    return _write(path, robot, HOVER_INPUTS, nodes, constants, state, rate_hz)
+    return nodes, constants
 
 
 def write_constant_policy(
@@ -107,8 +157,9 @@ def _write(
     constants: dict[str, Array],
     state: dict[str, tuple[int, ...]] | None = None,
     rate_hz: float | None = None,
+    task: str = "test",
 ) -> Path:
-    contract = contract_for(robot, inputs, ["rotor_speed"], name=path.stem, task="test", state=state, rate_hz=rate_hz)
+    contract = contract_for(robot, inputs, ["rotor_speed"], name=path.stem, task=task, state=state, rate_hz=rate_hz)
     taken = [(port.name, port.shape) for port in contract.inputs]
     given = [("rotor_speed", contract.outputs[0].shape)]
     taken += [(STATE_PREFIX + s.name, s.shape) for s in contract.state]
@@ -118,14 +169,18 @@ def _write(
         path.stem,
         [_tensor(*item) for item in taken],
         [_tensor(*item) for item in given],
-        [numpy_helper.from_array(np.asarray(v, dtype=np.float32), name) for name, v in constants.items()],
+        [numpy_helper.from_array(_plain(v), name) for name, v in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     write_policy(model, contract, path)
     return path
 
 
-def _tensor(name: str, shape: tuple[int, ...]) -> onnx.ValueInfoProto:
+def _plain(values: Array) -> Array:
+    return values if values.dtype == np.int64 else np.asarray(values, dtype=np.float32)
+
+
+def _tensor(name: str, shape: tuple[int | str, ...]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *shape])
 
 

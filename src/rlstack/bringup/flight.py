@@ -23,6 +23,7 @@ from rlstack.evaluation.episodes import Episodes
 from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
+from rlstack.interfaces.messages import path_message
 from rlstack.robots import RobotSpec, frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
@@ -42,6 +43,9 @@ processor to start, which a busy machine may not have. A node that ends is notic
 
 STUCK_S = 20.0
 """How long a command may take to come in the middle of a flight."""
+
+DELIVERED_S = 5.0
+"""How long a goal or a path may take to reach the policy node; one that has ended is noticed afterwards."""
 
 _LOOK_S = 0.05
 
@@ -89,7 +93,7 @@ def fly_over_topics(
     prepare_environment()
     backend = _make_backend(backend_name, robot)
     namespace = f"/verify_{os.getpid()}"  # beside whatever else flies in this domain
-    system = _system(policy, robot_name or robot.name, backend_name, namespace, scenario)
+    system = _system(policy, robot_name or robot.name, backend_name, namespace)
     sensed = _Sensed(backend, seed, first)
     recorder = _Recorder(scenario, sensed, duration_s, on_progress)
     lines: deque[str] = deque(maxlen=5)
@@ -146,13 +150,23 @@ class _Recorder:
         return self.episode >= 0
 
     def begin(self, node: Any) -> None:
-        """Put the robot into the warm-up: at the first goal, level, at hover speed."""
+        """Put the robot into the warm-up: at the first goal, level, at hover speed, to stay there.
+
+        Goals and paths come by topic alone, so a policy that flies hears this process.
+        """
         self._node = node
         hover = np.full(len(self.robot.rotors), self.robot.hover_speed_rad_s)
         self.backend.reset({"position": self.scenario.goal_position[0], "rotor_speed": hover})
         kind = topics.type_of(topics.GUARD_MODE)
         node.create_subscription(kind, topics.GUARD_MODE, self._on_mode, topics.quality("latched"))
-        self._goal = node.create_publisher(topics.type_of(topics.GOAL), topics.GOAL, topics.quality("latched"))
+        self._goal, self._path = (
+            node.create_publisher(topics.type_of(topic), topic, topics.quality("latched"))
+            for topic in (topics.GOAL, topics.GOAL_PATH)
+        )
+        self._send_goal(0)
+        if self.scenario.path is not None:
+            stay, turn = np.tile(self.scenario.goal_position[0], (2, 1)), frames.from_yaw(self.scenario.goal_yaw[:1])
+            self._path.publish(path_message(np.array([0.0, 1.0]), stay, np.tile(turn, (2, 1))))
 
     def on_step(self, reading: Reading, sent: Signals) -> None:
         """Take in one control period."""
@@ -180,23 +194,36 @@ class _Recorder:
         if self.done:
             return
         i = self.episode
-        self._send_goal(i)
+        goals = np.column_stack([self.scenario.goal_position, self.scenario.goal_yaw])
+        if i > 0 and not np.array_equal(goals[i], goals[i - 1]):
+            self._send_goal(i)
         self.backend.perturb(i, self.scenario.perturbation.take(np.array([i])))
         self.backend.reset({name: array[i] for name, array in self.scenario.state.items()})
-        self._node.publish_now()
+        self._node.publish_now(lambda stamp_ns: self._send_path(i, stamp_ns))
         self._keep()
 
     def _send_goal(self, i: int) -> None:
         position, yaw = self.scenario.goal_position, self.scenario.goal_yaw
-        if i == 0 or (np.array_equal(position[i], position[i - 1]) and yaw[i] == yaw[i - 1]):
-            return  # the policy node was started with the first
         message = topics.type_of(topics.GOAL)()
         message.header.frame_id = topics.WORLD_FRAME
         p, q = message.pose.position, message.pose.orientation
         p.x, p.y, p.z = map(float, position[i])
         q.x, q.y, q.z, q.w = map(float, frames.from_yaw(yaw[i]))
-        self._goal.publish(message)
-        time.sleep(_LOOK_S)  # topics keep no order among each other
+        self._deliver(self._goal, message)
+
+    def _send_path(self, i: int, start_ns: int) -> None:
+        """Publish the path of episode ``i``, which begins at the stamp ``start_ns``."""
+        path = self.scenario.path
+        if path is not None:
+            turns = frames.from_yaw(path.yaw[i])
+            self._deliver(self._path, path_message(path.time_s[i], path.position[i], turns, start_ns=start_ns))
+
+    def _deliver(self, publisher: Any, message: Any) -> None:
+        """Publish and wait until every listener has it: topics keep no order among each other."""
+        from rclpy.duration import Duration
+
+        publisher.publish(message)
+        publisher.wait_for_all_acked(Duration(seconds=DELIVERED_S))
 
     def _keep(self) -> None:
         s, i, k = self.backend.true, self.episode, self._period
@@ -321,19 +348,9 @@ def _make_backend(name: str, robot: RobotSpec) -> Any:
     return factory(robot)
 
 
-def _system(policy: str | Path, robot: str, backend: str, namespace: str, scenario: Scenario) -> System:
-    """Return the deployment without its robot node and with the guard's limits opened."""
-    x, y, z = map(float, scenario.goal_position[0])
-    system = deploy_system(
-        policy,
-        robot,
-        backend,
-        namespace=namespace,
-        goal=(x, y, z),
-        goal_yaw_rad=float(scenario.goal_yaw[0]),
-        lock_step=True,
-        auto_arm=True,
-    )
+def _system(policy: str | Path, robot: str, backend: str, namespace: str) -> System:
+    """Return the deployment without its robot node and its goal, and with the guard's limits opened."""
+    system = deploy_system(policy, robot, backend, namespace=namespace, lock_step=True, auto_arm=True)
     opened: dict[str, Parameter] = {
         "allow_wider": True,
         "policy_timeout_s": 60.0,  # of real time: a busy machine is no reason to take over
@@ -344,8 +361,13 @@ def _system(policy: str | Path, robot: str, backend: str, namespace: str, scenar
         "geofence_max_m": (FAR_M,) * 3,
     }
     changes: dict[str, dict[str, Parameter]] = {"guard": opened, "policy": {"topic_timeout_s": START_S}}
+    by_topic = ("goal_position", "goal_yaw")
     processes = tuple(
-        replace(p, parameters={**p.parameters, **changes[p.name]}, when_it_ends="stop the rest")
+        replace(
+            p,
+            parameters={**{n: v for n, v in p.parameters.items() if n not in by_topic}, **changes[p.name]},
+            when_it_ends="stop the rest",
+        )
         for p in system.processes
         if p.name in changes
     )

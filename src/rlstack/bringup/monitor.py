@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from rlstack.interfaces import topics
+from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
+from rlstack.interfaces.signal_reader import GoalPath
+from rlstack.tasks.paths import Paths
 
 _OFF = ("disarmed", "estop")
 
@@ -51,7 +54,7 @@ class Monitor:
 
     Args:
         namespace: Of the robot's topics.
-        goal: Where it is to hover until another goal comes by topic, m.
+        goal: Where it is to hover until another goal, or a path, comes by topic, m.
     """
 
     def __init__(self, namespace: str, goal: tuple[float, float, float]) -> None:
@@ -60,6 +63,8 @@ class Monitor:
         from rclpy.executors import SingleThreadedExecutor
         from rclpy.signals import SignalHandlerOptions
 
+        from rlstack.nodes.goal_path import QUALITIES, PathListener
+
         self._context: Any = Context()
         # Signals belong to the supervisor, which still needs them after ROS is shut down.
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
@@ -67,7 +72,10 @@ class Monitor:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._goal = np.array(goal)
+        self._path: Paths | None = None
+        self._path_begins_ns = 0
         self._first_s = self._last_s = math.nan
+        self._last_ns = 0
         self._errors: deque[float] = deque(maxlen=_KEPT)
         self._seen: Counter[str] = Counter()
         self.mode = ""
@@ -76,6 +84,9 @@ class Monitor:
         subscribe = self._node.create_subscription
         subscribe(topics.type_of(topics.ODOM), topics.ODOM, self._on_odom, topics.quality("sensor_in"))
         subscribe(topics.type_of(topics.GOAL), topics.GOAL, self._on_goal, topics.quality("latched"))
+        listener = PathListener(self._on_path, lambda sentence: None)  # the policy node says what is wrong with one
+        for use in QUALITIES:
+            subscribe(listener.kind, topics.GOAL_PATH, listener, topics.quality(use), raw=True)
         subscribe(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, topics.quality("latched"))
 
     @property
@@ -119,8 +130,10 @@ class Monitor:
 
     def _on_odom(self, message: Any) -> None:
         position = message.pose.pose.position
-        error = math.dist((position.x, position.y, position.z), self._goal)
-        self._last_s = message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+        stamp_ns = stamp_to_ns(message.header.stamp)
+        self._last_s, self._last_ns = 1e-9 * stamp_ns, stamp_ns
+        goal = self._goal if self._path is None else self._path.at(1e-9 * (stamp_ns - self._path_begins_ns))[0]
+        error = math.dist((position.x, position.y, position.z), goal)
         if not self._errors:
             self._first_s = self._last_s
         self._errors.append(error)
@@ -128,7 +141,13 @@ class Monitor:
 
     def _on_goal(self, message: Any) -> None:
         position = message.pose.position
-        self._goal = np.array([position.x, position.y, position.z])
+        self._goal, self._path = np.array([position.x, position.y, position.z]), None
+
+    def _on_path(self, path: GoalPath, *, from_now: bool) -> None:
+        first = int(path.stamp_ns[0])
+        self._path_begins_ns = first + (self._last_ns if from_now else 0)
+        time_s = (path.stamp_ns - first) / NANOSECONDS
+        self._path = Paths(time_s[None], path.position[None], np.zeros((1, len(time_s))))
 
     def _on_mode(self, message: Any) -> None:
         self.mode = message.data

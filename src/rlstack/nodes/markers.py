@@ -1,4 +1,4 @@
-"""Markers that show a quadrotor in any viewer that has no robot model."""
+"""Markers that show a quadrotor, and the path that it is to follow, in any viewer that has no robot model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,51 @@ from typing import Any
 
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
+from rlstack.interfaces.messages import set_stamp
+from rlstack.interfaces.signal_reader import read_path
 from rlstack.robots import RobotSpec
+from rlstack.robots.frames import rotate
+
+PATH_WIDTH_M = 0.01
+
+
+class Markers:
+    """A ``visualization_msgs/MarkerArray`` that is filled again for every pose.
+
+    Args:
+        robot: What is shown.
+    """
+
+    def __init__(self, robot: RobotSpec) -> None:
+        self._array = quadrotor_markers(robot)
+        self._offsets = [(0.0, 0.0, 0.0), *(rotor.position_m for rotor in robot.rotors)]
+        self._new_path: bytes | None = None
+
+    def take_path(self, data: bytes) -> None:
+        """Take in a serialized message of ``goal_path``; it is read when it is shown, off the control path."""
+        self._new_path = data
+
+    def at(self, stamp_ns: int, position: Array, orientation: Array) -> Any:
+        """Return the markers with the robot at a pose (m, xyzw) in ``odom``."""
+        if self._new_path is not None:
+            self._show_path(self._new_path)
+            self._new_path = None
+        for marker, offset in zip(self._array.markers, self._offsets):
+            set_stamp(marker.header.stamp, stamp_ns)
+            place = position + rotate(orientation, offset)
+            marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = place.tolist()
+            q = marker.pose.orientation
+            q.x, q.y, q.z, q.w = orientation.tolist()
+        return self._array
+
+    def _show_path(self, data: bytes) -> None:
+        from rclpy.serialization import deserialize_message
+
+        try:
+            path = read_path(deserialize_message(data, topics.type_of(topics.GOAL_PATH)))
+        except ValueError:
+            return  # the policy node says what is wrong with it
+        self._array.markers[len(self._offsets) :] = [path_marker(path.position)]
 
 
 def quadrotor_markers(robot: RobotSpec) -> Any:
@@ -31,15 +75,15 @@ def quadrotor_markers(robot: RobotSpec) -> Any:
     return array
 
 
-def place_markers(array: Any, robot: RobotSpec, position: Array, orientation: Array, stamp: Any) -> Any:
-    """Move the markers to a pose (m, xyzw) in ``odom`` and return them."""
-    from rlstack.robots.frames import rotate
+def path_marker(position: Array) -> Any:
+    """Return a ``visualization_msgs/Marker`` of the line through ``position`` (points, 3) m in ``odom``."""
+    from geometry_msgs.msg import Point
+    from visualization_msgs.msg import Marker
 
-    offsets = [(0.0, 0.0, 0.0), *(rotor.position_m for rotor in robot.rotors)]
-    for marker, offset in zip(array.markers, offsets):
-        marker.header.stamp = stamp
-        place = position + rotate(orientation, offset)
-        marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = place.tolist()
-        q = marker.pose.orientation
-        q.x, q.y, q.z, q.w = orientation.tolist()
-    return array
+    marker = Marker(ns=topics.GOAL_PATH, id=0, type=Marker.LINE_STRIP, action=Marker.ADD)
+    marker.header.frame_id = topics.WORLD_FRAME
+    marker.pose.orientation.w = 1.0
+    marker.scale.x = PATH_WIDTH_M
+    marker.color.r, marker.color.g, marker.color.b, marker.color.a = 0.1, 0.5, 0.9, 0.8
+    marker.points = [Point(x=x, y=y, z=z) for x, y, z in position.tolist()]
+    return marker

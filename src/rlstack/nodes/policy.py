@@ -12,9 +12,10 @@ import numpy as np
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
-from rlstack.interfaces.messages import Reader, RotorMessage, field_reader
-from rlstack.interfaces.signal_reader import SignalReader
+from rlstack.interfaces.messages import NANOSECONDS, Reader, RotorMessage, field_reader
+from rlstack.interfaces.signal_reader import GoalPath, SignalReader
 from rlstack.interfaces.timing import StampClock
+from rlstack.nodes.goal_path import QUALITIES, PathListener
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.runtime import ManagedNode, run_nodes
@@ -22,7 +23,7 @@ from rlstack.policies import Policy, Port, load_policy
 from rlstack.robots import load_robot
 from rlstack.robots.frames import from_yaw
 
-_LATCHED = frozenset({topics.GOAL})
+_LATCHED = frozenset({topics.GOAL, topics.GOAL_PATH})
 _NAN = math.nan
 _GOAL_PERIOD_S = 0.2
 
@@ -32,7 +33,7 @@ PARAMETERS = (
     Parameter(
         "goal_position",
         (_NAN, _NAN, _NAN),
-        "Position to hold until a goal comes, m in odom; NaN waits for the goal topic.",
+        "Position to hold until a goal or a path comes, m in odom; NaN waits for the topic.",
         nan=True,
         live=True,
     ),
@@ -82,8 +83,10 @@ class PolicyNode(ManagedNode):
         for port in contract.inputs:
             by_topic.setdefault(port.topic, []).append(port)
         self._types = {topic: ports[0].type for topic, ports in by_topic.items()}
-        for topic, ports in by_topic.items():
-            self._subscribe(topic, ports)
+        self._came: set[str] = set()
+        # Subscriptions are served in the order in which they are made: a new goal acts on what comes with it.
+        for topic in sorted(by_topic, key=lambda topic: topic not in _LATCHED):
+            self._subscribe(topic, by_topic[topic])
         if contract.state and not self._lock_step:  # in lock step the stamps alone decide, so that runs are equal
             self._mode = ""
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
@@ -91,7 +94,6 @@ class PolicyNode(ManagedNode):
     def activate(self) -> None:
         """Begin to step."""
         self._loop.reset()
-        self._goal_came = False
         self._use_default_goal()
         self.every(_GOAL_PERIOD_S, self._use_default_goal)  # its parameters are live
         self._waiting_since = time.monotonic()
@@ -132,10 +134,14 @@ class PolicyNode(ManagedNode):
 
     def _subscribe(self, topic: str, ports: list[Port]) -> None:
         kind = topics.message_type(ports[0].type)
+        if topic == topics.GOAL_PATH:
+            listener = PathListener(self._on_path, self.warn)
+            for use in QUALITIES:
+                self.subscriber(kind, topic, listener, use, raw=True)
+            return
         if topic in _LATCHED:
             readers = [(port.name, field_reader(kind, port.field, port.element_names)) for port in ports]
-            uses: tuple[topics.Quality, ...] = ("latched", "command")  # some publishers of goals latch, RViz does not
-            for use in uses:
+            for use in QUALITIES:
                 self.subscriber(kind, topic, lambda message: self._on_goal(readers, message), use)
             return
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
@@ -201,11 +207,15 @@ class PolicyNode(ManagedNode):
         )
 
     def _use_default_goal(self) -> None:
-        if self._goal_came:
-            return
         position, yaw = np.array(self.parameters["goal_position"]), self.parameters["goal_yaw"]
-        if topics.GOAL in self._types and np.isfinite(position).all():
-            self._set_goal(position, from_yaw(0.0 if math.isnan(yaw) else yaw))
+        if not np.isfinite(position).all():
+            return
+        orientation = from_yaw(0.0 if math.isnan(yaw) else yaw)
+        if topics.GOAL in self._types and topics.GOAL not in self._came:
+            self._set_goal(position, orientation)
+        if topics.GOAL_PATH in self._types and topics.GOAL_PATH not in self._came:
+            stamps = np.array([0, NANOSECONDS])  # a path that stays where it is: when does not matter
+            self._loop.on_path(GoalPath(stamps, np.tile(position, (2, 1)), np.tile(orientation, (2, 1))))
 
     def _on_goal(self, readers: list[tuple[str, Reader]], message: Any) -> None:
         values = {name: read(message) for name, read in readers}
@@ -218,8 +228,12 @@ class PolicyNode(ManagedNode):
         if bad_turn or not all(np.isfinite(v).all() for v in values.values()):
             self.warn("A goal was refused: its position must be finite and its orientation a unit quaternion.")
             return
-        self._goal_came = True
+        self._came.add(topics.GOAL)
         self._loop.on_message(topics.GOAL, 0, values)
+
+    def _on_path(self, path: GoalPath, *, from_now: bool) -> None:
+        self._came.add(topics.GOAL_PATH)
+        self._loop.on_path(path, from_now=from_now)
 
     def _set_goal(self, position: Array, orientation: Array) -> None:
         wanted = {port.name for port in self._policy.contract.inputs if port.topic == topics.GOAL}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.signal_reader import GoalPath
+from rlstack.interfaces.topics import GOAL_PATH
 from rlstack.policies import Policy, PolicyOutputError
 
 RESET_JUMP_NS = NANOSECONDS // 2
@@ -46,7 +48,7 @@ class PolicyLoop:
     The first sensor topic of the contract is the trigger: a fresh message on it makes a step once a control period has
     passed by the messages' stamps. If the trigger is slower than the control rate, ticks step again on the last
     observation while it is younger than ``stale_after_periods``; call :meth:`on_tick` :attr:`next_tick_ns` after each
-    step. Latched topics (the goal) are never stale.
+    step. Latched topics (the goal, the path) are never stale.
 
     Args:
         policy: Ready to step.
@@ -71,6 +73,9 @@ class PolicyLoop:
         self.sensors = tuple(sensors)
         self._missing = set(topics)
         self._values: dict[str, Array] = {}
+        self._path: GoalPath | None = None
+        self._path_names = [port.name for port in policy.contract.inputs if port.topic == GOAL_PATH]
+        self._path_from_now = False
         self._stamps: dict[str, int] = {}
         self._interval_ns = self._period_ns
         self._due_ns: int | None = None
@@ -116,6 +121,18 @@ class PolicyLoop:
             return None
         return self._step(stamp_ns)
 
+    def on_path(self, path: GoalPath, *, from_now: bool = False) -> None:
+        """Take in a path to follow; the one before is forgotten.
+
+        Args:
+            path: With stamps on the observations' clock.
+            from_now: The stamps count from the newest observation instead, or from the first if none has come.
+        """
+        self._path, self._path_from_now = path, from_now
+        self._missing.discard(GOAL_PATH)
+        if self.trigger in self._stamps:
+            self._begin_path(self._stamps[self.trigger])
+
     def on_tick(self, now_ns: int) -> Answer | None:
         """Return a command on the last observation if the trigger is slower than the control rate (not in lock step).
 
@@ -135,6 +152,11 @@ class PolicyLoop:
         answer = self._step(stamp, repeated=True)
         self._schedule(now_ns)
         return answer
+
+    def _begin_path(self, stamp_ns: int) -> None:
+        if self._path is not None and self._path_from_now:
+            self._path = replace(self._path, stamp_ns=self._path.stamp_ns + stamp_ns)
+            self._path_from_now = False
 
     def _in_lock_step(self) -> Answer | None:
         stamp = self._stamps[self.trigger]
@@ -164,6 +186,10 @@ class PolicyLoop:
                 return None
         if not repeated:
             self._schedule(stamp_ns)
+        if self._path is not None and self._path_names:
+            self._begin_path(stamp_ns)
+            seen = self._path.signals(stamp_ns)
+            self._values.update((name, seen[name]) for name in self._path_names)
         try:
             outputs = self._policy.step(self._values)
         except (ValueError, PolicyOutputError) as error:

@@ -23,7 +23,8 @@ from rlstack.interfaces.messages import (
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED
 from rlstack.interfaces.timing import Schedule
-from rlstack.nodes.markers import place_markers, quadrotor_markers
+from rlstack.nodes.goal_path import QUALITIES
+from rlstack.nodes.markers import Markers
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import RobotSpec, load_robot
@@ -159,10 +160,13 @@ class RobotNode(ManagedNode):
 
     # For Python ----------------------------------------------------------------------------------------------
 
-    def publish_now(self) -> None:
+    def publish_now(self, announce: Callable[[int], None] | None = None) -> None:
         """Publish the backend's present state after a reset, on a time that has jumped by :data:`RESET_JUMP_NS`.
 
         Commands that answer an earlier observation no longer count.
+
+        Args:
+            announce: Called before with the stamp that the state will bear, ns.
         """
         assert self.backend is not None
         self._offset_ns += RESET_JUMP_NS
@@ -170,6 +174,8 @@ class RobotNode(ManagedNode):
         self._patience_s = _RESEND_S
         reading = self.backend.read()
         self._epoch_ns = self._stamp(reading)
+        if announce is not None:
+            announce(self._epoch_ns)
         self._publish(reading, self._all_topics)
 
     # Topics --------------------------------------------------------------------------------------------------
@@ -196,8 +202,10 @@ class RobotNode(ManagedNode):
             self._publishers_by_topic[topic] = self.publisher(topics.type_of(topic), topic, "sensor_out")
         self._all_topics = list(self._fillers)
         self._wanted = dict.fromkeys(self._fillers, True)
-        self._markers = quadrotor_markers(robot)
+        self._markers = Markers(robot)
         self._marker_publisher = self.publisher(topics.type_of(topics.MARKERS), topics.MARKERS, "event")
+        for use in QUALITIES:
+            self.subscriber(topics.type_of(topics.GOAL_PATH), topics.GOAL_PATH, self._markers.take_path, use, raw=True)
         command = topics.type_of(topics.ROTOR_COMMAND)
         names = {"rotor_speed": robot.rotor_names}
         self._read_command = SignalReader(command, {"rotor_speed": COMMANDED["rotor_speed"].field}, names)
@@ -255,13 +263,9 @@ class RobotNode(ManagedNode):
     def _publish_markers(self) -> None:
         if self._marker_publisher.get_subscription_count() == 0:
             return
-        assert self.backend is not None
-        from builtin_interfaces.msg import Time
-
-        stamp, signals = Time(), self._reading.signals
-        set_stamp(stamp, self._stamp(self._reading))
+        signals = self._reading.signals
         self._marker_publisher.publish(
-            place_markers(self._markers, self.backend.robot, signals["position"], signals["orientation"], stamp)
+            self._markers.at(self._stamp(self._reading), signals["position"], signals["orientation"])
         )
 
     # Commands and time ---------------------------------------------------------------------------------------
