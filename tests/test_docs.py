@@ -306,7 +306,7 @@ class deployed:
 def tables() -> Iterator[str]:
     from rlstack.nodes import guard, policy, robot, train
 
-    yield from (docs.signal_table(SENSED), docs.signal_table(COMMANDED))
+    yield from (docs.signal_table(SENSED), docs.robot_file_table(), docs.signal_table(COMMANDED))
     yield from (docs.parameter_table(node.PARAMETERS) for node in (robot, policy, guard, train))
 
 
@@ -314,6 +314,13 @@ def test_tables_are_those_of_the_code() -> None:
     page = docs.text("docs/topics.md")
     for expected in tables():
         assert expected in page, f"docs/topics.md needs this table:\n{expected}"
+
+
+def test_the_parameters_of_a_family_are_those_of_the_code() -> None:
+    from rlstack.robots.family import PARAMETERS
+
+    rows = [(f"`{name}`", meaning) for name, meaning in PARAMETERS.items()]
+    assert docs.table(("parameter", "meaning"), rows) in docs.text("docs/policy-file.md")
 
 
 def test_every_topic_and_service_is_described() -> None:

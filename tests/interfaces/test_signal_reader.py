@@ -119,7 +119,7 @@ NOW_NS = 1_700_000_000_123_456_789
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(2, 40), st.integers(0, 1000), st.floats(-100.0, 100.0))
+@given(st.integers(2, 40), st.integers(0, 1000), st.floats(-20.0, 20.0))
 def test_a_path_comes_back_as_it_was_written(points: int, seed: int, start_s: float) -> None:
     random = np.random.default_rng(seed)
     time_s = start_s + np.cumsum(random.uniform(1e-3, 1.0, points))
@@ -127,7 +127,7 @@ def test_a_path_comes_back_as_it_was_written(points: int, seed: int, start_s: fl
     orientation /= np.linalg.norm(orientation, axis=1, keepdims=True)
     message = path_message(time_s, position, orientation, start_ns=NOW_NS)
     path = read_path(deserialize_message(serialize_message(message), type(message)))
-    for later_ns in (0, 10_000_000, -5_000_000_000):
+    for later_ns in (0, 10_000_000, round(1e9 * start_s), round(1e9 * time_s[-1]) + 50_000_000_000):
         found = path.signals(NOW_NS + later_ns)
         assert {n: a.shape for n, a in found.items()} == {
             "path_time": (points,),
@@ -138,6 +138,17 @@ def test_a_path_comes_back_as_it_was_written(points: int, seed: int, start_s: fl
         np.testing.assert_allclose(found["path_time"], time_s - 1e-9 * later_ns, rtol=0, atol=1e-9)
         np.testing.assert_array_equal(found["path_position"], position)
         np.testing.assert_array_equal(found["path_orientation"], orientation)
+
+
+@pytest.mark.parametrize("days", [-20000, -3, 3, 20000])
+def test_a_path_of_long_ago_keeps_its_times_apart_in_float32(days: int) -> None:
+    """Only that it is over, or is to come, matters then."""
+    turn = np.tile([0.0, 0.0, 0.0, 1.0], (50, 1))
+    path = read_path(path_message(0.01 * np.arange(50), np.zeros((50, 3)), turn, start_ns=NOW_NS))
+    found = path.signals(NOW_NS + days * 86_400_000_000_000)["path_time"]
+    np.testing.assert_allclose(np.diff(found), 0.01, atol=1e-8)
+    assert (np.diff(found.astype(np.float32)) > 0.0).all()
+    assert found[-1] == -60.0 if days > 0 else found[0] == 60.0
 
 
 def test_the_signals_of_a_path_are_those_of_the_catalogue() -> None:

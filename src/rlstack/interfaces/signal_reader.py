@@ -100,6 +100,10 @@ class SignalReader:
         return stamp_to_ns(message.header.stamp), {signal: read(message) for signal, read in self._readers.items()}
 
 
+_FAR_NS = 60 * NANOSECONDS
+"""A path that ended or will begin longer from now than this is shown as if it were this long: the robot rests at its
+end or start in any case, and in float32, which graphs take, times far from 0 would not differ from point to point."""
+
 _WORLD_FRAMES = ("", "odom", "map")
 _UNIT_WITHIN = 1e-3
 """How far a quaternion's length may be from 1: drivers send float32 and round."""
@@ -125,8 +129,10 @@ class GoalPath:
         Args:
             stamp_ns: Of the observation that a step answers, ns.
         """
+        first, last = int(self.stamp_ns[0]), int(self.stamp_ns[-1])
+        now = min(max(stamp_ns, first - _FAR_NS), last + _FAR_NS)
         return {
-            "path_time": np.asarray((self.stamp_ns - stamp_ns) / NANOSECONDS, dtype=np.float64),
+            "path_time": np.asarray((self.stamp_ns - now) / NANOSECONDS, dtype=np.float64),
             "path_position": self.position,
             "path_orientation": self.orientation,
         }
