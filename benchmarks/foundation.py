@@ -183,16 +183,16 @@ def fly(load: Loader, robot: RobotSpec, vehicles: Vehicles, trial: Trial, seed: 
 
 
 def figures(error: Array, rate_hz: float) -> dict[str, float]:
-    """Return the figures of flights with distances ``error`` (T, N) m from the goal."""
+    """Return the figures of flights with distances ``error`` (T, N) m from the goal, infinite where one was given up."""
     last = error[-round(rate_hz) :]
     rest = last.mean(axis=0)
     rmse = np.sqrt((error**2).mean(axis=0))
     return {
         "stable": float((last < STABLE_M).all(axis=0).mean()),
         "error_median_m": float(np.median(rest)),
-        "error_p95_m": float(np.quantile(rest, 0.95)),
+        "error_p95_m": float(np.quantile(rest, 0.95, method="higher")),
         "rmse_median_m": float(np.median(rmse)),
-        "rmse_p95_m": float(np.quantile(rmse, 0.95)),
+        "rmse_p95_m": float(np.quantile(rmse, 0.95, method="higher")),
     }
 
 
@@ -263,7 +263,7 @@ def main() -> None:
                 if row is not None:
                     result["robots"].setdefault(name, {}).setdefault(robot_name, {})[trial.name] = row
     if options.json:
-        Path(options.json).write_text(json.dumps(result, indent=2) + "\n")
+        Path(options.json).write_text(json.dumps(finite(result), indent=2) + "\n")
 
 
 def attempt(
@@ -278,6 +278,13 @@ def attempt(
         return None
     line(what, policy, row)
     return row
+
+
+def finite(result: Any) -> Any:
+    """Return nested figures with None for those that are not finite, which JSON cannot say."""
+    if isinstance(result, dict):
+        return {name: finite(entry) for name, entry in result.items()}
+    return None if isinstance(result, float) and not np.isfinite(result) else result
 
 
 def header(first: str) -> None:
