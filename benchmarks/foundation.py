@@ -183,7 +183,7 @@ def fly(load: Loader, robot: RobotSpec, vehicles: Vehicles, trial: Trial, seed: 
 
 
 def figures(error: Array, rate_hz: float) -> dict[str, float]:
-    """Return the figures of flights with distances ``error`` (T, N) m from the goal, infinite where one was given up."""
+    """Return the figures of flights that were ``error`` (T, N) m from the goal, infinite where one was given up."""
     last = error[-round(rate_hz) :]
     rest = last.mean(axis=0)
     rmse = np.sqrt((error**2).mean(axis=0))
