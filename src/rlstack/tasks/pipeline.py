@@ -113,8 +113,8 @@ class Pipeline(nn.Module):
         """Return the action inside -1..1."""
         return action.clamp(-1.0, 1.0)
 
-    def command(self, action: Tensor) -> Tensor:
-        """Return the command (batch, actions) in SI units for a clipped action."""
+    def command(self, action: Tensor, inputs: Tensors) -> Tensor:
+        """Return the command (batch, actions) in SI units for a clipped action; ``inputs`` as prepared."""
         return self.minimum + (action + 1.0) * (0.5 * (self.maximum - self.minimum))
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:

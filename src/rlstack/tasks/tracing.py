@@ -6,6 +6,7 @@ arrays of expressions as well (:mod:`rlstack.fused`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,7 +32,7 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
         What the function returns, with object arrays for its tensors, without the batch axis.
 
     Raises:
-        TypeError: It uses an operation that has no rule here, changes a tensor in place, or decides by a value.
+        CannotTrace: It uses an operation that has no rule here, changes a tensor in place, or decides by a value.
     """
     tracer = _Tracer()
     with torch.no_grad(), tracer:
@@ -47,7 +48,15 @@ def _over(function: Callable[[Any], Any], value: Any) -> Any:
     return function(value)
 
 
+class CannotTrace(RuntimeError):
+    """A function cannot become part of a fused kernel; no TypeError, which torch would take for its own."""
+
+
 class _Tracer(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # asking torch to skip its compiler here would import the whole of it, a second
+
     def __init__(self) -> None:
         super().__init__()
         self._known: dict[int, tuple[Tensor, Rows]] = {}
@@ -73,7 +82,7 @@ class _Tracer(TorchDispatchMode):
             return result
         name = operation._schema.name.removeprefix("aten::")
         if name not in _RULES:
-            raise TypeError(f"torch.{name} has no rule for fused kernels; rules: {', '.join(sorted(_RULES))}")
+            raise CannotTrace(f"torch.{name} has no rule for fused kernels; rules: {', '.join(sorted(_RULES))}")
         given = [
             [self.read(e) for e in entry] if isinstance(entry, (list, tuple)) else self.read(entry) for entry in args
         ]
@@ -81,7 +90,7 @@ class _Tracer(TorchDispatchMode):
         for tensor, rows in zip(*((result, shadows) if isinstance(result, (list, tuple)) else ([result], [shadows]))):
             rows = np.asarray(rows, dtype=object)
             if tuple(tensor.shape) != rows.shape:
-                raise TypeError(f"torch.{name} gave {tuple(tensor.shape)}, its rule {rows.shape}")
+                raise CannotTrace(f"torch.{name} gave {tuple(tensor.shape)}, its rule {rows.shape}")
             self._known[id(tensor)] = (tensor, rows)
         return result
 
@@ -108,8 +117,8 @@ def _mean(a: Rows, dim: Any = None, keepdim: bool = False, **_: Any) -> Rows:
 
 def _norm(a: Rows, order: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Rows:
     if order != 2:
-        raise TypeError(f"the norm of order {order} has no rule for fused kernels: 2 has")
-    return np.asarray(np.sqrt(_SUM(a * a, dim, keepdim)), dtype=object)
+        raise CannotTrace(f"the norm of order {order} has no rule for fused kernels: 2 has")
+    return _function("sqrt")(_SUM(a * a, dim, keepdim))
 
 
 def _clamp(a: Rows, min: Any = None, max: Any = None) -> Rows:
@@ -131,6 +140,18 @@ def _compare(name: str) -> Callable[[Rows, Any], Rows]:
 
 def _each(function: Callable[[Any], Any]) -> Callable[..., Rows]:
     return lambda a, *_, **__: np.asarray(np.frompyfunc(function, 1, 1)(a), dtype=object)
+
+
+def _function(name: str) -> Callable[..., Rows]:
+    # an expression has the function as a method; a constant is a float
+    plain: dict[str, Callable[[float], float]] = {
+        "sqrt": math.sqrt,
+        "exp": math.exp,
+        "log": math.log,
+        "tanh": math.tanh,
+        "sigmoid": lambda a: 1.0 / (1.0 + math.exp(-a)),
+    }
+    return _each(lambda a: getattr(a, name)() if isinstance(a, Scalar) else plain[name](a))
 
 
 def _select(a: Rows, dim: int, index: int) -> Rows:
@@ -167,14 +188,11 @@ _RULES: dict[str, Callable[..., Any]] = {
     "div": lambda a, b: a / b,
     "neg": lambda a: -a,
     "pow": lambda a, b: a**b,
+    "square": lambda a: a * a,
     "reciprocal": lambda a: 1.0 / a,
-    "sqrt": lambda a: np.sqrt(a),
-    "rsqrt": lambda a: 1.0 / np.sqrt(a),
-    "exp": lambda a: np.exp(a),
-    "log": lambda a: np.log(a),
+    **{name: _function(name) for name in ("sqrt", "exp", "log", "tanh", "sigmoid")},
+    "rsqrt": lambda a: 1.0 / _function("sqrt")(a),
     "abs": lambda a: abs(a),
-    "tanh": _each(lambda a: a.tanh() if isinstance(a, Scalar) else np.tanh(a)),
-    "sigmoid": _each(lambda a: a.sigmoid() if isinstance(a, Scalar) else 1.0 / (1.0 + np.exp(-a))),
     "relu": lambda a: expression.maximum(a, 0.0),
     "clamp": _clamp,
     "clamp_min": lambda a, low: expression.maximum(a, low),
@@ -183,6 +201,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "maximum": expression.maximum,
     "where": expression.where,
     **{name: _compare(name) for name in ("lt", "le", "gt", "ge", "eq")},
+    "__and__": lambda a, b: a & b,
+    "__or__": lambda a, b: a | b,
     "bitwise_and": lambda a, b: a & b,
     "logical_and": lambda a, b: a & b,
     "bitwise_or": lambda a, b: a | b,

@@ -21,8 +21,8 @@ from rlstack.tasks.scenario import Scenario
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlstack.tasks.environment import View
     from rlstack.tasks.pipeline import Pipeline
+    from rlstack.tasks.view import View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +80,6 @@ class Curriculum:
     """Scale of the start distribution at step 0; it reaches 1 at ``full_after``."""
     full_after: float = value(0.3, at_least=0.0, at_most=1.0)
     """Share of the training steps after which the task is as hard as it gets."""
-    penalty_scale: float = value(1.0, at_least=0.0, at_most=1.0)
-    """Scale of the negative reward terms at step 0, likewise (the original raises its weights as training goes on)."""
 
     def progress(self, done: float) -> float:
         """Return 0..1 for the share ``done`` of the training steps."""
@@ -199,7 +197,7 @@ class HoverTask:
             "near": (r.near, lambda s: (-4.0 * s.distance).exp()),
             "at_goal": (r.at_goal, lambda s: (-25.0 * s.distance).exp()),
             "distance": (r.distance, lambda s: s.distance),
-            "velocity": (r.velocity, lambda s: s.linear_velocity.norm(dim=-1)),
+            "velocity": (r.velocity, lambda s: s.speed),
             "rates": (r.rates, lambda s: s.angular_velocity.square().sum(dim=-1)),
             "tilt": (r.tilt, lambda s: 1.0 - s.up_z),
             "heading": (r.heading, lambda s: 1.0 - s.heading_cos),

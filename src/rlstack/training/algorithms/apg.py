@@ -1,0 +1,179 @@
+"""Analytic policy gradient: the return of a short window, differentiated through the simulator.
+
+Quadrotor dynamics are smooth, so the derivative of what a policy earns follows from the chain rule: through the
+network, the observation, the dynamics and the reward of every step of a window (back-propagation through time; as in
+SHAC, Xu et al., arXiv 2204.07137, where a learned value stands for what comes after the window).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from rlstack.schema import value
+from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.window import Window
+from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.networks import Network, NetworkTape
+
+
+@dataclass(frozen=True, kw_only=True)
+class APGSettings:
+    """Settings of the analytic policy gradient."""
+
+    window: int = value(50, at_least=1)
+    """Steps that a gradient goes through."""
+    learning_rate: float = value(4e-3, above=0.0)
+    """Of Adam, at the first window."""
+    final_learning_rate: float = value(2e-4, above=0.0)
+    """The same at the last; it falls along a cosine."""
+    max_gradient_norm: float = value(1.0, above=0.0)
+    """Gradients are scaled down to this."""
+    restart: float = value(0.1, at_least=0.0, at_most=1.0)
+    """Share of the robots that start anew after a window, beside those that were lost or whose time is over."""
+    initial_action: float = value(0.0, at_least=-1.0, at_most=1.0)
+    """The action of the untrained policy; for a quadrotor best near hovering."""
+    network: Literal["mlp", "gru"] = "mlp"
+    """A feed-forward or a recurrent policy."""
+    hidden: tuple[int, ...] = value((64, 64), at_least=1)
+    """Widths of the policy's hidden layers."""
+    gru_width: int = value(16, at_least=1)
+    """Width of the recurrent layer after them, where there is one."""
+    activation: Literal["tanh", "relu"] = "relu"
+    """Of the hidden layers."""
+
+    def __post_init__(self) -> None:
+        if not self.hidden:
+            raise ValueError("hidden: [] is not allowed: must be the widths of at least one layer.")
+
+
+class APG:
+    """Learns a task by its analytic gradient; see :class:`rlstack.training.algorithm.Algorithm`.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of the task, whose simulator has gradients.
+    """
+
+    Settings = APGSettings
+
+    def __init__(self, settings: APGSettings, environment: TrainingEnvironment) -> None:
+        self.settings, self.environment = settings, environment
+        self.steps_per_iteration = settings.window * environment.count
+        pipeline = environment.pipeline
+        self.policy = Network(
+            pipeline.size,
+            pipeline.action_size,
+            settings.hidden,
+            settings.gru_width if settings.network == "gru" else 0,
+            settings.activation,
+            settings.initial_action,
+        ).to(environment.device)
+        self.window = Window(environment, settings.window)
+        self.tape = NetworkTape(self.policy, self.window)
+        self.optimiser = torch.optim.Adam(
+            self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), fused=True
+        )
+        self._learn_normalisation()
+
+    @torch.no_grad()
+    def iterate(self, done: float) -> dict[str, float]:
+        """Fly one window, differentiate what it earned, and return scalars; raise ``NotFinite`` naming what broke."""
+        env, settings, window, tape = self.environment, self.settings, self.window, self.tape
+        env.set_progress(done)
+        rate = settings.final_learning_rate + (settings.learning_rate - settings.final_learning_rate) * 0.5 * (
+            1.0 + math.cos(math.pi * done)
+        )
+        self.optimiser.param_groups[0]["lr"] = rate
+
+        # fly
+        window.begin()
+        tape.begin()
+        for t in range(settings.window):
+            tape.forward(t)
+            window.advance(t)
+        window.end()
+
+        # what was earned; a lost robot earns its loss, and nothing after it
+        lost = window.at_all(window.lost)[0]
+        alive = 1.0 - (lost.cumsum(dim=0) - lost).clamp(max=1.0)
+        terms = (window.at_all(window.terms) * alive).sum(dim=(1, 2)) * (env.task.rate_hz / self.steps_per_iteration)
+        self._check(terms)
+
+        # the objective is the mean reward a second: back through network and simulator, step by step
+        window.at_all(window.seed).copy_(alive * (-env.task.rate_hz / self.steps_per_iteration))
+        window.begin_reverse()
+        tape.begin_reverse()
+        for t in reversed(range(settings.window)):
+            window.reverse(t)
+            tape.reverse(t)
+        tape.weight_gradients()
+        norm = nn.utils.clip_grad_norm_(self.policy.parameters(), settings.max_gradient_norm)
+        if not torch.isfinite(norm):
+            raise NotFinite("The gradient through the simulator is not finite")
+        self.optimiser.step()
+
+        # who starts anew
+        fell = lost.amax(dim=0) > 0.5
+        again = torch.rand(env.count, generator=env.generator, device=env.device) < settings.restart
+        self._restart((fell | env.ended(fell) | again).nonzero().squeeze(-1))
+        return {
+            "train/reward_per_s": float(terms.sum()),
+            "train/lost_share": float(fell.float().mean()),
+            "train/learning_rate": rate,
+            "train/gradient_norm": float(norm),
+            **{f"reward/{name}": float(term) for name, term in zip(env.term_names(), terms)},
+        }
+
+    def actor(self) -> Actor:
+        """Return a copy of the present actor on the CPU."""
+        return copy.deepcopy(self.policy).cpu().eval().requires_grad_(False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return network, optimiser and environment."""
+        state = {
+            "policy": self.policy.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "environment": self.environment.state_dict(),
+            "hidden": self.tape.hidden[:, 0] if self.policy.gru_width else None,
+        }
+        return copy.deepcopy(state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.policy.load_state_dict(state["policy"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.environment.load_state_dict(state["environment"])
+        if self.policy.gru_width:
+            self.tape.hidden[:, 0] = state["hidden"].to(self.environment.device)
+
+    def _restart(self, index: Tensor) -> None:
+        if self.policy.gru_width:
+            self.tape.hidden[:, 0] = self.tape.hidden[:, self.settings.window]
+            self.tape.hidden[:, 0, index] = 0.0
+        if len(index):
+            self.environment.restart(index)
+
+    @torch.no_grad()
+    def _learn_normalisation(self) -> None:
+        self.window.begin()
+        self.tape.begin()
+        for t in range(self.settings.window):
+            self.tape.forward(t)
+            self.window.advance(t)
+        seen = self.window.at_all(self.window.observation).flatten(1).T
+        self.policy.normalise_by(seen.nan_to_num(0.0).clamp(-20.0, 20.0))
+        self.environment.reset_all()
+
+    def _check(self, terms: Tensor) -> None:
+        for name, term in zip(self.environment.term_names(), terms):
+            if not torch.isfinite(term):
+                raise NotFinite(f"The reward term '{name}' is not finite")
+
+
+ALGORITHM = APG

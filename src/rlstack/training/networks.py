@@ -1,0 +1,262 @@
+"""A small policy network, and what it takes to go through it step by step and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rlstack.fused import GRADIENT, Kernel
+from rlstack.tasks.window import Window
+from rlstack.training.algorithm import Actor
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
+
+
+class Network(Actor):
+    """Normalisation, dense layers, perhaps a gated recurrent unit, and the action.
+
+    The recurrent unit is that of Cho et al. (arXiv 1406.1078) in PyTorch's form.
+
+    Args:
+        inputs: Observation columns.
+        actions: Number of actions.
+        hidden: Widths of the dense layers.
+        gru_width: Width of the recurrent layer after them; 0: none.
+        activation: Of the dense layers, one of :data:`ACTIVATIONS`.
+        initial_action: The action of the untrained policy.
+    """
+
+    def __init__(
+        self, inputs: int, actions: int, hidden: Sequence[int], gru_width: int, activation: str, initial_action: float
+    ) -> None:
+        super().__init__()
+        self.activation, self.gru_width = activation, gru_width
+        self.register_buffer("mean", torch.zeros(inputs))
+        self.register_buffer("scale", torch.ones(inputs))
+        widths = [inputs, *hidden]
+        self.layers = nn.ModuleList(_linear(a, b, math.sqrt(3.0)) for a, b in pairwise(widths))
+        if gru_width:
+            self.fed = _linear(widths[-1], 3 * gru_width, 1.0)
+            self.back = _linear(gru_width, 3 * gru_width, 1.0)
+            self.memory: Mapping[str, tuple[int, ...]] = {"hidden": (gru_width,)}
+        self.last = _linear(gru_width or widths[-1], actions, 0.1)
+        with torch.no_grad():
+            self.last.bias.fill_(initial_action)
+
+    mean: Tensor
+    scale: Tensor
+
+    def normalise_by(self, observations: Tensor) -> None:
+        """Take mean and spread of observations (samples, columns) as the normalisation from now on."""
+        self.mean.copy_(observations.mean(dim=0))
+        self.scale.copy_(1.0 / observations.std(dim=0).clamp(min=1e-2))
+
+    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the action (batch, actions) and the next hidden state (batch, gru_width)."""
+        x = (observation - self.mean) * self.scale
+        for layer in self.layers:
+            x = ACTIVATIONS[self.activation](layer(x))
+        if not self.gru_width:
+            return self.last(x), {}
+        hidden = memory["hidden"]
+        fed, back = self.fed(x).chunk(3, dim=-1), self.back(hidden).chunk(3, dim=-1)
+        reset, update = torch.sigmoid(fed[0] + back[0]), torch.sigmoid(fed[1] + back[1])
+        new = torch.tanh(fed[2] + reset * back[2])
+        hidden = new + update * (hidden - new)
+        return self.last(hidden), {"hidden": hidden}
+
+
+class NetworkTape:
+    """Flies a :class:`Network` through a :class:`Window` and takes gradients back, without a graph to keep.
+
+    Each step is a handful of matrix products into memory that is used again for every window; what the weights'
+    gradients need is summed over all steps in one product each.
+
+    Args:
+        network: Its gradients are written into ``parameter.grad``.
+        window: Whose observations it sees and whose actions it chooses.
+    """
+
+    def __init__(self, network: Network, window: Window) -> None:
+        self.network, self.window = network, window
+        steps, like = window.steps, window.observation
+
+        def array(rows: int, slots: int) -> Tensor:
+            _, _, stride = like.shape
+            slots += 1 - slots % 2
+            return torch.zeros(rows, slots, stride, device=like.device)
+
+        dense: list[nn.Linear] = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
+        self.dense = dense
+        self.outputs = [array(layer.out_features, steps) for layer in dense]
+        self.output_gradients = [array(layer.out_features, steps) for layer in dense]
+        width = network.gru_width
+        if width:
+            self.fed, self.back = array(3 * width, steps), array(3 * width, steps)
+            self.fed_gradient, self.back_gradient = array(3 * width, steps), array(3 * width, steps)
+            self.hidden = array(width, steps + 1)
+            """Slot ``t`` is the hidden state before step ``t``."""
+            self.hidden_gradient = array(width, steps + 1)
+            self._direct = array(width, 1)
+            gates, back = _gates(width, False), _gates(width, True)
+            at = window.at
+            self._gates = [
+                gates.prepare(
+                    {
+                        "fed": at(self.fed, t),
+                        "back": at(self.back, t),
+                        "hidden": at(self.hidden, t),
+                        "next": at(self.hidden, t + 1),
+                    }
+                )
+                for t in range(steps)
+            ]
+            self._gates_reverse = [
+                back.prepare(
+                    {
+                        "fed": at(self.fed, t),
+                        "back": at(self.back, t),
+                        "hidden": at(self.hidden, t),
+                        GRADIENT + "next": at(self.hidden_gradient, t + 1),
+                        GRADIENT + "fed": at(self.fed_gradient, t),
+                        GRADIENT + "back": at(self.back_gradient, t),
+                        GRADIENT + "hidden": at(self._direct, 0),
+                    }
+                )
+                for t in range(steps)
+            ]
+        self._views()
+
+    def begin(self) -> None:
+        """Use the network's present weights; the normalisation becomes part of the first layer."""
+        network = self.network
+        with torch.no_grad():
+            first = self.dense[0]
+            self._weights[0].copy_(first.weight * network.scale)
+            self._biases[0].copy_((first.bias - self._weights[0] @ network.mean).unsqueeze(1))
+            for layer, weight, bias in zip(self._others, self._weights[1:], self._biases[1:]):
+                weight.copy_(layer.weight)
+                bias.copy_(layer.bias.unsqueeze(1))
+            for weight, turned in zip(self._weights, self._turned):
+                turned.copy_(weight.T)
+
+    def forward(self, t: int) -> None:
+        """Choose the action of step ``t``."""
+        x = self._seen[t]
+        for k in range(len(self.dense)):
+            x = torch.addmm(self._biases[k], self._weights[k], x, out=self._out[k][t])
+            if self._relu:
+                x.relu_()
+            else:
+                x.tanh_()
+        if self.network.gru_width:
+            k = len(self.dense)
+            torch.addmm(self._biases[k], self._weights[k], x, out=self._fed[t])
+            torch.addmm(self._biases[k + 1], self._weights[k + 1], self._hidden[t], out=self._back[t])
+            self._gates[t]()
+            x = self._hidden[t + 1]
+        torch.addmm(self._biases[-1], self._weights[-1], x, out=self._chosen[t])
+
+    def begin_reverse(self) -> None:
+        """Forget the derivatives of the window before."""
+        if self.network.gru_width:
+            self._hidden_gradients[self.window.steps].zero_()
+
+    def reverse(self, t: int) -> None:
+        """Go back from the gradient of the action of step ``t`` to that of its observation."""
+        gradient, weight = self._action_gradients[t], self._turned[-1]
+        if self.network.gru_width:
+            k = len(self.dense)
+            later = self._hidden_gradients[t + 1]
+            later.addmm_(weight, gradient)
+            self._gates_reverse[t]()
+            torch.addmm(self._direct_view, self._turned[k + 1], self._back_gradients[t], out=self._hidden_gradients[t])
+            gradient, weight = self._fed_gradients[t], self._turned[k]
+        for k in reversed(range(len(self.dense))):
+            out = torch.mm(weight, gradient, out=self._out_gradients[k][t])
+            if self._relu:
+                gradient = torch.ops.aten.threshold_backward.grad_input(out, self._out[k][t], 0, grad_input=out)
+            else:
+                gradient = torch.ops.aten.tanh_backward.grad_input(out, self._out[k][t], grad_input=out)
+            weight = self._turned[k]
+        torch.mm(weight, gradient, out=self._seen_gradients[t])
+
+    def weight_gradients(self) -> None:
+        """Write the gradient of every parameter, summed over the window."""
+        window, steps, network = self.window, self.window.steps, self.network
+        before = [window.observation, *self.outputs]
+        for k, layer in enumerate(self.dense):
+            self._write(layer, self.output_gradients[k], before[k], k == 0)
+        last = before[-1]
+        if network.gru_width:
+            self._write(network.fed, self.fed_gradient, last, False)
+            self._write(network.back, self.back_gradient, self.hidden, False)
+            last = self.hidden[:, 1:]
+        flat = window.flat(window.action_gradient, steps)
+        rows, _, stride = last.shape
+        seen = last.as_strided((rows, steps * stride), (last.stride(0), 1), last.storage_offset())
+        network.last.weight.grad = flat @ seen.T
+        network.last.bias.grad = flat.sum(dim=1)
+
+    def _write(self, layer: nn.Linear, gradient: Tensor, before: Tensor, first: bool) -> None:
+        steps = self.window.steps
+        flat = self.window.flat(gradient, steps)
+        weight, bias = flat @ self.window.flat(before, steps).T, flat.sum(dim=1)
+        if first:  # of the layer behind the normalisation
+            weight = (weight - torch.outer(bias, self.network.mean)) * self.network.scale
+        layer.weight.grad, layer.bias.grad = weight, bias
+
+    def _views(self) -> None:
+        """Make every view that the steps use once: making them anew would take longer than the products."""
+        network, window, at = self.network, self.window, self.window.at
+        steps = range(window.steps)
+        self._relu = network.activation == "relu"
+        self._others: list[nn.Linear] = [*self.dense[1:]]
+        if network.gru_width:
+            self._others += [network.fed, network.back]
+        self._others.append(network.last)
+        layers = [self.dense[0], *self._others]
+        self._weights = [torch.empty_like(layer.weight) for layer in layers]
+        self._biases = [layer.bias.detach().clone().unsqueeze(1) for layer in layers]
+        self._turned = [torch.empty_like(layer.weight.T.contiguous()) for layer in layers]
+        self._seen = [at(window.observation, t) for t in steps]
+        self._seen_gradients = [at(window.observation_gradient, t) for t in steps]
+        self._out = [[at(array, t) for t in steps] for array in self.outputs]
+        self._out_gradients = [[at(array, t) for t in steps] for array in self.output_gradients]
+        self._chosen = [at(window.action, t) for t in steps]
+        self._action_gradients = [at(window.action_gradient, t) for t in steps]
+        if network.gru_width:
+            self._fed, self._back = ([at(array, t) for t in steps] for array in (self.fed, self.back))
+            self._fed_gradients = [at(self.fed_gradient, t) for t in steps]
+            self._back_gradients = [at(self.back_gradient, t) for t in steps]
+            self._hidden = [at(self.hidden, t) for t in range(window.steps + 1)]
+            self._hidden_gradients = [at(self.hidden_gradient, t) for t in range(window.steps + 1)]
+            self._direct_view = at(self._direct, 0)
+
+
+def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs)
+    bound = gain / math.sqrt(inputs)
+    nn.init.uniform_(layer.weight, -bound, bound)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _gates(width: int, reverse: bool) -> Kernel:
+    def gates(fed: Any, back: Any, hidden: Any) -> dict[str, Any]:
+        made = []
+        for k in range(width):
+            reset = (fed[k] + back[k]).sigmoid()
+            update = (fed[width + k] + back[width + k]).sigmoid()
+            new = (fed[2 * width + k] + reset * back[2 * width + k]).tanh()
+            made.append(new + update * (hidden[k] - new))
+        return {"next": np.array(made, dtype=object)}
+
+    rows = {"fed": 3 * width, "back": 3 * width, "hidden": width}
+    return Kernel(gates, rows, tuple(rows) if reverse else None)
