@@ -19,7 +19,7 @@ from rlstack.nodes.goal_path import QUALITIES, PathListener
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.runtime import ManagedNode, run_nodes
-from rlstack.policies import Policy, Port, load_policy
+from rlstack.policies import Policy, Port, load_policy, robot_name
 from rlstack.robots import load_robot
 from rlstack.robots.frames import from_yaw
 
@@ -123,7 +123,7 @@ class PolicyNode(ManagedNode):
         robot = load_robot(self.parameters["robot"]) if self.parameters["robot"] else None
         policy = load_policy(path, robot=robot)
         if robot is None:
-            policy = load_policy(path, robot=load_robot(policy.contract.robot))
+            policy = load_policy(path, robot=load_robot(robot_name(policy.contract, path)))
         return policy
 
     def _sender(self, port: Port) -> Callable[[int, Array], None]:
