@@ -215,7 +215,8 @@ def loaders(files: list[str], raptor: bool) -> dict[str, Loader]:
         else:
             found["RAPTOR"] = lambda robot: Raptor(network, robot)
     for file in files:
-        found[Path(file).stem] = lambda robot, file=file: load_policy(file, robot=robot)  # type: ignore[misc]
+        name = Path(file).stem if len({Path(f).stem for f in files}) == len(files) else file
+        found[name] = lambda robot, file=file: load_policy(file, robot=robot)  # type: ignore[misc]
     return found
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots.family import family_parameters
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.tasks.family import Family, Vehicles, family_scenario, nominal_robot, sample_family, vehicle_parameters
+from rlstack.tasks.family import Family, Vehicles, family_scenario, nominal_robot, sample_family
 from rlstack.tasks.paths import Paths
 
 COUNT = 20_000
@@ -61,8 +62,11 @@ def as_robot(reference: RobotSpec, vehicles: Vehicles, index: int) -> RobotSpec:
 def test_departures_make_the_vehicle_that_was_drawn(robot: RobotSpec, drawn: Vehicles) -> None:
     for i in range(20):
         vehicle = as_robot(robot, drawn, i)
-        for name, found in vehicle_parameters(vehicle).items():
-            assert found == pytest.approx(drawn.parameters[name][i], rel=1e-9), name
+        found = family_parameters(vehicle)
+        assert set(drawn.parameters) == set(Family().ranges)
+        for name, values in drawn.parameters.items():
+            assert found[name] == pytest.approx(values[i], rel=1e-9), name
+        assert found["rotor_width_to_length"] == pytest.approx(1.0) and found["rotor_unevenness"] < 1e-9
         arms = np.linalg.norm(vehicle.rotor_positions, axis=1)
         np.testing.assert_allclose(arms, drawn.arm_m[i], rtol=1e-9)
         inertia = np.array(vehicle.body.inertia_kg_m2)
@@ -171,10 +175,10 @@ def test_any_other_family_is_hit_too(low: float, width: float, mass: float, devi
     family = Family(thrust_to_weight=(low, low + width), mass_kg=(mass, 2.0 * mass), size_deviation=deviation)
     vehicles = sample_family(np.random.default_rng(0), 5, robot, family)
     for i in range(5):
-        for name, found in vehicle_parameters(as_robot(robot, vehicles, i)).items():
-            least, most = family.ranges[name]
-            assert found == pytest.approx(vehicles.parameters[name][i], rel=1e-9)
-            assert least * (1.0 - 1e-9) <= found <= most * (1.0 + 1e-9)
+        found = family_parameters(as_robot(robot, vehicles, i))
+        for name, (least, most) in family.ranges.items():
+            assert found[name] == pytest.approx(vehicles.parameters[name][i], rel=1e-9)
+            assert least * (1.0 - 1e-9) <= found[name] <= most * (1.0 + 1e-9)
 
 
 def test_the_nominal_robot_has_the_familys_curve_and_its_own_top(robot: RobotSpec) -> None:

@@ -62,7 +62,7 @@ class Family:
 
     @property
     def ranges(self) -> dict[str, Range]:
-        """Ranges of :func:`vehicle_parameters` by name, for the policy file."""
+        """Ranges of the parameters (:mod:`rlstack.robots.family`) that are drawn, for the policy file."""
         low, high = self.torque_to_inertia_rad_s2
         pitch = _NOMINAL_INERTIA[0] / _NOMINAL_INERTIA[1]
         return {
@@ -259,22 +259,6 @@ def nominal_robot(reference: RobotSpec) -> RobotSpec:
     top = _top_thrust(reference) / sum(_CURVE)
     c0, c1, c2 = (top * c / model.speed_max_rad_s**order for order, c in enumerate(_CURVE))
     return replace(reference, rotor_model=replace(model, thrust_coefficients=(c0, c1, c2)))
-
-
-def vehicle_parameters(robot: RobotSpec) -> dict[str, float]:
-    """Return where a robot lies in the family, under the names of :attr:`Family.ranges`."""
-    x, y = np.abs(robot.rotor_positions[:, :2]).mean(axis=0)
-    lever = np.sqrt(2.0) * _top_thrust(robot)
-    model, inertia = robot.rotor_model, robot.body.inertia_kg_m2
-    return {
-        "mass_kg": robot.body.mass_kg,
-        "thrust_to_weight": robot.thrust_to_weight,
-        "roll_torque_to_inertia_rad_s2": float(y * lever / inertia[0]),
-        "pitch_torque_to_inertia_rad_s2": float(x * lever / inertia[1]),
-        "torque_per_thrust_m": model.torque_per_thrust_m,
-        "rise_time_constant_s": model.rise_time_constant_s,
-        "fall_time_constant_s": model.fall_time_constant_s,
-    }
 
 
 def _in_ball(rng: np.random.Generator, count: int) -> Array:
