@@ -24,7 +24,7 @@ import numpy as np
 
 from rlstack.control.cascade import CascadeController, CascadeGains, CascadeRatios
 from rlstack.control.lee import LeeController, LeeGains, LeeRatios
-from rlstack.evaluation.baselines import GOAL_INPUTS, PATH_INPUTS, STATE_INPUTS, Baseline, Controller
+from rlstack.evaluation.baselines import STATE_INPUTS, Baseline, Controller
 from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.rollout import rollout
 from rlstack.policies import contract_for
@@ -35,6 +35,8 @@ from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario
 
 Ratios = LeeRatios | CascadeRatios
+
+PATH = ("path_time", "path_position", "path_orientation")
 
 TRAINING, REPORTING = 1, 2
 """First word of the seeds; what is reported was never tuned on."""
@@ -91,7 +93,8 @@ def scenarios(robot: RobotSpec, stream: int, count: int) -> dict[str, Scenario]:
 
 def fly(name: str, ratios: Ratios, robot: RobotSpec, scenario: Scenario, seconds: float) -> Episodes:
     """Fly a controller with such ratios."""
-    inputs = (*STATE_INPUTS, *(GOAL_INPUTS if scenario.path is None else PATH_INPUTS))
+    where = ("goal_position", "goal_orientation") if scenario.path is None else PATH
+    inputs = (*STATE_INPUTS, *where)
     contract = contract_for(robot, inputs, ["rotor_speed"], name=name, task="quadrotor_tracking")
     flown = Baseline(name, contract, MAKE[name][1](robot, ratios), inputs)
     return rollout(flown, scenario, robot, seconds)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlstack.evaluation.baselines import CONTROLLERS, GOAL_INPUTS, PATH_INPUTS, STATE_INPUTS, baselines
+from rlstack.evaluation.baselines import CONTROLLERS, STATE_INPUTS, baselines
 from rlstack.evaluation.rollout import rollout
 from rlstack.policies import contract_for
 from rlstack.policies.contract import Contract
@@ -16,6 +16,8 @@ from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.scenario import Scenario
 from tests.support import robots
 
+GOAL_INPUTS = ("goal_position", "goal_orientation")
+PATH_INPUTS = ("path_time", "path_position", "path_orientation")
 NAMES = ("Lee geometric", "cascaded PID")
 
 
@@ -51,6 +53,18 @@ def test_the_inputs_decide_what_is_flown(robot):
             assert {port.name for port in baseline.contract.inputs} == {*STATE_INPUTS, *inputs}
             assert baseline.contract.name == name and str(baseline.path) == name
             assert baseline.contract.robot == robot.name and baseline.contract.state == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_who_is_not_told_a_heading_keeps_his(robot, name):
+    still = figures.lissajous((0, 0, 0), (1, 1, 1), (0, 0, 0), 2.0, yaw=0.0)
+    turned = replace(still, yaw=np.full_like(still.yaw, 1.0))
+    for told in (("goal_position",), ("path_time", "path_position")):
+        flown = baselines(contract(robot, *STATE_INPUTS, *told), robot)[name]
+        assert {port.name for port in flown.contract.inputs} == {*STATE_INPUTS, *told}
+        episodes = rollout(flown, hovering(robot, turned), robot, 2.0)
+        np.testing.assert_allclose(frames.yaw(episodes.orientation[-1]), 1.0, atol=0.05)
+        assert episodes.error_m.max() < 0.02
 
 
 def test_a_task_that_they_cannot_fly_has_none(robot):

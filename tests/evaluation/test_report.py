@@ -167,6 +167,24 @@ def test_the_page_says_what_matters(written):
     assert "rlstack verify policy.onnx --seed 7" in text
 
 
+def test_classical_controllers_are_shown_beside_the_policy_and_not_judged(make, flights):
+    lost = score(flights(np.full((81, 4), 3.0)), Criteria())
+    near = score(flights(np.full((81, 4), 0.012)), Criteria())
+    assert "classical" not in Page(render(make(), [])).text
+    compared = make(baselines={"batch": {"Lee geometric": near, NASTY: lost}})
+    assert compared.passed  # although one of them failed wholly
+    page = render(compared, [])
+    text = " ".join(Page(page).text.split())
+    assert "<script" not in page and "Beside classical controllers" in text
+    assert "hover the policy Lee geometric baseline, not judged" in text
+    assert "Position error 0.050 m 0.012 m 3.000 m" in text
+    data = record(compared)["backends"]
+    assert data["batch"]["baselines"]["Lee geometric"] == near.to_json()
+    assert data["mujoco"]["baselines"] == {}
+    with pytest.raises(ValueError, match="baselines are of"):
+        make(baselines={"isaac": {"Lee geometric": near}})
+
+
 def test_a_failure_is_told_with_its_reasons(make):
     failed = make(distance=0.3, reasons=("isaac: not installed.",))
     page = render(failed, [])

@@ -13,8 +13,9 @@ import numpy as np
 from rlstack.bringup.parallel import fly_in_parallel
 from rlstack.bringup.proof import file_sha256, record_path, write_json
 from rlstack.errors import UserError, unknown_name
+from rlstack.evaluation.baselines import baselines
 from rlstack.evaluation.episodes import Episodes
-from rlstack.evaluation.metrics import score
+from rlstack.evaluation.metrics import Score, score
 from rlstack.evaluation.report import Verification, environment, record, write_report
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import family_departures, load_policy, robot_name
@@ -59,12 +60,13 @@ class Verified:
 
     def table(self) -> str:
         """Return figures and verdict for reading."""
-        scores = self.verification.scores
-        rows = [[""] + [self.verification.episodes[name].backend for name in scores]]
-        columns = {name: dict((f.key, f.text(v)) for f, v in s.figures()) for name, s in scores.items()}
+        v = self.verification
+        scores = {v.episodes[name].backend: score for name, score in v.scores.items()}
+        for backend, theirs in v.baselines.items():
+            scores |= {f"{who} ({backend}, baseline)": score for who, score in theirs.items()}
+        columns = [{f.key: f.text(number) for f, number in s.figures()} for s in scores.values()]
         titles = {f.key: f.title for s in scores.values() for f, _ in s.figures()}
-        for key in _SHOWN:
-            rows.append([titles[key]] + [columns[name][key] for name in scores])
+        rows = [["", *scores], *([titles[key], *(column[key] for column in columns)] for key in _SHOWN)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         lines += ["", *(f"Not passed: {reason}" for reason in self.verification.failures)]
@@ -132,6 +134,7 @@ def verify(
     drawn = draw(task, spec, max(counts.values()), seed)
     scenarios: dict[str, Scenario] = {}
     flights: dict[str, Episodes] = {}
+    beside: dict[str, dict[str, Score]] = {}
     for name in names:
         show = _shown(on_progress, name)
         if name == BATCH:
@@ -139,6 +142,9 @@ def verify(
 
             scenarios[name] = drawn.take(slice(0, counts[name]))
             flights[name] = rollout(loaded, scenarios[name], spec, duration_s, show, noise_seed=seed)
+            classical = baselines(loaded.contract, spec)
+            theirs = {n: rollout(b, scenarios[name], spec, duration_s, noise_seed=seed) for n, b in classical.items()}
+            beside[name] = {who: score(flown_by, task.criteria) for who, flown_by in theirs.items()}
         else:
             scenarios[name] = drawn.take(slice(0, counts[name])).shifted(ABOVE_FLOOR)
             flights[name] = fly_in_parallel(
@@ -155,14 +161,15 @@ def verify(
         thresholds={name: task.thresholds if name == BATCH else task.thresholds_over_topics for name in names},
         episodes=flights,
         scenarios=scenarios,
+        baselines=beside,
         reasons=tuple(family_departures(loaded.contract, spec)),
         provenance={"seed": seed, "training": loaded.contract.training, **environment()},
         command=shlex.join(typed),
     )
     report = write_report(path.parent if out is None else Path(out).expanduser(), verification)
-    beside = record_path(path)
-    write_json(beside, record(verification))
-    return Verified(verification, report, beside)
+    proof = record_path(path)
+    write_json(proof, record(verification))
+    return Verified(verification, report, proof)
 
 
 def draw(task: Any, robot: RobotSpec, count: int, seed: int) -> Scenario:

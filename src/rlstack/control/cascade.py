@@ -25,6 +25,9 @@ from rlstack.schema import value
 
 Array = NDArray[np.float64]
 
+SHORTEST_STEP_S = 1e-6
+"""Nothing is learnt of a derivative from calls that are closer than this."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeRatios:
@@ -216,7 +219,7 @@ class _Derivative:
         self._value: Array | float = 0.0
 
     def __call__(self, now: Array, dt: float) -> Array:
-        if self._last is not None and dt > 0.0:
+        if self._last is not None and dt > SHORTEST_STEP_S:
             share = -math.expm1(-dt / self._time_constant_s)
             self._value = self._value + share * ((now - self._last) / dt - self._value)
         self._last = now

@@ -17,8 +17,10 @@ from rlstack.policies.contract import Contract
 from rlstack.robots import RobotSpec, frames
 
 STATE_INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
-GOAL_INPUTS = ("goal_position", "goal_orientation")
-PATH_INPUTS = ("path_time", "path_position", "path_orientation")
+GOAL_INPUTS = ("goal_position",)
+PATH_INPUTS = ("path_time", "path_position")
+HEADINGS = ("goal_orientation", "path_orientation")
+"""Who is not told a heading keeps the one that it has."""
 
 
 class Gains(Protocol):
@@ -101,10 +103,16 @@ class Baseline:
         return {"rotor_speed": command}
 
     def _reference(self, inputs: Mapping[str, Array]) -> Reference:
-        if self._follows_path:
-            time, position, orientation = (np.asarray(inputs[name], dtype=float) for name in PATH_INPUTS)
-            return along(time, position, orientation, self.controller.gains.lead_s)
-        return rest(np.asarray(inputs["goal_position"], dtype=float), frames.yaw(inputs["goal_orientation"]))
+        own = frames.yaw(inputs["orientation"])
+        if not self._follows_path:
+            told = inputs.get("goal_orientation")
+            position = np.asarray(inputs["goal_position"], dtype=float)
+            return rest(position, own if told is None else frames.yaw(told))
+        time, position = (np.asarray(inputs[name], dtype=float) for name in PATH_INPUTS)
+        heading = inputs.get("path_orientation")
+        if heading is None:
+            heading = np.broadcast_to(frames.from_yaw(own)[:, None], (*time.shape, 4))
+        return along(time, position, np.asarray(heading, dtype=float), self.controller.gains.lead_s)
 
 
 def baselines(contract: Contract, robot: RobotSpec) -> dict[str, Baseline]:
@@ -120,8 +128,8 @@ def baselines(contract: Contract, robot: RobotSpec) -> dict[str, Baseline]:
     robot = replace(robot, control_rate_hz=contract.rate_hz)  # gains follow the rate at which they are flown
     if [port.name for port in contract.outputs] != ["rotor_speed"]:
         return {}
-    for task_inputs in (PATH_INPUTS, GOAL_INPUTS):
-        inputs = (*STATE_INPUTS, *task_inputs)
-        if given.issuperset(inputs):
+    for task_inputs, heading in zip((PATH_INPUTS, GOAL_INPUTS), reversed(HEADINGS)):
+        if given.issuperset((*STATE_INPUTS, *task_inputs)):
+            inputs = tuple(name for name in (*STATE_INPUTS, *task_inputs, heading) if name in given)
             return {name: Baseline(name, contract, make(robot), inputs) for name, make in CONTROLLERS.items()}
     return {}

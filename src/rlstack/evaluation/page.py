@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _FIRST = ("episodes", "success", "within_0_1", "lost", "error_m", "rmse_m", "recover_s")
 """What a reader wants to know first; the other figures follow in their own order."""
 
+_COMPARED = ("success", "within_0_1", "lost", "error_m", "rmse_m", "recover_s", "command_change_rad_s")
+"""What the policy and the classical controllers are compared by."""
+
 _STYLE = """
 :root { color-scheme: light; --ink: #1f2328; --soft: #57606a; --line: #d8dee4; --good: #116a3c; --bad: #a3123a; }
 * { box-sizing: border-box; }
@@ -62,6 +65,7 @@ def render(verification: Verification, pictures: Sequence[Plot]) -> str:
             f"<h1>Verification of {escape(v.contract.name)} for {escape(v.contract.robot)}</h1>",
             _verdict(v),
             *_section("Figures", _figures(v)),
+            *_section("Beside classical controllers", _compared(v)),
             *_section("What was flown", _flown(v)),
             *_section("Flights", [_picture(picture) for picture in pictures]),
             *_section("The policy", _policy(v.contract, v.sha256)),
@@ -125,6 +129,22 @@ def _value(v: Verification, name: str, figure: Figure, column: Mapping[str, floa
     reached = judged(figure, number, asked)
     mark, word = ("ok", "&#10003;") if reached else ("short", "&#10007;")
     return f'<span class="{mark}">{text}</span><small>{word} {escape(requirement(figure, asked))}</small>'
+
+
+def _compared(v: Verification) -> Iterator[str]:
+    for backend, theirs in v.baselines.items():
+        columns = {v.contract.name: v.scores[backend], **theirs}
+        texts = [{figure.key: figure.text(number) for figure, number in s.figures()} for s in columns.values()]
+        titles = {figure.key: figure.title for figure in figures(v.scores[backend])}
+        kinds = ["the policy", *["baseline, not judged"] * len(theirs)]
+        head = ["", *(f"{escape(name)}<small>{kind}</small>" for name, kind in zip(columns, kinds))]
+        yield (
+            f"<p>Controllers that were not learned, with the numbers of the robot file, on the same flights in the"
+            f" {escape(v.episodes[backend].backend)}. They are here to compare with: no threshold is asked of them.</p>"
+        )
+        yield _table(
+            head, [[escape(titles[key]), *(escape(text[key]) for text in texts)] for key in _COMPARED], "figures"
+        )
 
 
 def _flown(v: Verification) -> Iterator[str]:

@@ -43,6 +43,8 @@ class Verification:
         episodes: The flights; may be left out of the record, not of the report.
         scenarios: What was flown.
         reasons: Why it fails whatever the figures say, such as a backend that was asked for and is not installed.
+        baselines: Figures of classical controllers by their names, on the same episodes of a backend; to compare
+            with, not judged. A backend in which none was flown is left out.
         provenance: Seeds, versions, time; plain data.
         command: What to type to get the same again.
     """
@@ -55,6 +57,7 @@ class Verification:
     episodes: Mapping[str, Episodes]
     scenarios: Mapping[str, Scenario]
     reasons: tuple[str, ...] = ()
+    baselines: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
 
@@ -63,6 +66,8 @@ class Verification:
         for what in ("thresholds", "episodes", "scenarios"):
             if list(getattr(self, what)) != names:
                 raise ValueError(f"{what} are of {list(getattr(self, what))}, but scores of {names}")
+        if not set(self.baselines) <= set(names):
+            raise ValueError(f"baselines are of {list(self.baselines)}, but scores of {names}")
         criteria = {s.criteria for s in self.scores.values()}
         if len(criteria) > 1:
             raise ValueError(f"the backends are scored by different criteria: {criteria}")
@@ -100,6 +105,7 @@ def record(verification: Verification) -> dict[str, Any]:
                 "flown_in": v.episodes[name].backend,
                 **score.to_json(),
                 "asked": {key: asked for key, asked in to_data(v.thresholds[name]).items() if asked is not None},
+                "baselines": {who: theirs.to_json() for who, theirs in v.baselines.get(name, {}).items()},
             }
             for name, score in v.scores.items()
         },
