@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rlstack.fused.expression import Graph, Scalar
+from rlstack.fused.expression import Scalar
+from rlstack.fused.graph import Graph
 
 
 def gradients(graph: Graph, seeds: Mapping[int, Scalar], wanted: Iterable[int]) -> dict[int, Scalar | None]:
     """Return the derivative of sum(seed * node) over ``seeds`` with respect to each wanted node.
 
-    Where two branches meet, as in a minimum, the derivative is that of the branch that is taken. A node that does
-    not matter has None.
+    Where two branches meet, as in a minimum, the derivative is that of the branch that is taken: of two that are
+    equal the first, and of abs(x) at 0 that of x. A node that does not matter has None.
     """
     total: dict[int, Scalar] = {}
 

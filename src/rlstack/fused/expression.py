@@ -1,145 +1,37 @@
-"""Scalar expressions: what a per-robot function computes, as a graph without repetitions.
+"""Scalar expressions: a function written in numpy style is called with object arrays of these instead of floats.
 
-A function written in numpy style is called with object arrays of :class:`Scalar` instead of floats; numpy's own
-indexing, broadcasting, sums and products then build the graph. Equal expressions are one node, constants fold.
+numpy's own indexing, broadcasting, sums and products then build the :class:`~rlstack.fused.graph.Graph`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, TypeAlias, Union
 
 import numpy as np
-from numpy.typing import NDArray
+
+from rlstack.fused.graph import BINARY, Graph
 
 Number: TypeAlias = Union[int, float, "Scalar"]
-
-UNARY: dict[str, Callable[[float], float]] = {
-    "neg": lambda a: -a,
-    "sqrt": lambda a: math.sqrt(a) if a >= 0.0 else math.nan,
-    "exp": lambda a: math.exp(a) if a < 700.0 else math.inf,
-    "log": lambda a: math.log(a) if a > 0.0 else math.nan,
-    "abs": abs,
-    "floor": lambda a: float(math.floor(a)),
-}
-BINARY: dict[str, Callable[[float, float], float]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b if b != 0.0 else math.nan if a == 0.0 else math.copysign(math.inf, a),
-    "min": min,
-    "max": max,
-}
-COMPARISONS: dict[str, Callable[[float, float], bool]] = {
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b,
-}
-LOGIC = ("and", "or", "not")
-
-
-class Graph:
-    """Nodes in an order in which every node comes after what it needs."""
-
-    def __init__(self) -> None:
-        self.ops: list[str] = []
-        self.args: list[tuple[int, ...]] = []
-        self.values: list[Any] = []
-        """The number of a ``const``, the (array, row) of an ``input``; None elsewhere."""
-        self._known: dict[tuple[str, tuple[int, ...], Any], int] = {}
-
-    def __len__(self) -> int:
-        return len(self.ops)
-
-    def node(self, op: str, args: tuple[int, ...] = (), value: Any = None) -> int:
-        """Return the number of the node, which is made if there is none like it."""
-        if op in ("add", "mul", "min", "max", "eq", "and", "or") and args[0] > args[1]:
-            args = (args[1], args[0])
-        # the sign of zero and the type of a number are part of what it is
-        key = (op, args, repr(value) if op == "const" else value)
-        found = self._known.get(key)
-        if found is None:
-            found = len(self.ops)
-            self.ops.append(op)
-            self.args.append(args)
-            self.values.append(value)
-            self._known[key] = found
-        return found
-
-    def constant(self, value: float) -> int:
-        """Return the node of a number."""
-        return self.node("const", (), float(value))
-
-    def input(self, array: str, row: int) -> Scalar:
-        """Return a row of an input array."""
-        return Scalar(self, self.node("input", (), (array, row)))
-
-    def number(self, node: int) -> float | None:
-        """Return the number that a node always is, or None."""
-        return self.values[node] if self.ops[node] == "const" else None
-
-    def apply(self, op: str, *args: int) -> int:
-        """Return the node of an operation, simplified where that needs no thought."""
-        numbers = [self.number(a) for a in args]
-        if all(n is not None for n in numbers) and op not in ("select", *COMPARISONS, *LOGIC):
-            function: Any = UNARY.get(op) or BINARY.get(op)
-            return self.constant(function(*numbers))
-        if op == "add":
-            if numbers[0] == 0.0:
-                return args[1]
-            if numbers[1] == 0.0:
-                return args[0]
-            if self.ops[args[1]] == "neg":
-                return self.apply("sub", args[0], self.args[args[1]][0])
-            if self.ops[args[0]] == "neg":
-                return self.apply("sub", args[1], self.args[args[0]][0])
-        elif op == "sub":
-            if numbers[1] == 0.0:
-                return args[0]
-            if numbers[0] == 0.0:
-                return self.apply("neg", args[1])
-            if self.ops[args[1]] == "neg":
-                return self.apply("add", args[0], self.args[args[1]][0])
-        elif op == "mul":
-            for a, n in zip(args, numbers):
-                other = args[1] if a == args[0] else args[0]
-                if n == 0.0:  # whatever the other is: what is not finite is looked for in the state, not here
-                    return self.constant(0.0)
-                if n == 1.0:
-                    return other
-                if n == -1.0:
-                    return self.apply("neg", other)
-        elif op == "div":
-            if numbers[1] is not None and numbers[1] != 0.0:
-                return self.apply("mul", args[0], self.constant(1.0 / numbers[1]))
-            if numbers[0] == 0.0:
-                return self.constant(0.0)
-        elif op == "neg" and self.ops[args[0]] == "neg":
-            return self.args[args[0]][0]
-        elif op == "select" and args[1] == args[2]:
-            return args[1]
-        elif op in ("and", "or") and args[0] == args[1]:
-            return args[0]
-        elif op == "not" and self.ops[args[0]] == "not":
-            return self.args[args[0]][0]
-        return self.node(op, args)
-
-    def is_bool(self, node: int) -> bool:
-        """Return whether a node is true or false rather than a number."""
-        return self.ops[node] in COMPARISONS or self.ops[node] in LOGIC
 
 
 class Scalar:
     """One number, or one truth value, of the graph."""
 
     __slots__ = ("graph", "node")
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, graph: Graph, node: int) -> None:
         self.graph, self.node = graph, node
 
     def _of(self, other: Number) -> int:
-        return other.node if isinstance(other, Scalar) else self.graph.constant(float(other))
+        if isinstance(other, (bool, np.bool_)):
+            return self.graph.truth(bool(other))
+        if not isinstance(other, Scalar):
+            return self.graph.constant(float(other))
+        if other.graph is not self.graph:
+            raise TypeError("an expression of one fused function was used in another")
+        return other.node
 
     def _binary(self, op: str, other: Number, swap: bool = False) -> Scalar:
         if isinstance(other, np.ndarray):
@@ -177,6 +69,9 @@ class Scalar:
     def __neg__(self) -> Scalar:
         return self._unary("neg")
 
+    def __pos__(self) -> Scalar:
+        return self
+
     def __abs__(self) -> Scalar:
         return self._unary("abs")
 
@@ -192,28 +87,53 @@ class Scalar:
     def __ge__(self, other: Number) -> Scalar:
         return self._binary("le", other, swap=True)
 
+    def __eq__(self, other: Number) -> Scalar:  # type: ignore[override]
+        return self._binary("eq", other)
+
+    def __ne__(self, other: Number) -> Scalar:  # type: ignore[override]
+        return ~self._binary("eq", other)
+
     def equals(self, other: Number) -> Scalar:
         """Return whether both are the same number."""
         return self._binary("eq", other)
 
-    def __and__(self, other: Scalar) -> Scalar:
+    def __and__(self, other: bool | Scalar) -> Scalar:
         return self._binary("and", other)
 
-    def __or__(self, other: Scalar) -> Scalar:
+    __rand__ = __and__
+
+    def __or__(self, other: bool | Scalar) -> Scalar:
         return self._binary("or", other)
+
+    __ror__ = __or__
 
     def __invert__(self) -> Scalar:
         return self._unary("not")
 
-    def __pow__(self, power: int) -> Scalar:
-        if power == 2:
-            return self * self
+    def __pow__(self, power: float) -> Scalar:
         if power == 0.5:
             return self.sqrt()
-        raise TypeError(f"the power {power} is not known here: 2 and 0.5 are")
+        if power != int(power) or abs(power) > 64:
+            raise TypeError(f"the power {power} is not known here: whole numbers up to 64, and 0.5, are")
+        if power < 0:
+            positive: Scalar = self ** (-power)
+            return 1.0 / positive
+        result, square, rest = Scalar(self.graph, self.graph.constant(1.0)), self, int(power)
+        while rest:
+            if rest & 1:
+                result = result * square
+            rest >>= 1
+            square = square * square if rest else square
+        return result
 
     def __bool__(self) -> bool:
-        raise TypeError("what a fused function does cannot depend on a value: use fused.where instead of `if`")
+        raise TypeError(
+            "what a fused function does cannot depend on a value: use fused.where instead of `if`, and fused.greater,"
+            " fused.minimum, ... instead of numpy's between arrays"
+        )
+
+    def __float__(self) -> float:
+        raise TypeError("an expression of a fused function has no value yet: keep its arrays of dtype object")
 
     # numpy calls these for np.sqrt and the like on object arrays
     def sqrt(self) -> Scalar:
@@ -232,9 +152,14 @@ class Scalar:
         """Next whole number below."""
         return self._unary("floor")
 
+    __floor__ = floor
+
+    def __ceil__(self) -> Scalar:
+        return -(-self).floor()
+
     def tanh(self) -> Scalar:
-        """Hyperbolic tangent."""
-        twice = (2.0 * minimum(self, 15.0)).exp()
+        """Hyperbolic tangent, to about 1e-7 (absolute)."""
+        twice = (2.0 * self._binary("min", 15.0)).exp()
         return (twice - 1.0) / (twice + 1.0)
 
     def sigmoid(self) -> Scalar:
@@ -242,15 +167,11 @@ class Scalar:
         return 1.0 / (1.0 + (-self).exp())
 
 
-Array = NDArray[Any]
-
-
 def _where(condition: Any, yes: Any, no: Any) -> Any:
     if not isinstance(condition, Scalar):
         return yes if condition else no
     graph = condition.graph
-    a, b = (v.node if isinstance(v, Scalar) else graph.constant(float(v)) for v in (yes, no))
-    return Scalar(graph, graph.apply("select", condition.node, a, b))
+    return Scalar(graph, graph.apply("select", condition.node, condition._of(yes), condition._of(no)))
 
 
 def _extreme(op: str) -> Callable[[Any, Any], Any]:
@@ -276,12 +197,12 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """Return the lesser of two, for expressions and for plain arrays."""
+    """Return the lesser of two, for expressions and for plain arrays; NaN if one of them is."""
     return _MINIMUM(a, b) if _symbolic(a, b) else np.minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """Return the greater of two, for expressions and for plain arrays."""
+    """Return the greater of two, for expressions and for plain arrays; NaN if one of them is."""
     return _MAXIMUM(a, b) if _symbolic(a, b) else np.maximum(a, b)
 
 
@@ -294,5 +215,8 @@ def greater(a: Any, b: Any) -> Any:
 
 
 def clip(a: Any, low: Any, high: Any) -> Any:
-    """Return ``a`` held between two bounds, for expressions and for plain arrays."""
+    """Return ``a`` held between two bounds, for expressions and for plain arrays.
+
+    The derivative is that of ``a`` up to and with the bounds, and theirs beyond.
+    """
     return minimum(maximum(a, low), high)

@@ -1,0 +1,156 @@
+"""The same graph for CUDA: a Warp kernel, one thread a robot.
+
+Warp compiles the text and launches it; its own language and adjoints are not used, so that what is computed is what
+:mod:`rlstack.fused.llvm` computes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.fused.graph import Graph
+from rlstack.fused.rows import Memory
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "and": "&&", "or": "||"}
+_CALL = {"sqrt": "sqrtf", "exp": "expf", "log": "logf", "abs": "fabsf", "floor": "floorf"}
+_EXTREME = {"min": "<", "max": ">"}
+
+
+class Launcher:
+    """A function of rows of float32 arrays, compiled by Warp.
+
+    Args:
+        graph: Holds the expressions.
+        arrays: Names of all arrays in the order in which they are passed, inputs then outputs.
+        outputs: (array, row, node) of everything that is written.
+        device: ``"cuda:0"`` or ``"warp:cpu"``.
+
+    Raises:
+        UserError: Warp is not installed.
+    """
+
+    def __init__(
+        self, graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]], device: str
+    ) -> None:
+        self._warp, self._device = warp(), device.removeprefix("warp:")
+        self._table = self._warp.types.vector(length=2 * len(arrays), dtype=self._warp.int64)
+        self._kernel = _kernel(self._warp, source(graph, arrays, outputs), self._table)
+        self._kernel.module.load(self._device)
+        self._streams: dict[int, Any] = {}
+
+    def prepare(self, places: Sequence[Memory], count: int) -> Callable[[], None]:
+        """Return what computes for ``count`` robots on torch's current stream; the arrays must stay where they are."""
+        if count == 0:
+            return lambda: None
+        table = self._table(*(p.address for p in places), *(p.stride for p in places))
+        command = self._warp.launch(self._kernel, dim=count, inputs=[table], device=self._device, record_cmd=True)
+        if self._device == "cpu":
+            return command.launch  # type: ignore[no-any-return]
+        return lambda: command.launch(self._stream())
+
+    def _stream(self) -> Any:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return None  # Warp's own
+        handle = torch.cuda.current_stream(self._device).cuda_stream
+        if handle not in self._streams:
+            self._streams[handle] = self._warp.Stream(self._device, cuda_stream=handle)
+        return self._streams[handle]
+
+
+@lru_cache(maxsize=1)
+def warp() -> Any:
+    """Return the module ``warp``, started; raise ``UserError`` if it is not installed."""
+    try:
+        import warp as wp
+    except ImportError as error:
+        raise UserError(f"CUDA needs Warp, which is not there ({error}): pip install 'rlstack[cuda]'.") from error
+    wp.config.log_level = wp.LOG_ERROR  # no banner
+    if any(Path("/dev").glob("nvidia*")):
+        wp.init()
+        return wp
+    # Warp's native part warns on stderr that there is no driver, which on a machine without a GPU is no news
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        wp.init()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+    return wp
+
+
+def _kernel(wp: Any, text: str, table: Any) -> Any:
+    def body(table: table, robot: int): ...  # type: ignore[no-untyped-def]
+
+    # Warp keeps functions by name
+    body.__name__ = body.__qualname__ = "fused_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+    body.__annotations__ = {"table": table, "robot": int}
+    compute = wp.func_native(text)(body)
+
+    def kernel(table: Any):  # type: ignore[no-untyped-def]
+        compute(table, wp.tid())
+
+    kernel.__annotations__ = {"table": table}
+    return wp.kernel(enable_backward=False, module="unique")(kernel)
+
+
+def source(graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]]) -> str:
+    """Return the body, in the language that CUDA and C++ share, of a function of ``table`` and ``robot``.
+
+    The table holds the address of each array, then each array's floats from one row to the next.
+    """
+    index = {name: k for k, name in enumerate(arrays)}
+    written = {name for name, _, _ in outputs}
+    lines = []
+    for name, k in index.items():
+        kind = "float" if name in written else "const float"
+        lines.append(f"{kind}* __restrict__ a{k} = ({kind}*)table[{k}] + robot;")
+        lines.append(f"const long long s{k} = table[{len(arrays) + k}];")
+    wanted: dict[int, list[str]] = {}
+    for array, row, node in outputs:
+        wanted.setdefault(node, []).append(f"a{index[array]}[{row} * s{index[array]}]")
+    for node in graph.schedule(wanted):
+        if graph.ops[node] != "const":
+            kind = "bool" if graph.is_bool(node) else "float"
+            lines.append(f"const {kind} n{node} = {_expression(graph, node, index)};")
+        # a truth value turns into 1 or 0
+        lines += [f"{place} = {_value(graph, node)};" for place in wanted.get(node, ())]
+    return "\n".join(lines) + "\n"
+
+
+def _expression(graph: Graph, node: int, index: dict[str, int]) -> str:
+    op = graph.ops[node]
+    if op == "input":
+        array, row = graph.values[node]
+        return f"a{index[array]}[{row} * s{index[array]}]"
+    a, *rest = [_value(graph, n) for n in graph.args[node]]
+    if op in _INFIX:
+        return f"{a} {_INFIX[op]} {rest[0]}"
+    if op in _EXTREME:  # NaN if one is
+        return f"({a} {_EXTREME[op]} {rest[0]} || {a} != {a}) ? {a} : {rest[0]}"
+    if op == "select":
+        return f"{a} ? {rest[0]} : {rest[1]}"
+    return f"{ {'neg': '-', 'not': '!'}[op] }{a}" if op in ("neg", "not") else f"{_CALL[op]}({a})"
+
+
+def _value(graph: Graph, node: int) -> str:
+    if graph.ops[node] != "const":
+        return f"n{node}"
+    with np.errstate(over="ignore"):
+        number = float(np.float32(graph.values[node]))
+    if np.isfinite(number):
+        return f"({number:.9e}f)"
+    infinity = "((float)(1e308 * 10.0))"
+    return f"({infinity} - {infinity})" if np.isnan(number) else infinity if number > 0.0 else f"(-{infinity})"

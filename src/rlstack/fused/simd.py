@@ -1,0 +1,235 @@
+"""An expression graph as LLVM's language: one loop over robots, a register's worth of them at a time."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlstack.fused.graph import Graph
+
+_FLAGS = "nsz arcp contract afn reassoc"
+"""Of every float operation: free to reorder and to fuse multiply and add; NaN and infinity stay what they are.
+
+One exception: some processors' quick 1 / sqrt(x) gives NaN at 0 and at infinity.
+"""
+
+_INFIX = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_COMPARE = {"lt": "olt", "le": "ole", "eq": "oeq"}
+_INTRINSIC = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor"}
+
+# S. Moshier, Cephes mathematical library, single precision
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+"""Of (exp(r) - 1 - r) / r^2 for abs(r) <= ln(2)/2, highest power first."""
+_LOG = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+"""Of (log(1 + r) - r + r^2 / 2) / r^3 for sqrt(1/2) <= 1 + r <= sqrt(2), highest power first."""
+
+_LOG2E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
+_EXP_LOW, _EXP_HIGH = -86.6433, 88.7228
+"""Below, exp is taken for 0 (the smallest normal float is not far); above, it is infinite."""
+
+
+class Writer:
+    """Writes one function, ``kernel(table, count)``, for ``count >= lanes`` robots.
+
+    The table holds the address of each array, then each array's floats from one row to the next.
+
+    Args:
+        graph: Holds the expressions.
+        arrays: Names of all arrays in the order of the table.
+        outputs: (array, row, node) of everything that is written.
+        lanes: Robots at a time.
+    """
+
+    def __init__(
+        self, graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]], lanes: int
+    ) -> None:
+        self.graph, self.outputs, self.lanes = graph, outputs, lanes
+        self.index = {name: k for k, name in enumerate(arrays)}
+        self.float, self.bool, self.int = f"<{lanes} x float>", f"<{lanes} x i1>", f"<{lanes} x i32>"
+        self.lines: list[str] = []
+        self.rows: dict[tuple[str, int], str] = {}
+        self.temporaries = 0
+
+    def text(self) -> str:
+        """Return the module's text."""
+        # what is written goes to memory as soon as it is known, so that few registers are held
+        wanted: dict[int, list[tuple[str, int]]] = {}
+        for array, row, node in self.outputs:
+            wanted.setdefault(node, []).append((array, row))
+        for node in self.graph.schedule(wanted):
+            self._write(node)
+            for array, row in wanted.get(node, ()):
+                self._store(array, row, node)
+        count = len(self.index)
+        head = []
+        for k in self.index.values():
+            head += [
+                f"%b{k}p = getelementptr i64, ptr %table, i64 {k}",
+                f"%b{k} = load ptr, ptr %b{k}p, align 8",
+                f"%s{k}p = getelementptr i64, ptr %table, i64 {count + k}",
+                f"%s{k} = load i64, ptr %s{k}p, align 8",
+            ]
+        for (array, row), name in self.rows.items():
+            k = self.index[array]
+            head += [f"%o.{name} = mul i64 %s{k}, {row}", f"%r.{name} = getelementptr float, ptr %b{k}, i64 %o.{name}"]
+        places = [f"%{name} = getelementptr float, ptr %r.{name}, i64 %i" for name in self.rows.values()]
+        parts = [
+            "define void @kernel(ptr %table, i64 %count) {",
+            "entry:",
+            *head,
+            f"%last = sub i64 %count, {self.lanes}",
+            "br label %loop",
+            "loop:",
+            "%i = phi i64 [0, %entry], [%next, %loop]",
+            *places,
+            *self.lines,
+            # the last block overlaps the one before it where the count is no multiple of the lanes
+            f"%after = add i64 %i, {self.lanes}",
+            "%more = icmp slt i64 %i, %last",
+            "%over = icmp sgt i64 %after, %last",
+            "%next = select i1 %over, i64 %last, i64 %after",
+            "br i1 %more, label %loop, label %done",
+            "done:",
+            "ret void",
+            "}",
+            *(f"declare {self.float} @llvm.{n}.v{self.lanes}f32({self.float})" for n in _INTRINSIC.values()),
+        ]
+        return "\n".join(parts) + "\n"
+
+    def _store(self, array: str, row: int, node: int) -> None:
+        value = self._value(node)
+        if self.graph.is_bool(node):
+            value = self._new(f"uitofp {self.bool} {value} to {self.float}")
+        self.lines.append(f"store {self.float} {value}, ptr {self._row(array, row)}, align 4")
+
+    def _write(self, node: int) -> None:
+        graph, vector = self.graph, self.float
+        op = graph.ops[node]
+        if op == "const":
+            return
+        a, *rest = [self._value(n) for n in graph.args[node]] or [""]
+        if op == "input":
+            line = f"load {vector}, ptr {self._row(*graph.values[node])}, align 4"
+        elif op in _INFIX:
+            line = f"{_INFIX[op]} {_FLAGS} {vector} {a}, {rest[0]}"
+        elif op == "neg":
+            line = f"fneg {_FLAGS} {vector} {a}"
+        elif op in _COMPARE:
+            line = f"fcmp {_COMPARE[op]} {vector} {a}, {rest[0]}"
+        elif op in ("min", "max"):
+            line = self._extreme("olt" if op == "min" else "ogt", *graph.args[node])
+        elif op == "select":
+            line = f"select {self.bool} {a}, {vector} {rest[0]}, {vector} {rest[1]}"
+        elif op in ("and", "or"):
+            line = f"{op} {self.bool} {a}, {rest[0]}"
+        elif op == "not":
+            line = f"xor {self.bool} {a}, {self._all('i1 true')}"
+        elif op == "exp":
+            line = self._exp(a)
+        elif op == "log":
+            line = self._log(a)
+        else:
+            line = f"call {_FLAGS} {vector} @llvm.{_INTRINSIC[op]}.v{self.lanes}f32({vector} {a})"
+        self.lines.append(f"%n{node} = {line}")
+
+    def _extreme(self, order: str, first: int, second: int) -> str:
+        # the processor's instruction gives its second operand where one is NaN, so a constant comes first
+        if self.graph.ops[second] == "const":
+            first, second = second, first
+        a, b = self._value(first), self._value(second)
+        taken = self._pick(self._compare(order, a, b), a, b)
+        return (
+            taken if self.graph.ops[first] == "const" else self._pick(self._compare("uno", a, a), a, self._new(taken))
+        )
+
+    def _exp(self, x: str) -> str:
+        low, high = self._number(_EXP_LOW), self._number(_EXP_HIGH)
+        tiny, huge = self._compare("olt", x, low), self._compare("ogt", x, high)
+        x = self._choose(huge, high, self._choose(tiny, low, x))
+        scaled = self._float("fadd", self._float("fmul", x, self._number(_LOG2E)), self._number(0.5))
+        n = self._new(f"call {self.float} @llvm.floor.v{self.lanes}f32({self.float} {scaled})")
+        r = self._float("fsub", x, self._float("fmul", n, self._number(_LN2_HIGH)))
+        r = self._float("fsub", r, self._float("fmul", n, self._number(_LN2_LOW)))
+        p = self._polynomial(_EXP, r)
+        p = self._float("fadd", self._float("fadd", self._float("fmul", p, self._float("fmul", r, r)), r), self._one())
+        # NaN has no whole part; it comes back through p
+        n = self._choose(self._compare("ord", n, n), n, self._number(0.0))
+        whole = self._new(f"fptosi {self.float} {n} to {self.int}")
+        # 2 p times half the power of two, because the greatest power alone is too much for a float
+        bits = self._new(f"add {self.int} {whole}, {self._all('i32 126')}")
+        bits = self._new(f"shl {self.int} {bits}, {self._all('i32 23')}")
+        power = self._new(f"bitcast {self.int} {bits} to {self.float}")
+        result = self._float("fmul", self._float("fadd", p, p), power)
+        return self._pick(huge, self._number(np.inf), self._choose(tiny, self._number(0.0), result))
+
+    def _log(self, x: str) -> str:
+        # below the normal floats the exponent's bits are not the exponent
+        small = self._compare("olt", x, self._number(1.1754944e-38))
+        scaled = self._choose(small, self._float("fmul", x, self._number(2.0**23)), x)
+        bits = self._new(f"bitcast {self.float} {scaled} to {self.int}")
+        # mantissa in [sqrt(1/2), sqrt(2)), exponent to match
+        moved = self._new(f"sub {self.int} {bits}, {self._all(f'i32 {0x3F3504F3}')}")
+        exponent = self._new(f"ashr {self.int} {moved}, {self._all('i32 23')}")
+        shift = self._new(f"shl {self.int} {exponent}, {self._all('i32 23')}")
+        mantissa = self._new(f"sub {self.int} {bits}, {shift}")
+        r = self._float("fsub", self._new(f"bitcast {self.int} {mantissa} to {self.float}"), self._one())
+        e = self._new(f"sitofp {self.int} {exponent} to {self.float}")
+        e = self._float("fsub", e, self._choose(small, self._number(23.0), self._number(0.0)))
+        square = self._float("fmul", r, r)
+        y = self._float("fmul", self._float("fmul", self._polynomial(_LOG, r), r), square)
+        y = self._float("fadd", y, self._float("fmul", e, self._number(_LN2_LOW)))
+        y = self._float("fsub", y, self._float("fmul", square, self._number(0.5)))
+        y = self._float("fadd", self._float("fadd", y, r), self._float("fmul", e, self._number(_LN2_HIGH)))
+        # infinity and NaN stay; 0 gives minus infinity, less gives NaN
+        y = self._choose(self._compare("ult", x, self._number(np.inf)), y, x)
+        y = self._choose(self._compare("olt", x, self._number(0.0)), self._number(np.nan), y)
+        y = self._choose(self._compare("uno", x, x), x, y)
+        return self._pick(self._compare("oeq", x, self._number(0.0)), self._number(-np.inf), y)
+
+    def _polynomial(self, coefficients: Sequence[float], x: str) -> str:
+        p = self._number(coefficients[0])
+        for c in coefficients[1:]:
+            p = self._float("fadd", self._float("fmul", p, x), self._number(c))
+        return p
+
+    def _float(self, op: str, a: str, b: str) -> str:
+        # what exp and log are made of would lose its precision if it were reordered
+        return self._new(f"{op} contract {self.float} {a}, {b}")
+
+    def _compare(self, order: str, a: str, b: str) -> str:
+        return self._new(f"fcmp {order} {self.float} {a}, {b}")
+
+    def _choose(self, condition: str, yes: str, no: str) -> str:
+        return self._new(self._pick(condition, yes, no))
+
+    def _pick(self, condition: str, yes: str, no: str) -> str:
+        return f"select {self.bool} {condition}, {self.float} {yes}, {self.float} {no}"
+
+    def _new(self, line: str) -> str:
+        self.temporaries += 1
+        name = f"%t{self.temporaries}"
+        self.lines.append(f"{name} = {line}")
+        return name
+
+    def _value(self, node: int) -> str:
+        return self._number(self.graph.values[node]) if self.graph.ops[node] == "const" else f"%n{node}"
+
+    def _row(self, array: str, row: int) -> str:
+        return "%" + self.rows.setdefault((array, row), f"p{len(self.rows)}")
+
+    def _one(self) -> str:
+        return self._number(1.0)
+
+    def _number(self, value: float) -> str:
+        with np.errstate(over="ignore"):
+            single = float(np.float32(value))
+        # LLVM writes a float as the bits of the double of the same value
+        return self._all(f"float 0x{struct.unpack('Q', struct.pack('d', single))[0]:016X}")
+
+    def _all(self, value: str) -> str:
+        return f"splat ({value})"
