@@ -12,11 +12,14 @@ from rlstack.bringup.flight import fly_over_topics
 from rlstack.bringup.parallel import fly_in_parallel
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.rollout import rollout
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import set_stamp, stamp_to_ns
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.tasks.criteria import Criteria
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy
+from tests.support.ros import Listener, NodeProcess, nodes
 
 pytestmark = pytest.mark.integration
 
@@ -32,17 +35,17 @@ def policy(tmp_path_factory) -> Path:
 
 def test_a_path_is_followed_over_topics_as_in_the_batch_simulator(policy):
     flights = circles(ROBOT, 3).shifted(np.array([0.0, 0.0, 2.5]))
-    topics = fly_over_topics(policy, flights, ROBOT, duration_s=4.0, seed=None)
+    flown = fly_over_topics(policy, flights, ROBOT, duration_s=4.0, seed=None)
     batch = rollout(load_policy(policy), flights, QUIET, 4.0)
-    np.testing.assert_array_equal(topics.goal_position, batch.goal_position)
-    assert topics.moving
-    over, inside = score(topics, CRITERIA), score(batch, CRITERIA)
+    np.testing.assert_array_equal(flown.goal_position, batch.goal_position)
+    assert flown.moving
+    over, inside = score(flown, CRITERIA), score(batch, CRITERIA)
     assert over.success == inside.success == 1.0 and over.lost == over.interventions == 0
     assert 0.01 < inside.rmse_m < 0.2  # it follows, and is no better than it can be
     assert over.rmse_m == pytest.approx(inside.rmse_m, rel=0.02)
-    assert np.linalg.norm(topics.position - batch.position, axis=-1).max() < 0.02
+    assert np.linalg.norm(flown.position - batch.position, axis=-1).max() < 0.02
     # The first command is already on the new episode's path, at its beginning.
-    np.testing.assert_allclose(topics.command[0], batch.command[0], rtol=1e-5, atol=1e-2)
+    np.testing.assert_allclose(flown.command[0], batch.command[0], rtol=1e-5, atol=1e-2)
 
 
 def test_paths_do_not_depend_on_the_workers_nor_on_the_episode_before(policy):
@@ -52,3 +55,54 @@ def test_paths_do_not_depend_on_the_workers_nor_on_the_episode_before(policy):
     two = fly_in_parallel(policy, flights, ROBOT, duration_s=1.0, seed=None, workers=2)
     np.testing.assert_array_equal(one.position, two.position)
     np.testing.assert_array_equal(one.goal_position, two.goal_position)
+
+
+def send_path(listener: Listener, times: list[float], xs: list[float]) -> None:
+    """Send a path at 1 m height as a person does: without the time, unlatched, orientations left alone."""
+    message = topics.type_of(topics.GOAL_PATH)()
+    message.header.frame_id = "odom"
+    for time_s, x in zip(times, xs):
+        pose = topics.type_of(topics.GOAL)()
+        set_stamp(pose.header.stamp, round(1e9 * time_s))
+        pose.pose.position.x, pose.pose.position.z = x, 1.0
+        message.poses.append(pose)
+    sender = listener.node.create_publisher(type(message), topics.GOAL_PATH, topics.quality("command"))
+    listener.until(lambda: sender.get_subscription_count() >= 2, "policy and robot listen")
+    sender.publish(message)
+
+
+def test_a_path_sent_by_hand_is_flown_from_where_it_holds_and_is_shown(policy, listener):
+    with nodes(
+        NodeProcess("robot", start_height_m=1.0, lock_step=True),
+        NodeProcess("guard", lock_step=True, auto_arm=True),
+        NodeProcess("policy", policy=policy, goal_position="[0.0, 0.0, 1.0]", lock_step=True),
+    ):
+        odometry, modes = listener.hear(topics.ODOM), listener.hear(topics.GUARD_MODE, "latched", depth=10)
+        shown = listener.hear(topics.MARKERS, "event")
+        listener.until(lambda: modes and modes[-1].data == "policy", "the policy flies")
+        flown = len(odometry)
+        listener.until(lambda: len(odometry) > flown + 200, "two seconds")
+        assert max(abs(m.pose.pose.position.x) for m in odometry) < 0.1  # no path: it holds
+        flown = len(odometry)
+        send_path(listener, [0.5, 3.5], [0.0, 0.75])
+        listener.until(lambda: odometry[-1].pose.pose.position.x > 0.7, "the end of the path")
+        begun = next(m for m in odometry[flown:] if m.pose.pose.position.x > 0.375)
+        took_s = (stamp_to_ns(begun.header.stamp) - stamp_to_ns(odometry[flown].header.stamp)) * 1e-9
+        assert 1.5 < took_s < 3.5  # the middle is due 2 s after it came
+        flown = len(odometry)
+        listener.until(lambda: len(odometry) > flown + 200, "two seconds")
+        assert abs(odometry[-1].pose.pose.position.x - 0.75) < 0.05  # it rests at the end
+        listener.until(lambda: shown and shown[-1].markers[-1].ns == topics.GOAL_PATH, "the path in the markers")
+        assert [p.x for p in shown[-1].markers[-1].points] == [0.0, 0.75]
+        assert {m.data for m in modes} <= {"disarmed", "takeoff", "policy"}
+
+
+def test_without_a_path_or_a_place_to_hold_it_is_said_what_is_missing(policy, listener):
+    with nodes(
+        NodeProcess("robot", start_height_m=1.0, lock_step=True),
+        NodeProcess("policy", policy=policy, lock_step=True, topic_timeout_s=2.0),
+    ) as processes:
+        assert processes["policy"].wait() != 0
+        said = processes["policy"].output
+    assert "/goal_path (nav_msgs/msg/Path) did not come within 2 s" in said
+    assert "publish it, or give -p goal_position:=[x, y, z]" in said
