@@ -30,9 +30,12 @@ EXTRAS = {
         "ros-rosgraph-msgs>=2,<2.1",
         "ros-lifecycle-msgs>=2,<2.1",
     ],
-    "sim": ["mujoco>=3.8", "warp-lang>=1.12"],
+    # llvmlite: the batch simulator's machine code
+    "sim": ["mujoco>=3.8", "llvmlite>=0.45"],
     "train": ["torch>=2.6", "rsl-rl-lib>=5,<6", "tensordict>=0.8", "tensorboard>=2.18", "onnxscript>=0.5",
-              "rich>=13", "warp-lang>=1.12"],
+              "rich>=13", "llvmlite>=0.45"],
+    # the same on a GPU; hundreds of MB that a machine without one does not need
+    "cuda": ["warp-lang>=1.12"],
     "view": ["matplotlib>=3.9"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],

@@ -21,7 +21,7 @@ from tests.policies.graphs import path_contract, path_model
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy
 
-pytest.importorskip("warp")
+pytest.importorskip("llvmlite")
 
 HOVER = "hover = Constant <value_floats = [{0}, {0}, {0}, {0}]> ()"
 

@@ -144,7 +144,7 @@ def write_report(folder: str | Path, verification: Verification) -> Path:
 def environment() -> dict[str, Any]:
     """Return what the flights ran on, for the provenance: time, Python, processors, versions of what takes part."""
     versions = {}
-    for package in ("rlstack", "numpy", "onnxruntime", "warp-lang", "mujoco", "ros-rclpy"):
+    for package in ("rlstack", "numpy", "onnxruntime", "llvmlite", "mujoco", "ros-rclpy"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

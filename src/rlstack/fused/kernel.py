@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.errors import UserError
 from rlstack.fused.adjoint import gradients
 from rlstack.fused.devices import check_device
 from rlstack.fused.expression import Scalar
@@ -49,7 +50,7 @@ class Kernel:
     Raises:
         TypeError: The function decides by a value, returns something else, or uses what is not known here.
         ValueError: An array of ``wanted`` is no input, or an output has the name of an input.
-        UserError: There is no such device here.
+        UserError: There is no such device here, or what makes code for it is not installed.
     """
 
     def __init__(
@@ -154,8 +155,10 @@ class Kernel:
 
 def _compile(device: str, graph: Graph, names: Sequence[str], written: list[tuple[str, int, int]]) -> Compiled:
     if device == "cpu":
-        from rlstack.fused.llvm import Loop
-
+        try:
+            from rlstack.fused.llvm import Loop
+        except ImportError as error:
+            raise UserError(f"The batch simulator needs llvmlite ({error}): pip install 'rlstack[sim]'.") from error
         return Loop(graph, names, written)
     from rlstack.fused.cuda import Launcher
 

@@ -166,6 +166,6 @@ def _usage() -> str:
 
 
 def _need_torch() -> None:
-    for module in ("torch", "rsl_rl", "warp", "onnxscript", "tensorboard", "rich"):
+    for module in ("torch", "rsl_rl", "llvmlite", "onnxscript", "tensorboard", "rich"):
         if find_spec(module) is None:
             raise UserError(f"Training needs {module}, which is not installed: pip install 'rlstack[train,sim]'.")
