@@ -23,8 +23,8 @@ from rlstack.tasks.step import NOISE_WIDTH, TaskStep
 POOL_SIZE = 65_536
 """Episodes drawn ahead; a reset picks one of them, so resets cost a gather and a scatter whatever is randomised."""
 
-PATH_POOL_SIZE = 1_024
-"""The same for tasks with a path, whose every episode is thousands of numbers."""
+PATH_POOL_SIZE = 512
+"""Paths drawn ahead, for tasks that follow one; they go with any episode of the pool."""
 
 
 NOISE_TABLE = 1 << 20
@@ -91,7 +91,7 @@ class TrainingEnvironment:
         self.path_step = torch.zeros(count, dtype=torch.long, device=self.device)
         """Steps along each robot's path."""
         self.pick = torch.zeros(count, dtype=torch.long, device=self.device)
-        """Which of the pool's episodes each robot flies."""
+        """Which of the pool's paths each robot follows."""
         self._noise_table = torch.empty(0, device=self.device)
         self._offsets = np.random.default_rng(seed + 1)
         self.refill_pool()
@@ -117,13 +117,12 @@ class TrainingEnvironment:
     def refill_pool(self) -> None:
         """Draw a new pool of episodes at the present difficulty."""
         self._pool_random = self.rng.bit_generator.state
-        size = PATH_POOL_SIZE if self.task_step.window else POOL_SIZE
-        scenario = self.task.sample(self.rng, size, self.robot, self.start_scale)
+        scenario = self.task.sample(self.rng, POOL_SIZE, self.robot, self.start_scale)
         self._pool_state = torch.from_numpy(pack_state(scenario.state).T.copy()).to(self.device)
         parameters = pack_parameters(self.robot, scenario.perturbation).T.copy()
         self._pool_parameters = torch.from_numpy(parameters).to(self.device)
         if self.task_step.window:
-            points = scenario.path.position.astype(np.float32)
+            points = self.task.sample_paths(self.rng, PATH_POOL_SIZE, self.robot).position.astype(np.float32)
             self._path_length = points.shape[1]
             self._paths = torch.from_numpy(points.transpose(2, 0, 1).reshape(3, -1).copy()).to(self.device)
 
@@ -144,8 +143,9 @@ class TrainingEnvironment:
             command[:, index] = start[STATE["rotor_speed"]]
         self.age[index] = 0
         if self.task_step.window:
+            paths = self._paths.shape[1] // self._path_length
             self.path_step[index] = 0
-            self.pick[index] = pick
+            self.pick[index] = torch.randint(paths, (len(index),), generator=self.generator, device=self.device)
 
     def observe(self) -> tuple[Tensor, Tensor]:
         """Return the actor's (N, size) and the critic's (N, critic_size) observations of the present."""

@@ -110,10 +110,18 @@ class TaskStep:
 
     def _cycle(self, **rows: Rows) -> dict[str, Rows]:
         made = self._act(**rows)
+        # a lost robot waits at rest for its restart: nothing that it could still do may overflow and spoil gradients
+        made["next_state"] = where(made["lost"][0], self._rest(), made["next_state"])
         after = {"state": made["next_state"], "noise": rows["next_noise"]}
         after = {**after, "goal": rows["next_goal"]} if self.window else after
         memory = self._remembered(made["next_memory"])
         return {**made, "actor": tracing.call(self._actor_observation, self._sensed(after), memory)}
+
+    def _rest(self) -> Rows:
+        rest = np.zeros(STATE_WIDTH)
+        rest[STATE["orientation"].stop - 1] = 1.0
+        rest[STATE["rotor_speed"]] = self.robot.hover_speed_rad_s
+        return _objects(rest)
 
     def _observe(self, **rows: Rows) -> dict[str, Rows]:
         memory = self._remembered(rows["memory"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -24,9 +24,7 @@ class PositionError(Term):
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
         """Return (batch, 3) m."""
-        error = inputs["goal_position"] - inputs["position"]
-        length = torch.sqrt((error * error).sum(dim=-1, keepdim=True) + 1e-12)
-        return to_body(inputs["rotation"], error * (self.bound_m / length).clamp(max=1.0))
+        return to_body(inputs["rotation"], _bounded(inputs["goal_position"] - inputs["position"], self.bound_m))
 
 
 class Up(Term):
@@ -46,13 +44,52 @@ class Heading(Term):
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
         """Return (batch, 2): (1, 0) on course."""
-        forward = inputs["rotation"][:, :2, 0]
-        x, y, z, w = inputs["goal_orientation"].unbind(dim=-1)
-        goal = torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y + w * z)], dim=-1)
-        goal = goal / torch.sqrt((goal * goal).sum(dim=-1, keepdim=True) + 1e-12)
-        along = (forward * goal).sum(dim=-1)
-        across = goal[..., 0] * forward[..., 1] - goal[..., 1] * forward[..., 0]
-        return torch.stack([along, across], dim=-1)
+        return _relative_heading(inputs["rotation"], _heading(inputs["goal_orientation"]))
+
+
+class PathError(Term):
+    """The point of the path that is due now minus position, bounded, in the body frame."""
+
+    name, size, unit, meaning = "path_error", 3, "m", "the path's present point minus position in base_link, bounded"
+
+    def __init__(self, bound_m: float) -> None:
+        super().__init__()
+        self.bound_m = bound_m
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Find the point that is due now."""
+        return {"path_now": along_path(inputs["path_time"], inputs["path_position"], 0.0)}
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3) m."""
+        return to_body(inputs["rotation"], _bounded(inputs["path_now"] - inputs["position"], self.bound_m))
+
+
+class PathAhead(Term):
+    """Where the path goes next, from the point that is due now, in the body frame."""
+
+    name, unit, meaning = "path_ahead", "m", "points of the path ahead minus its present point, in base_link"
+
+    def __init__(self, ahead_s: Sequence[float]) -> None:
+        super().__init__()
+        self.ahead_s = tuple(ahead_s)
+        self.size = 3 * len(self.ahead_s)
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3 * points) m; needs :class:`PathError` before it."""
+        points = [along_path(inputs["path_time"], inputs["path_position"], t) for t in self.ahead_s]
+        return torch.cat([to_body(inputs["rotation"], point - inputs["path_now"]) for point in points], dim=-1)
+
+
+class PathHeading(Term):
+    """Direction of the body's x axis in the heading frame of the path's present point."""
+
+    name, size, unit, meaning = "heading", 2, "-", "base_link x axis along and across the path's heading"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2): (1, 0) on course."""
+        goal = along_path(inputs["path_time"], _heading(inputs["path_orientation"]), 0.0)
+        return _relative_heading(inputs["rotation"], goal)
 
 
 class LinearVelocity(Term):
@@ -175,3 +212,35 @@ class DisturbanceEstimate(Term):
             "velocity_prediction": inputs["velocity_world"] + self.period * acceleration,
             "velocity_predicted": torch.ones_like(thrust),
         }
+
+
+def along_path(time: Tensor, points: Tensor, ahead_s: float) -> Tensor:
+    """Return (batch, k): where a path is ``ahead_s`` s from now, in a line between poses, at rest before and after.
+
+    Args:
+        time: (batch, M) s from now until each pose is due, increasing.
+        points: (batch, M, k) what the poses say.
+        ahead_s: How far ahead, s.
+    """
+    begin, end = time[:, :-1], time[:, 1:]
+    share = ((ahead_s - begin) / (end - begin)).clamp(0.0, 1.0)
+    return points[:, 0] + (share.unsqueeze(-1) * (points[:, 1:] - points[:, :-1])).sum(dim=1)
+
+
+def _bounded(v: Tensor, bound: float) -> Tensor:
+    length = torch.sqrt((v * v).sum(dim=-1, keepdim=True) + 1e-12)
+    return v * (bound / length).clamp(max=1.0)
+
+
+def _heading(q: Tensor) -> Tensor:
+    """Return the level direction (..., 2) of the x axis, not of length 1, of quaternions (..., 4) xyzw."""
+    x, y, z, w = q.unbind(dim=-1)
+    return torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y + w * z)], dim=-1)
+
+
+def _relative_heading(rotation: Tensor, goal: Tensor) -> Tensor:
+    forward = rotation[:, :2, 0]
+    goal = goal / torch.sqrt((goal * goal).sum(dim=-1, keepdim=True) + 1e-12)
+    along = (forward * goal).sum(dim=-1)
+    across = goal[..., 0] * forward[..., 1] - goal[..., 1] * forward[..., 0]
+    return torch.stack([along, across], dim=-1)

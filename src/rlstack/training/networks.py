@@ -55,7 +55,7 @@ class Network(Actor):
     def normalise_by(self, observations: Tensor) -> None:
         """Take mean and spread of observations (samples, columns) as the normalisation from now on."""
         self.mean.copy_(observations.mean(dim=0))
-        self.scale.copy_(1.0 / observations.std(dim=0).clamp(min=1e-2))
+        self.scale.copy_(1.0 / observations.std(dim=0).clamp(min=0.3))
 
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the action (batch, actions) and the next hidden state (batch, gru_width)."""
@@ -96,6 +96,8 @@ class NetworkTape:
         self.dense = dense
         self.outputs = [array(layer.out_features, steps) for layer in dense]
         self.output_gradients = [array(layer.out_features, steps) for layer in dense]
+        self.wanted = array(window.action.shape[0], steps)
+        """Actions before they are clipped."""
         width = network.gru_width
         if width:
             self.fed, self.back = array(3 * width, steps), array(3 * width, steps)
@@ -161,7 +163,8 @@ class NetworkTape:
             torch.addmm(self._biases[k + 1], self._weights[k + 1], self._hidden[t], out=self._back[t])
             self._gates[t]()
             x = self._hidden[t + 1]
-        torch.addmm(self._biases[-1], self._weights[-1], x, out=self._chosen[t])
+        wanted = torch.addmm(self._biases[-1], self._weights[-1], x, out=self._wanted[t])
+        torch.clamp(wanted, -1.0, 1.0, out=self._chosen[t])
 
     def begin_reverse(self) -> None:
         """Forget the derivatives of the window before."""
@@ -171,6 +174,9 @@ class NetworkTape:
     def reverse(self, t: int) -> None:
         """Go back from the gradient of the action of step ``t`` to that of its observation."""
         gradient, weight = self._action_gradients[t], self._turned[-1]
+        # an action beyond its range may only be pulled back: a plain clip would leave it there for ever
+        beyond = self._wanted[t] - self._chosen[t]
+        gradient.masked_fill_(beyond.mul_(gradient) < 0.0, 0.0)
         if self.network.gru_width:
             k = len(self.dense)
             later = self._hidden_gradients[t + 1]
@@ -229,6 +235,7 @@ class NetworkTape:
         self._seen_gradients = [at(window.observation_gradient, t) for t in steps]
         self._out = [[at(array, t) for t in steps] for array in self.outputs]
         self._out_gradients = [[at(array, t) for t in steps] for array in self.output_gradients]
+        self._wanted = [at(self.wanted, t) for t in steps]
         self._chosen = [at(window.action, t) for t in steps]
         self._action_gradients = [at(window.action_gradient, t) for t in steps]
         if network.gru_width:

@@ -7,13 +7,15 @@ disturbances, noise and episode length. What differs, and why, is in docs/tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
+from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.tasks.scenario import Scenario
@@ -144,19 +146,13 @@ class HoverTask:
         """
         kinds = DISTURBANCES if disturbances else {"task": Randomisation()}
         labels = np.array([list(kinds)[i % len(kinds)] for i in range(count)])
-        scenario = Scenario(
+        return Scenario(
             state=Starts().sample(rng, count, robot),
             goal_position=np.zeros((count, 3)),
             goal_yaw=np.zeros(count),
-            perturbation=Randomisation().sample(rng, count, robot),
+            perturbation=mixed(rng, labels, kinds, robot),
             labels=labels,
         )
-        fields = dict(vars(scenario.perturbation))
-        for kind, randomisation in kinds.items():
-            drawn = vars(randomisation.sample(rng, count, robot))
-            mine = labels == kind
-            fields = {name: np.where(_like(mine, array), drawn[name], array) for name, array in fields.items()}
-        return replace(scenario, perturbation=type(scenario.perturbation)(**fields))
 
     def pipeline(self, robot: RobotSpec) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
@@ -210,8 +206,15 @@ class HoverTask:
         return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
 
 
-def _like(mask: np.ndarray, array: np.ndarray) -> np.ndarray:
-    return mask.reshape(-1, *([1] * (array.ndim - 1)))
+def mixed(
+    rng: np.random.Generator, labels: NDArray[np.str_], kinds: Mapping[str, Randomisation], robot: RobotSpec
+) -> Perturbation:
+    """Draw for each label a perturbation of the kind of that name."""
+    fields = dict(vars(Perturbation.none(len(labels), len(robot.rotors))))
+    for kind, randomisation in kinds.items():
+        drawn, mine = vars(randomisation.sample(rng, len(labels), robot)), labels == kind
+        fields = {n: np.where(mine.reshape(-1, *[1] * (a.ndim - 1)), drawn[n], a) for n, a in fields.items()}
+    return Perturbation(**fields)
 
 
 DISTURBANCES = {

@@ -26,7 +26,7 @@ from rlstack.training.networks import Network, NetworkTape
 class APGSettings:
     """Settings of the analytic policy gradient."""
 
-    window: int = value(50, at_least=1)
+    window: int = value(100, at_least=1)
     """Steps that a gradient goes through."""
     learning_rate: float = value(4e-3, above=0.0)
     """Of Adam, at the first window."""
@@ -34,7 +34,7 @@ class APGSettings:
     """The same at the last; it falls along a cosine."""
     max_gradient_norm: float = value(1.0, above=0.0)
     """Gradients are scaled down to this."""
-    restart: float = value(0.1, at_least=0.0, at_most=1.0)
+    restart: float = value(0.4, at_least=0.0, at_most=1.0)
     """Share of the robots that start anew after a window, beside those that were lost or whose time is over."""
     initial_action: float = value(0.0, at_least=-1.0, at_most=1.0)
     """The action of the untrained policy; for a quadrotor best near hovering."""
