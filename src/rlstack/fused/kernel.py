@@ -176,6 +176,8 @@ def _output(graph: Graph, name: str, array: Any) -> Rows:
     if rows.ndim != 1:
         raise TypeError(f"the function's '{name}' has the shape {rows.shape}; (rows,) is needed: one robot's numbers")
     for row, entry in enumerate(rows):
+        if isinstance(entry, np.ndarray) and entry.ndim == 0:
+            rows[row] = entry = entry[()]
         if isinstance(entry, Scalar):
             if entry.graph is not graph:
                 raise TypeError(f"the function's '{name}' holds an expression of another function")

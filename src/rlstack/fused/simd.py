@@ -29,8 +29,8 @@ _LOG = (
 """Of (log(1 + r) - r + r^2 / 2) / r^3 for sqrt(1/2) <= 1 + r <= sqrt(2), highest power first."""
 
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
-_EXP_LOW, _EXP_HIGH = -86.6433, 88.7228
-"""Below, exp is taken for 0 (the smallest normal float is not far); above, it is infinite."""
+_EXP_LOW, _EXP_HIGH = -86.98, 88.7228
+"""Below, at 1.7e-38, exp is taken for 0; above, it is infinite."""
 
 
 class Writer:
@@ -115,6 +115,9 @@ class Writer:
         a, *rest = [self._value(n) for n in graph.args[node]] or [""]
         if op == "input":
             line = f"load {vector}, ptr {self._row(*graph.values[node])}, align 4"
+        elif op == "div" and graph.ops[graph.args[node][1]] == "const":
+            # by 0 or by a number whose reciprocal no float holds: others were made products
+            line = f"fdiv contract {vector} {a}, {rest[0]}"
         elif op in _INFIX:
             line = f"{_INFIX[op]} {_FLAGS} {vector} {a}, {rest[0]}"
         elif op == "neg":
