@@ -204,8 +204,7 @@ class RobotNode(ManagedNode):
         self._wanted = dict.fromkeys(self._fillers, True)
         self._markers = Markers(robot)
         self._marker_publisher = self.publisher(topics.type_of(topics.MARKERS), topics.MARKERS, "event")
-        for use in QUALITIES:
-            self.subscriber(topics.type_of(topics.GOAL_PATH), topics.GOAL_PATH, self._markers.take_path, use, raw=True)
+        self._hears_paths = False
         command = topics.type_of(topics.ROTOR_COMMAND)
         names = {"rotor_speed": robot.rotor_names}
         self._read_command = SignalReader(command, {"rotor_speed": COMMANDED["rotor_speed"].field}, names)
@@ -259,6 +258,11 @@ class RobotNode(ManagedNode):
         # Filling and sending what nobody hears costs more than the physics. Odometry always goes out.
         for topic, publisher in self._publishers_by_topic.items():
             self._wanted[topic] = topic == topics.ODOM or publisher.get_subscription_count() > 0
+        if not self._hears_paths and self._marker_publisher.get_subscription_count() > 0:
+            self._hears_paths = True
+            for use in QUALITIES:
+                kind = topics.type_of(topics.GOAL_PATH)
+                self.subscriber(kind, topics.GOAL_PATH, self._markers.take_path, use, raw=True)
 
     def _publish_markers(self) -> None:
         if self._marker_publisher.get_subscription_count() == 0:
