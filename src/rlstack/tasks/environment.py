@@ -74,7 +74,7 @@ class TrainingEnvironment:
         self.rng = np.random.default_rng(seed)
         self.start_scale = 1.0
         self._privileged = privileged_terms(task, robot)
-        model = Model(1.0 / task.rate_hz, max_delay_s=task.randomisation.delay_s[1])
+        model = Model(1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
         self.task_step = TaskStep(task, robot, pipeline, self._privileged, model, self.device.type)
         self._term_names = (*self.task_step.terms, "lost")
         self.state = self._rows(STATE_WIDTH)

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
-from rlstack.policies import PolicyOutputError, contract_for, load_policy, write_policy
+from rlstack.policies import PolicyOutputError, contract_for, contract_for_family, load_policy, write_policy
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
+from rlstack.policies.family import bind
 from rlstack.robots import RobotSpec, frames
 from rlstack.tasks.pipeline import Pipeline
 from rlstack.training.algorithm import Actor
@@ -76,10 +77,13 @@ class TorchPolicy:
     Args:
         graph: What would be exported.
         contract: What would be written beside it.
+        robot: Which vehicle of a family it flies, if it is for one.
     """
 
-    def __init__(self, graph: PolicyGraph, contract: Contract) -> None:
-        self.graph, self.contract, self.path = graph, contract, Path("policy in training")
+    def __init__(self, graph: PolicyGraph, contract: Contract, robot: RobotSpec) -> None:
+        self.graph, self.path = graph, Path("policy in training")
+        self.contract, constants = bind(contract, robot, str(self.path)) if contract.needs_robot else (contract, {})
+        self._constants = {n: torch.from_numpy(np.asarray(v, dtype=np.float32)) for n, v in constants.items()}
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
@@ -88,7 +92,9 @@ class TorchPolicy:
 
     def step(self, inputs: Mapping[str, NDArray[np.floating]]) -> dict[str, NDArray[np.float64]]:
         """Return the command by name for inputs with a leading batch axis."""
-        named = {name: torch.from_numpy(np.asarray(inputs[name], dtype=np.float32)) for name in self.graph.inputs}
+        given = {name: torch.from_numpy(np.asarray(array, dtype=np.float32)) for name, array in inputs.items()}
+        batch = len(next(iter(given.values())))
+        named = {**given, **{n: v.expand(batch, *v.shape) for n, v in self._constants.items()}}
         with torch.inference_mode():
             command, self._state = self.graph.step(named, self._state)
         if not torch.isfinite(command).all():
@@ -98,17 +104,17 @@ class TorchPolicy:
 
 def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph: PolicyGraph, **facts: Any) -> Contract:
     """Return the contract of a task's policy for a robot; ``facts`` are its training and evaluation entries."""
-    return contract_for(
-        robot,
-        task.inputs,
-        task.outputs,
-        name=name,
-        task=task_name,
-        rate_hz=task.rate_hz,
-        state=graph.memory,
-        envelope=task.envelope(),
+    facts = {
+        "name": name,
+        "task": task_name,
+        "rate_hz": task.rate_hz,
+        "state": graph.memory,
+        "envelope": task.envelope(),
         **facts,
-    )
+    }
+    if family := getattr(task, "family", None):
+        return contract_for_family(family, task.inputs, task.outputs, **facts)
+    return contract_for(robot, task.inputs, task.outputs, **facts)
 
 
 def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path: Path) -> Contract:
@@ -122,7 +128,7 @@ def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path
     with TemporaryDirectory() as folder:
         trial = Path(folder) / path.name
         write_policy(model, contract, trial)
-        difference = compare(graph, trial, robot)
+        difference = compare(graph, contract, trial, robot)
     if not difference <= TOLERANCE:
         raise UserError(
             f"The exported policy differs from the training policy by {difference:.1e} of the command's range"
@@ -131,14 +137,16 @@ def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path
     return write_policy(model, contract, path)
 
 
-def compare(graph: PolicyGraph, path: Path, robot: RobotSpec, observations: int = 1000, seed: int = 0) -> float:
+def compare(
+    graph: PolicyGraph, contract: Contract, path: Path, robot: RobotSpec, observations: int = 1000, seed: int = 0
+) -> float:
     """Return the largest difference between the file at ``path`` and ``graph`` as a share of the command's range.
 
     Both are fed ``observations`` random inputs of 10 robots in sequence, each with its own recurrent state.
     """
     batch, rng = 10, np.random.default_rng(seed)
     policy = load_policy(path, robot=robot)
-    twin = TorchPolicy(graph, policy.contract)
+    twin = TorchPolicy(graph, contract, robot)
     policy.reset(batch)
     twin.reset(batch)
     port = policy.contract.outputs[0]

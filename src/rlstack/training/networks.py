@@ -36,7 +36,7 @@ class Network(Actor):
         self, inputs: int, actions: int, hidden: Sequence[int], gru_width: int, activation: str, initial_action: float
     ) -> None:
         super().__init__()
-        self.activation, self.gru_width = activation, gru_width
+        self.activation, self.gru_width, self.folded = activation, gru_width, False
         self.register_buffer("mean", torch.zeros(inputs))
         self.register_buffer("scale", torch.ones(inputs))
         widths = [inputs, *hidden]
@@ -57,9 +57,20 @@ class Network(Actor):
         self.mean.copy_(observations.mean(dim=0))
         self.scale.copy_(1.0 / observations.std(dim=0).clamp(min=0.3))
 
+    def fold(self) -> None:
+        """Make the normalisation part of the first layer; what the network computes stays the same."""
+        first = self.layers[0]
+        assert isinstance(first, nn.Linear)
+        with torch.no_grad():
+            first.weight.mul_(self.scale)
+            first.bias.sub_(first.weight @ self.mean)
+        self.mean.zero_()
+        self.scale.fill_(1.0)
+        self.folded = True
+
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the action (batch, actions) and the next hidden state (batch, gru_width)."""
-        x = (observation - self.mean) * self.scale
+        x = observation if self.folded else (observation - self.mean) * self.scale
         for layer in self.layers:
             x = ACTIVATIONS[self.activation](layer(x))
         if not self.gru_width:

@@ -135,8 +135,8 @@ def recipe_of(folder: Path) -> Recipe[Any, Any]:
 class _Run:
     def __init__(self, recipe: Recipe[Any, Any], folder: Path, device: str | None = None) -> None:
         self.recipe, self.folder = recipe, folder
-        self.robot: RobotSpec = load_robot(recipe.robot)
         self.task = recipe.task_settings
+        self.robot: RobotSpec = self.task.reference(load_robot(recipe.robot))
         torch.set_num_threads(recipe.threads)
         torch.manual_seed(recipe.seed)
         pipeline = self.task.pipeline(self.robot)
@@ -145,8 +145,8 @@ class _Run:
         )
         self.algorithm: Algorithm = ALGORITHMS.load(recipe.algorithm)(recipe.algorithm_settings, environment)
         self.environment = environment
-        self.held_out = self.task.held_out(
-            np.random.default_rng(recipe.selection.seed), recipe.selection.episodes, self.robot, disturbances=False
+        self.held_out = self.task.validation(
+            np.random.default_rng(recipe.selection.seed), recipe.selection.episodes, self.robot
         )
         self.iterations = max(1, -(-recipe.steps // self.algorithm.steps_per_iteration))
         self.iteration = 0
@@ -228,7 +228,7 @@ class _Run:
     def _evaluate(self) -> None:
         actor = self.algorithm.actor()
         graph = self._graph(actor)
-        policy = TorchPolicy(graph, self._contract(graph))
+        policy = TorchPolicy(graph, self._contract(graph), self.robot)
         criteria = self.task.criteria
         seed = self.recipe.selection.seed
         flown = rollout(policy, self.held_out, self.robot, criteria.duration_s, noise_seed=seed)

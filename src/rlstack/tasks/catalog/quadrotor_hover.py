@@ -124,6 +124,19 @@ class HoverTask:
         """What it must reach in every backend over topics; fewer episodes are flown there, so one more may fail."""
         return Thresholds(success=0.93, lost=0.02, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
 
+    @property
+    def max_delay_s(self) -> float:
+        """Longest delay of commands that training draws, s."""
+        return self.randomisation.delay_s[1]
+
+    def reference(self, robot: RobotSpec) -> RobotSpec:
+        """Return the robot that training flies: the robot itself."""
+        return robot
+
+    def validation(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Scenario:
+        """Draw what the best policy of a run is chosen by."""
+        return self.held_out(rng, count, robot, disturbances=False)
+
     def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
         """Draw training episodes: starts and perturbations as configured, goal at the origin, heading 0."""
         return Scenario(

@@ -114,6 +114,19 @@ class TrackingTask:
         """Steps ahead of the points that a policy is shown in training: those that it looks at."""
         return (0, *(max(1, round(t * self.rate_hz)) for t in self.observation.ahead_s))
 
+    @property
+    def max_delay_s(self) -> float:
+        """Longest delay of commands that training draws, s."""
+        return self.randomisation.delay_s[1]
+
+    def reference(self, robot: RobotSpec) -> RobotSpec:
+        """Return the robot that training flies: the robot itself."""
+        return robot
+
+    def validation(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Scenario:
+        """Draw what the best policy of a run is chosen by."""
+        return self.held_out(rng, count, robot, disturbances=False)
+
     def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
         """Draw training episodes without their paths, which all start at the origin."""
         return Scenario(

@@ -132,7 +132,9 @@ class APG:
 
     def actor(self) -> Actor:
         """Return a copy of the present actor on the CPU."""
-        return copy.deepcopy(self.policy).cpu().eval().requires_grad_(False)
+        actor = copy.deepcopy(self.policy).cpu().eval().requires_grad_(False)
+        actor.fold()
+        return actor
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser and environment."""

@@ -1,0 +1,236 @@
+"""quadrotor_foundation: one policy for a whole family of quadrotors, which finds out what it flies from its motion.
+
+The family is that of RAPTOR (Eschmann, Albani, Loianno, arXiv 2509.11481); see :mod:`rlstack.tasks.family`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rlstack.robots import RobotSpec
+from rlstack.schema import value
+from rlstack.tasks import figures
+from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES, Curriculum, Noise, mixed
+from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
+from rlstack.tasks.family import Family, family_scenario, nominal_robot
+from rlstack.tasks.paths import Paths
+from rlstack.tasks.sampling import Randomisation, Starts
+from rlstack.tasks.scenario import Scenario
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rlstack.tasks.pipeline import Pipeline
+    from rlstack.tasks.view import View
+
+AHEAD_S = 1.0
+"""How much longer than an episode training paths go on, s."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What the policy makes of its inputs."""
+
+    max_position_error_m: float = value(1.0, unit="m", above=0.0)
+    """A path farther away than this is approached as if it were this far, in its direction."""
+    ahead_s: tuple[float, ...] = value((0.15, 0.35), unit="s", above=0.0)
+    """Where the path is looked at ahead of the present."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reward:
+    """Weights of the reward terms; all but ``lost`` are rates a second."""
+
+    near: float = value(2.0)
+    """exp(-4 d) of the distance d to the path's present point in m."""
+    at_goal: float = value(2.0)
+    """exp(-25 d)."""
+    distance: float = value(-2.0)
+    """Distance in m."""
+    velocity: float = value(-0.1)
+    """Speed in m/s relative to the path's."""
+    rates: float = value(-0.01)
+    """Squared body rates in rad^2/s^2."""
+    heading: float = value(-0.2)
+    """1 - cos of the heading error."""
+    action_change: float = value(-0.05)
+    """Squared change of the action."""
+    lost: float = value(-2.0)
+    """Once, when the episode ends as lost."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundationTask:
+    """Hover and follow paths with any quadrotor of a family, commanding rotor speeds."""
+
+    rate_hz: float = value(100.0, unit="Hz", above=0.0)
+    """Control rate."""
+    episode_s: float = value(10.0, unit="s", above=0.0)
+    lost_m: float = value(5.0, unit="m", above=0.0)
+    """An episode ends as lost when the robot is farther than this from the path's present point on any axis."""
+    lost_rad_s: float = value(35.0, unit="rad/s", above=0.0)
+    """It also ends as lost when the robot turns faster than this about any axis."""
+    resting: float = value(0.5, at_least=0.0, at_most=1.0)
+    """Share of the paths that rest at one place."""
+    vehicles: Family = field(default_factory=Family)
+    noise: Noise = field(default_factory=Noise)
+    observation: Observation = field(default_factory=Observation)
+    reward: Reward = field(default_factory=Reward)
+    curriculum: Curriculum = field(default_factory=Curriculum)
+
+    inputs = (
+        "position",
+        "orientation",
+        "linear_velocity",
+        "angular_velocity",
+        "path_time",
+        "path_position",
+        "path_orientation",
+        "rotor_position",
+        "rotor_yaw_sign",
+        "rotor_speed_min",
+        "rotor_speed_max",
+    )
+    outputs = ("rotor_speed",)
+    max_delay_s = 0.0
+
+    @property
+    def criteria(self) -> Criteria:
+        """When an episode succeeds, as RAPTOR counts it: within 1 m through the last of ten seconds."""
+        return Criteria(radius_m=1.0, from_s=9.0, to_s=10.0, lost_m=5.0, duration_s=10.0)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """What a policy must reach in the batch simulator."""
+        return Thresholds(success=0.95, lost=0.05, error_m=0.15)
+
+    @property
+    def thresholds_over_topics(self) -> Thresholds:
+        """What it must reach in every backend over topics."""
+        return Thresholds(success=0.95, lost=0.05, error_m=0.15, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
+
+    @property
+    def path_window(self) -> tuple[int, ...]:
+        """Steps ahead of the points that a policy is shown in training: those that it looks at."""
+        return (0, *(max(1, round(t * self.rate_hz)) for t in self.observation.ahead_s))
+
+    @property
+    def family(self) -> dict[str, tuple[float, float]]:
+        """Ranges of the vehicles' parameters, for the policy file."""
+        return self.vehicles.ranges
+
+    def reference(self, robot: RobotSpec) -> RobotSpec:
+        """Return the robot of which all vehicles are scales: ``robot`` with the family's thrust curve."""
+        return nominal_robot(robot)
+
+    def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
+        """Draw training episodes, each with a vehicle of its own; their paths all start at the origin."""
+        return family_scenario(rng, count, robot, start="ten_arms_each_axis", family=self.vehicles, scale=scale)
+
+    def sample_paths(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Paths:
+        """Draw training paths: resting places and figures, half of those at full speed from their first instant."""
+        duration, step = self.episode_s + AHEAD_S, 1.0 / self.rate_hz
+        samples = round(duration * self.rate_hz)
+        moving = max(2, round(count * (1.0 - self.resting)))
+        position = np.zeros((count, samples, 3))
+        for begin, end, ease_s in ((0, moving // 2, 0.0), (moving // 2, moving, 1.0)):
+            position[begin:end] = _figures(rng, end - begin, duration, step, ease_s)[:, :samples]
+        return Paths(np.tile(np.arange(samples) * step, (count, 1)), position, np.zeros((count, samples)))
+
+    def validation(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Scenario:
+        """Draw what the best policy of a run is chosen by: vehicles of the family at rest, with disturbances."""
+        path = _rest(count, self.criteria.duration_s)
+        return family_scenario(rng, count, robot, start="ten_arms", family=self.vehicles, path=path)
+
+    def held_out(self, rng: np.random.Generator, count: int, robot: RobotSpec, disturbances: bool = True) -> Scenario:
+        """Draw evaluation episodes of one robot: from within ten arm lengths, under what may disturb it.
+
+        Args:
+            rng: Seeded apart from training.
+            count: How many.
+            robot: What flies, as in its file.
+            disturbances: Deal the episodes out over a constant force, wind gusts, mass and motor changes; with
+                False all have the constant force.
+        """
+        kinds = DISTURBANCES if disturbances else {"task": Randomisation()}
+        labels = np.array([list(kinds)[i % len(kinds)] for i in range(count)])
+        arm = float(np.linalg.norm(robot.rotor_positions[:, :2], axis=1).max())
+        return Scenario(
+            state=Starts(position_m=10.0 * arm / np.sqrt(3.0)).sample(rng, count, robot),
+            goal_position=np.zeros((count, 3)),
+            goal_yaw=np.zeros(count),
+            perturbation=mixed(rng, labels, kinds, robot),
+            labels=labels,
+            path=_rest(count, self.criteria.duration_s),
+        )
+
+    def pipeline(self, robot: RobotSpec) -> Pipeline:
+        """Return the observation pipeline, which is the same for every robot."""
+        from rlstack.tasks import terms
+        from rlstack.tasks.canonical import CanonicalPipeline
+
+        settings = self.observation
+        chosen: list[terms.Term] = [
+            terms.PathError(settings.max_position_error_m),
+            terms.PathAhead(settings.ahead_s),
+            terms.Up(),
+            terms.PathHeading(),
+            terms.LinearVelocity(),
+            terms.AngularVelocity(),
+            terms.ActionHistory(4, 1),
+        ]
+        return CanonicalPipeline(chosen, "rotor_speed")
+
+    def envelope(self) -> dict[str, float]:
+        """Return what the policy was trained for, SI units in the keys."""
+        return {
+            "tilt_rad": float(np.pi / 2),
+            "linear_velocity_m_s": 1.0,
+            "angular_velocity_rad_s": 1.0,
+            "lost_m": self.lost_m,
+            "lost_rad_s": self.lost_rad_s,
+        }
+
+    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[View], Tensor]]]:
+        """Return ``{name: (weight, term)}``; each term maps a View to (N,) values."""
+        r = self.reward
+        return {
+            "near": (r.near, lambda s: (-4.0 * s.distance).exp()),
+            "at_goal": (r.at_goal, lambda s: (-25.0 * s.distance).exp()),
+            "distance": (r.distance, lambda s: s.distance),
+            "velocity": (r.velocity, lambda s: s.speed),
+            "rates": (r.rates, lambda s: s.angular_velocity.square().sum(dim=-1)),
+            "heading": (r.heading, lambda s: 1.0 - s.heading_cos),
+            "action_change": (r.action_change, lambda s: (s.action - s.last_action).square().sum(dim=-1)),
+        }
+
+    def lost(self, view: View) -> Tensor:
+        """Return (N,) bool: who has left the path or spins too fast; not finite counts as well."""
+        near = (view.position.abs() <= self.lost_m).all(dim=-1)
+        return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
+
+
+def _figures(rng: np.random.Generator, count: int, duration_s: float, step_s: float, ease_s: float) -> np.ndarray:
+    """Return positions (count, M, 3) m of figure-eights and other figures around that of the comparison, 2 m by 1 m."""
+    amplitude = rng.uniform(0.3, 1.2, (count, 3)) * np.array([1.0, 0.6, 0.3])
+    cycles = np.array([[1, 2, 1], [1, 1, 2], [1, 2, 3], [1, 3, 2]])[rng.integers(0, 4, count)]
+    swap = rng.random(count) < 0.5
+    amplitude[swap], cycles[swap] = amplitude[swap][:, [1, 0, 2]], cycles[swap][:, [1, 0, 2]]
+    phase = rng.uniform(0.0, 2.0 * np.pi, (count, 3))
+    phase[: count // 2] = 0.0
+    period = rng.uniform(4.5, 9.0, count)
+    laps = duration_s / 4.5 + 1.0
+    path = figures.lissajous(amplitude, cycles, phase, period, laps=laps, ease_s=ease_s, step_s=step_s)
+    return path.position
+
+
+def _rest(count: int, duration_s: float) -> Paths:
+    """Return paths that stay at the origin."""
+    return Paths(np.tile([0.0, duration_s], (count, 1)), np.zeros((count, 2, 3)), np.zeros((count, 2)))
+
+
+TASK = FoundationTask
