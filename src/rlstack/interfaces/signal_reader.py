@@ -145,16 +145,33 @@ def read_path(message: Any) -> GoalPath:
         ValueError: It is in another frame, has too few poses, stamps that do not increase, a position that is not
             finite, or an orientation that is no unit quaternion; a sentence says which pose.
     """
-    least, poses = catalogue.DYNAMIC["points"], message.poses
-    if len(poses) < least:
-        raise ValueError(f"A path of {len(poses)} poses was refused: it needs at least {least}.")
-    for name in dict.fromkeys(header.frame_id for header in (message.header, *(p.header for p in poses))):
-        if name.rpartition("/")[2] not in _WORLD_FRAMES:
-            raise ValueError(f"A path in the frame '{name}' was refused: give it in {_WORLD_FRAMES[1]}.")
+    poses = message.poses
+    frames = [header.frame_id for header in (message.header, *(p.header for p in poses))]
     stamp_ns = np.array([stamp_to_ns(p.header.stamp) for p in poses], dtype=np.int64)
     places, turns = [p.pose.position for p in poses], [p.pose.orientation for p in poses]
     position = np.array([(v.x, v.y, v.z) for v in places], dtype=np.float64)
     orientation = np.array([(q.x, q.y, q.z, q.w) for q in turns], dtype=np.float64)
+    return checked_path(frames, stamp_ns, position, orientation)
+
+
+def checked_path(frames: Sequence[str], stamp_ns: NDArray[np.int64], position: Array, orientation: Array) -> GoalPath:
+    """Return the path of these arrays, see :class:`GoalPath`.
+
+    Args:
+        frames: In which the path and its poses are given.
+        stamp_ns: As of the path, like the others.
+        position: As above.
+        orientation: As above.
+
+    Raises:
+        ValueError: As of :func:`read_path`.
+    """
+    least, count = catalogue.DYNAMIC["points"], len(stamp_ns)
+    if count < least:
+        raise ValueError(f"A path of {count} poses was refused: it needs at least {least}.")
+    for name in dict.fromkeys(frames):
+        if name.rpartition("/")[2] not in _WORLD_FRAMES:
+            raise ValueError(f"A path in the frame '{name}' was refused: give it in {_WORLD_FRAMES[1]}.")
     with np.errstate(over="ignore"):
         length = np.linalg.norm(orientation, axis=1)
     for bad, why in (
@@ -163,5 +180,5 @@ def read_path(message: Any) -> GoalPath:
         (~(np.abs(length - 1.0) < _UNIT_WITHIN), "its orientation is no unit quaternion"),
     ):
         if bad.any():
-            raise ValueError(f"A path was refused at pose {int(np.argmax(bad))} (of 0 to {len(poses) - 1}): {why}.")
+            raise ValueError(f"A path was refused at pose {int(np.argmax(bad))} (of 0 to {count - 1}): {why}.")
     return GoalPath(stamp_ns, position, orientation)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import stamp_to_ns
-from rlstack.interfaces.signal_reader import GoalPath, read_path
+from rlstack.interfaces.path_data import read_path_data
+from rlstack.interfaces.signal_reader import GoalPath
 
 QUALITIES: tuple[topics.Quality, ...] = ("latched", "command")
 """Of the two subscriptions that a goal or a path needs: some publishers latch, RViz does not."""
@@ -42,17 +42,14 @@ class PathListener:
 
     def __call__(self, data: bytes) -> None:
         """Take in a message."""
-        from rclpy.serialization import deserialize_message
-
         now = time.monotonic()
         again = data == self._last and now - self._last_at < _TWICE_WITHIN_S
         self._last, self._last_at = data, now
         if again:
             return
-        message = deserialize_message(data, self.kind)
         try:
-            path = read_path(message)
+            stamp_ns, path = read_path_data(data)
         except ValueError as error:
             self._refuse(str(error))
             return
-        self._on_path(path, from_now=stamp_to_ns(message.header.stamp) == 0)
+        self._on_path(path, from_now=stamp_ns == 0)

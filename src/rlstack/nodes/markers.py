@@ -7,7 +7,7 @@ from typing import Any
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import set_stamp
-from rlstack.interfaces.signal_reader import read_path
+from rlstack.interfaces.path_data import read_path_data
 from rlstack.robots import RobotSpec
 from rlstack.robots.frames import rotate
 
@@ -44,10 +44,8 @@ class Markers:
         return self._array
 
     def _show_path(self, data: bytes) -> None:
-        from rclpy.serialization import deserialize_message
-
         try:
-            path = read_path(deserialize_message(data, topics.type_of(topics.GOAL_PATH)))
+            _, path = read_path_data(data)
         except ValueError:
             return  # the policy node says what is wrong with it
         self._array.markers[len(self._offsets) :] = [path_marker(path.position)]
