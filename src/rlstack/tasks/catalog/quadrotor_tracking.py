@@ -141,11 +141,20 @@ class TrackingTask:
         """Draw training paths: Lissajous figures, figure-eights and circles among them, random polynomials, points."""
         duration = self.episode_s + AHEAD_S
         step = 1.0 / self.rate_hz
-        shares = {"speed_share": self.speed_share, "acceleration_share": self.acceleration_share}
-        figure = figures.random_lissajous(rng, count // 2, robot, duration_s=duration, step_s=step, **shares)
-        smooth = figures.random_polynomials(rng, count - count // 2, robot, duration_s=duration, step_s=step, **shares)
         samples = round(duration * self.rate_hz)
-        position = np.concatenate([p.position[:, :samples] for p in (figure, smooth)])
+        position = np.empty((count, samples, 3))
+        halves = {figures.random_lissajous: slice(0, count // 2), figures.random_polynomials: slice(count // 2, count)}
+        for draw, half in halves.items():
+            path = draw(
+                rng,
+                half.stop - half.start,
+                robot,
+                duration_s=duration,
+                step_s=step,
+                speed_share=self.speed_share,
+                acceleration_share=self.acceleration_share,
+            )
+            position[half] = path.position[:, :samples]
         position[::10] = 0.0  # a point to stay at
         time = np.tile(np.arange(samples) * step, (count, 1))
         return Paths(time, position, np.zeros((count, samples)))
