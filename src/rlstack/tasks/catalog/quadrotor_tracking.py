@@ -143,18 +143,21 @@ class TrackingTask:
         step = 1.0 / self.rate_hz
         samples = round(duration * self.rate_hz)
         position = np.empty((count, samples, 3))
-        halves = {figures.random_lissajous: slice(0, count // 2), figures.random_polynomials: slice(count // 2, count)}
-        for draw, half in halves.items():
-            path = draw(
-                rng,
-                half.stop - half.start,
-                robot,
-                duration_s=duration,
-                step_s=step,
-                speed_share=self.speed_share,
-                acceleration_share=self.acceleration_share,
-            )
-            position[half] = path.position[:, :samples]
+        half = count // 2
+        limits = (self.speed_share, self.acceleration_share)
+        figure = figures.random_lissajous(
+            rng, half, robot, duration_s=duration, step_s=step, speed_share=limits[0], acceleration_share=limits[1]
+        )
+        smooth = figures.random_polynomials(
+            rng,
+            count - half,
+            robot,
+            duration_s=duration,
+            step_s=step,
+            speed_share=limits[0],
+            acceleration_share=limits[1],
+        )
+        position[:half], position[half:] = figure.position[:, :samples], smooth.position[:, :samples]
         position[::10] = 0.0  # a point to stay at
         time = np.tile(np.arange(samples) * step, (count, 1))
         return Paths(time, position, np.zeros((count, samples)))
