@@ -78,7 +78,7 @@ def test_paths_are_described_by_what_they_ask_for():
     position = np.array([[[0, 0, 0], [3, 0, 0], [3, 4, 0]], [[1, 0, 0], [1, 0, 1], [1, 0, 0.0]]])
     moving = replace(still, path=Paths(time, position, np.zeros((2, 3))))
     assert describe_paths(moving) == (
-        " The paths last 3.0 to 4.0 s, are 2.0 to 7.0 m long, at most 3.0 x 4.0 x 1.0 m in size, and ask for up to"
-        " 0.5 to 3.0 m/s."
+        " The paths last 3.0 to 4.0 s, are 2.0 to 7.0 m long, at most 3.0 x 4.0 x 1.0 m in size, and reach 0.5 to 3.0"
+        " m/s."
     )
     assert "up to 0.00 m from the start of the path" in describe_starts(moving)

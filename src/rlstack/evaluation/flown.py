@@ -48,7 +48,7 @@ def describe_paths(scenario: Scenario) -> str:
     return (
         f" The paths last {_span(path.time_s[:, -1] - path.time_s[:, 0], '{:.1f}')} s, are"
         f" {_span(length.sum(axis=1), '{:.1f}')} m long, at most {' x '.join(f'{s:.1f}' for s in size.max(axis=0))} m"
-        f" in size, and ask for up to {_span(speed, '{:.1f}')} m/s."
+        f" in size, and reach {_span(speed, '{:.1f}')} m/s."
     )
 
 
