@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,11 @@ import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.fused import zeros
+from rlstack.fused import check_device, zeros
 from rlstack.robots import RobotSpec
 from rlstack.sim.batch import STATE, pack_parameters, pack_state
 from rlstack.sim.batch.dynamics import Model
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
-from rlstack.sim.batch.simulator import check_device
 from rlstack.tasks.pipeline import Pipeline, TermInfo
 from rlstack.tasks.privileged import Privileged, privileged_terms
 from rlstack.tasks.step import NOISE_WIDTH, TaskStep
@@ -34,7 +34,10 @@ longer than the step."""
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step gave; observations belong to the states after automatic resets."""
+    """What one step gave; observations belong to the states after automatic resets.
+
+    The environment writes into the arrays of floats again in the step after the next: copy what must last longer.
+    """
 
     actor: Tensor  # (N, pipeline.size)
     critic: Tensor  # (N, critic_size)
@@ -42,6 +45,18 @@ class StepResult:
     done: Tensor  # (N,) bool
     timed_out: Tensor  # (N,) bool: ended by time, not lost
     terms: dict[str, Tensor]  # weighted reward terms, (N,) each
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of two sets of arrays: a step reads one and writes the other, so that none is made anew."""
+
+    state: Tensor
+    memory: Tensor
+    seen: Tensor  # the critic's observation, whose first rows are the actor's
+    reward: Tensor
+    terms: Tensor
+    lost: Tensor
 
 
 class TrainingEnvironment:
@@ -75,17 +90,20 @@ class TrainingEnvironment:
         self.start_scale = 1.0
         self._privileged = privileged_terms(task, robot)
         model = Model(1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
-        self.task_step = TaskStep(task, robot, pipeline, self._privileged, model, self.device.type)
-        self._term_names = (*self.task_step.terms, "lost")
-        self.state = self._rows(STATE_WIDTH)
-        """(STATE_WIDTH, N) as in :data:`rlstack.sim.batch.layout.STATE`."""
-        self.memory = self._rows(self.task_step.memory_width)
-        """The pipeline's memory, then the last action."""
+        self.task_step = step = TaskStep(task, robot, pipeline, self._privileged, model, str(self.device))
+        self._term_names = (*step.terms, "lost")
+        self.critic_size = sum(term.size for term in self.critic_table())
+        """Columns of the critic's observation: the actor's, then what the actor cannot see."""
+        widths = (STATE_WIDTH, step.memory_width, self.critic_size, 1, len(self._term_names), 1)
+        self._sides = [_Side(*map(self._rows, widths)) for _ in range(2)]
         self.parameters = self._rows(PARAMETER_WIDTH)
-        self.past = [self._rows(len(robot.rotors)) for _ in self.task_step.past]
-        """(rotors, N) rad/s each: past commands that may still act, newest first."""
-        self._goal = self._rows(self.task_step.goal_width).unsqueeze(1)
+        self._action = self._rows(pipeline.action_size)
+        self._commands = self._rows(pipeline.action_size * (len(step.past) + 1))
+        self._goal = self._rows(step.goal_width).unsqueeze(1)
         self._noise = self._rows(NOISE_WIDTH).unsqueeze(1)
+        self._turn = 0
+        """Steps so far, until all arrays are back in their places: which of them is read and which written."""
+        self._launches: dict[int, tuple[Callable[[], None], Callable[[], None]]] = {}
         self.age = torch.zeros(count, dtype=torch.long, device=self.device)
         """Steps since each robot's reset; it times out at ``max_steps``."""
         self.path_step = torch.zeros(count, dtype=torch.long, device=self.device)
@@ -98,9 +116,19 @@ class TrainingEnvironment:
         self.reset_all()
 
     @property
-    def critic_size(self) -> int:
-        """Columns of the critic's observation: the actor's, then what the actor cannot see."""
-        return sum(term.size for term in self.critic_table())
+    def state(self) -> Tensor:
+        """(STATE_WIDTH, N) as in :data:`rlstack.sim.batch.layout.STATE`; another array after each step."""
+        return self._sides[self._turn % 2].state
+
+    @property
+    def memory(self) -> Tensor:
+        """(rows, N): the pipeline's memory, then the last action; another array after each step."""
+        return self._sides[self._turn % 2].memory
+
+    @property
+    def past(self) -> list[Tensor]:
+        """(rotors, N) rad/s each: past commands that may still act, newest first."""
+        return self._turned_commands()[1:]
 
     def critic_table(self) -> list[TermInfo]:
         """Return one row for each term of the critic's observation, in order."""
@@ -118,9 +146,9 @@ class TrainingEnvironment:
         """Draw a new pool of episodes at the present difficulty."""
         self._pool_random = self.rng.bit_generator.state
         scenario = self.task.sample(self.rng, POOL_SIZE, self.robot, self.start_scale)
-        self._pool_state = torch.from_numpy(pack_state(scenario.state).T.copy()).to(self.device)
-        parameters = pack_parameters(self.robot, scenario.perturbation).T.copy()
-        self._pool_parameters = torch.from_numpy(parameters).to(self.device)
+        # an episode's numbers side by side, so that a reset reads one place
+        rows = [pack_state(scenario.state), pack_parameters(self.robot, scenario.perturbation)]
+        self._pool = torch.from_numpy(np.concatenate(rows, axis=1)).to(self.device)
         if self.task_step.window:
             points = self.task.sample_paths(self.rng, PATH_POOL_SIZE, self.robot).position.astype(np.float32)
             self._path_length = points.shape[1]
@@ -133,47 +161,48 @@ class TrainingEnvironment:
 
     def restart(self, index: Tensor) -> None:
         """Start the robots at ``index`` anew, from episodes of the pool."""
-        pool = self._pool_state.shape[1]
-        pick = torch.randint(pool, (len(index),), generator=self.generator, device=self.device)
-        start = self._pool_state[:, pick]
-        self.state[:, index] = start
-        self.parameters[:, index] = self._pool_parameters[:, pick]
-        self.memory[:, index] = 0.0
-        for command in self.past:
-            command[:, index] = start[STATE["rotor_speed"]]
-        self.age[index] = 0
+        pick = torch.randint(len(self._pool), (len(index),), generator=self.generator, device=self.device)
+        drawn = self._pool[pick].T
+        self.state.index_copy_(1, index, drawn[:STATE_WIDTH])
+        self.parameters.index_copy_(1, index, drawn[STATE_WIDTH:])
+        self.memory.index_fill_(1, index, 0.0)
+        if self.task_step.past:
+            # nothing was commanded but what the rotors do
+            held = drawn[STATE["rotor_speed"]].repeat(len(self.task_step.past) + 1, 1)
+            self._commands.index_copy_(1, index, held)
+        self.age.index_fill_(0, index, 0)
         if self.task_step.window:
             paths = self._paths.shape[1] // self._path_length
-            self.path_step[index] = 0
+            self.path_step.index_fill_(0, index, 0)
             self.pick[index] = torch.randint(paths, (len(index),), generator=self.generator, device=self.device)
 
     def observe(self) -> tuple[Tensor, Tensor]:
-        """Return the actor's (N, size) and the critic's (N, critic_size) observations of the present."""
+        """Return the actor's (N, size) and the critic's (N, critic_size) observations of the present.
+
+        The noise is new each time; the arrays are written again by the next call and in the step after the next.
+        """
         self.fill_noise(self._noise, 1)
         if self.task_step.window:
             self.fill_goal(self._goal, 1)
-        made = {"actor": self._rows(self.pipeline.size), "critic": self._rows(self.critic_size)}
-        self.task_step.observe({**self._given(), **made})
-        return made["actor"].T, made["critic"].T
+        self._launch()[0]()
+        seen = self._sides[self._turn % 2].seen
+        return seen[: self.pipeline.size].T, seen.T
 
     def step(self, action: Tensor) -> StepResult:
         """Apply actions (N, actions); they are clipped to -1..1. Call :meth:`observe` once before the first step."""
-        names = self.task_step.past
-        given = {**self._given(), "action": action.T.contiguous(), **dict(zip(names, self.past))}
-        made = {name: self._rows(rows) for name, rows in self.task_step.act.outputs.items()}
-        self.task_step.act({**given, **made})
-        self.state, self.memory = made["next_state"], made["next_memory"]
-        if self.past:
-            self.past = [made["command"], *self.past[:-1]]
+        self._action.copy_(action.detach().T)
+        self._launch()[1]()
+        self._turn = (self._turn + 1) % (2 * (len(self.task_step.past) + 1))
+        made = self._sides[self._turn % 2]
         self.passed(1)
-        lost = made["lost"][0] > 0.5
+        lost = made.lost[0] > 0.5
         timed_out = self.ended(lost)
         done = lost | timed_out
         over = done.nonzero().squeeze(-1)
         if len(over):
             self.restart(over)
         actor, critic = self.observe()
-        return StepResult(actor, critic, made["reward"][0], done, timed_out, dict(zip(self._term_names, made["terms"])))
+        return StepResult(actor, critic, made.reward[0], done, timed_out, dict(zip(self._term_names, made.terms)))
 
     def ended(self, lost: Tensor) -> Tensor:
         """Return (N,) bool: whose time is over, of those that are not ``lost``."""
@@ -194,7 +223,7 @@ class TrainingEnvironment:
         return {
             "state": self.state,
             "parameters": self.parameters,
-            "past": list(self.past),
+            "past": self.past,
             "memory": self.memory,
             "age": self.age,
             "path_step": self.path_step,
@@ -238,22 +267,51 @@ class TrainingEnvironment:
 
     def fill_goal(self, array: Tensor, slots: int) -> None:
         """Write what the robots are to follow at the present and the steps after it into ``array``."""
-        last, step = self._path_length - 1, self.task_step
-        ahead = torch.tensor([*step.window, 0, 1], device=self.device)  # the reference now and after the step
+        last = self._path_length - 1
+        ahead = torch.tensor([*self.task_step.window, 1, 0], device=self.device)  # after the step, and now
         times = torch.arange(slots, device=self.device)
-        index = (self.path_step + ahead[:, None, None] + times[:, None]).clamp(max=last) + self.pick * self._path_length
-        points = self._paths[:, index]  # (3, ahead, slots, N)
-        velocity = (points[:, -1:] - points[:, -2:-1]) * self.task.rate_hz
-        rows = torch.cat([points[:, :-2], points[:, -1:], velocity], dim=1)
-        array[:, :slots, : self.count] = rows.reshape(-1, slots, self.count)
+        index = (self.path_step + ahead[:, None, None] + times[:, None]).clamp_(max=last)
+        index += self.pick * self._path_length
+        wanted = array.unflatten(0, (3, len(ahead)))[:, :, :slots, : self.count]
+        for axis, path in zip(wanted, self._paths):
+            axis.copy_(path.index_select(0, index.view(-1)).view(index.shape))
+        after, now = wanted[:, -2], wanted[:, -1]
+        now.neg_().add_(after).mul_(self.task.rate_hz)  # the reference's velocity
 
-    def _given(self) -> dict[str, Tensor]:
-        noise, goal = self._noise[:, 0, : self.count], self._goal[:, 0, : self.count]
-        given = {"state": self.state, "parameters": self.parameters, "memory": self.memory, "noise": noise}
-        return {**given, "goal": goal} if self.task_step.window else given
+    def _launch(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Return what observes the present and what acts on it, into the arrays whose turn it is."""
+        if self._turn not in self._launches:
+            step, now, after = self.task_step, self._sides[self._turn % 2], self._sides[(self._turn + 1) % 2]
+            noise, goal = self._noise[:, 0], self._goal[:, 0]
+            given = {"state": now.state, "parameters": self.parameters, "memory": now.memory, "noise": noise}
+            given = {**given, "goal": goal} if step.window else given
+            command, *past = self._turned_commands()
+            columns = self.pipeline.size
+            observe = step.observe.prepare({**given, "actor": now.seen[:columns], "privileged": now.seen[columns:]})
+            act = step.act.prepare(
+                {
+                    **given,
+                    **dict(zip(step.past, past)),
+                    "action": self._action,
+                    "next_state": after.state,
+                    "next_memory": after.memory,
+                    "command": command,
+                    "reward": after.reward,
+                    "terms": after.terms,
+                    "lost": after.lost,
+                }
+            )
+            self._launches[self._turn] = observe, act
+        return self._launches[self._turn]
+
+    def _turned_commands(self) -> list[Tensor]:
+        """Return the commands' arrays: the one to be written next, then the past ones, newest first."""
+        arrays = self._commands.split(self.pipeline.action_size)
+        first = -self._turn % len(arrays)
+        return [*arrays[first:], *arrays[:first]]
 
     def _rows(self, rows: int) -> Tensor:
-        return torch.from_numpy(zeros(rows, self.count)).to(self.device)
+        return torch.as_tensor(zeros(rows, self.count, str(self.device)))
 
 
 def critic_table(pipeline: Pipeline, robot: RobotSpec, privileged: Privileged, path: bool = False) -> list[TermInfo]:

@@ -72,7 +72,7 @@ class TaskStep:
 
     @cached_property
     def observe(self) -> Kernel:
-        """``actor`` and ``critic`` observations of the present."""
+        """The ``actor`` observation of the present, and what of it is ``privileged``: the critic's alone."""
         return Kernel(self._observe, self._seen(), device=self.device)
 
     @cached_property
@@ -132,7 +132,7 @@ class TaskStep:
             rows["parameters"][columns] - self.privileged.offset.astype(float)
         ) * self.privileged.scale.astype(float)
         extra = [self._points(rows["goal"])[1]] if self.window else []
-        return {"actor": actor, "critic": np.concatenate([actor, speeds, departures, *extra])}
+        return {"actor": actor, "privileged": np.concatenate([speeds, departures, *extra])}
 
     def _act(self, **rows: Rows) -> dict[str, Rows]:
         memory, state, parameters = self._remembered(rows["memory"]), rows["state"], rows["parameters"]

@@ -52,7 +52,7 @@ class Window:
         self.goal = array(step.goal_width, steps + 1)
         self.command = array(actions, steps + self._past)
         self.observation = array(environment.pipeline.size, steps + 1)
-        self.critic = array(environment.critic_size, 1)
+        self._privileged = array(environment.critic_size - environment.pipeline.size, 1)
         self.action = array(actions, steps)
         self.reward, self.lost = array(1, steps), array(1, steps)
         self.terms = array(len(environment.term_names()), steps)
@@ -64,7 +64,8 @@ class Window:
         self._command_gradient = array(actions, steps + self._past)
         self._past_gradient = array(actions, max(self._past, 1))
         self._parameters = array(PARAMETER_WIDTH, 1)
-        self._first = step.observe.prepare(self._named(0, {"actor": self._at(self.observation, 0), **self._critic()}))
+        seen = {"actor": self._at(self.observation, 0), "privileged": self._at(self._privileged, 0)}
+        self._first = step.observe.prepare(self._named(0, seen))
         self._forward = [self._prepared(step.cycle, t, self._made(t)) for t in range(steps)]
         self._backward = [self._prepared(step.cycle_reverse, t, self._gradients(t)) for t in range(steps)]
 
@@ -126,9 +127,6 @@ class Window:
         given = {"state": self.state, "memory": self.memory, "noise": self.noise, "goal": self.goal}
         named = {name: self._at(array, t) for name, array in given.items()}
         return {**named, "parameters": self._at(self._parameters, 0), **more}
-
-    def _critic(self) -> dict[str, Tensor]:
-        return {"critic": self._at(self.critic, 0)}
 
     def _prepared(self, kernel: Kernel, t: int, more: Mapping[str, Tensor]) -> Callable[[], None]:
         past = {f"past_{k}": self._at(self.command, self._past + t - k) for k in range(1, self._past + 1)}
