@@ -28,7 +28,7 @@ from rlstack.training.recipe import recipe_from_data
 from tests.support.learning import small_recipe
 from tests.training.conftest import Trained
 
-CLOCKS = ("seconds", "cpu_seconds")
+CLOCKS = ("seconds", "cpu_seconds", "evaluation_cpu_seconds", "evaluations")
 
 
 def assert_same(one: Any, other: Any) -> None:
@@ -62,6 +62,10 @@ def test_a_run_leaves_everything_in_its_folder(trained: Trained) -> None:
     figures = json.loads((folder / "training.json").read_text())
     assert figures["finished"] is True and figures["steps"] == result.steps
     assert figures["evaluation"] == result.evaluation
+    assert 0.0 < result.evaluation_cpu_seconds < result.cpu_seconds and result.setup_cpu_seconds > 0.0
+    assert [row["step"] for row in figures["evaluations"]] == [1024, 1536, 2048]
+    learning = [row["cpu_seconds"] for row in figures["evaluations"]]
+    assert learning == sorted(learning) and 0.0 < learning[-1] < result.cpu_seconds
     assert recipe_from_data(yaml.safe_load((folder / "recipe.yaml").read_text()), "it") == run.recipe_of(folder)
 
 

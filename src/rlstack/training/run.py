@@ -64,7 +64,15 @@ class Result:
     steps: int
     seconds: float
     cpu_seconds: float
+    """Of learning and evaluating, without set-up and export."""
+    evaluation_cpu_seconds: float
+    """Those of them that evaluating took."""
+    setup_cpu_seconds: float
+    """What the process had taken before it began to learn: imports, kernels, environment, network."""
     evaluation: dict[str, float]
+    """Of the best policy, which is the exported one."""
+    evaluations: list[dict[str, float]]
+    """Of each evaluation, in order; ``cpu_seconds`` is what learning alone had taken until then."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -132,6 +140,10 @@ def recipe_of(folder: Path) -> Recipe[Any, Any]:
     return recipe_from_data(yaml.safe_load(path.read_text()), str(path))
 
 
+_KEPT = ("iteration", "seconds", "cpu_seconds", "evaluation_cpu_seconds", "evaluations", "success", "best")
+"""What of a run goes into its checkpoint beside the algorithm."""
+
+
 class _Run:
     def __init__(self, recipe: Recipe[Any, Any], folder: Path, device: str | None = None) -> None:
         self.recipe, self.folder = recipe, folder
@@ -150,7 +162,9 @@ class _Run:
         )
         self.iterations = max(1, -(-recipe.steps // self.algorithm.steps_per_iteration))
         self.iteration = 0
-        self.seconds = self.cpu_seconds = 0.0
+        self.seconds = self.cpu_seconds = self.evaluation_cpu_seconds = 0.0
+        self.setup_cpu_seconds = 0.0
+        self.evaluations: list[dict[str, float]] = []
         self.success: float | None = None
         self.best: dict[str, Any] = {}
         """``actor`` (weights), ``rank``, ``step`` and ``figures`` of the best policy so far."""
@@ -158,7 +172,7 @@ class _Run:
     def load(self, state: dict[str, Any]) -> None:
         try:
             self.algorithm.load_state_dict(state["algorithm"])
-            for name in ("iteration", "seconds", "cpu_seconds", "success", "best"):
+            for name in _KEPT:
                 setattr(self, name, state[name])
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise UserError(
@@ -167,14 +181,13 @@ class _Run:
             ) from error
 
     def save(self) -> None:
-        names = ("iteration", "seconds", "cpu_seconds", "success", "best")
-        state = {name: getattr(self, name) for name in names}
+        state = {name: getattr(self, name) for name in _KEPT}
         save_checkpoint(self.folder, {**state, "algorithm": self.algorithm.state_dict()})
 
     def learn(self, on_progress: OnProgress | None) -> Result:
         from torch.utils.tensorboard import SummaryWriter
 
-        saved_at = time.monotonic()
+        self.setup_cpu_seconds, saved_at = time.process_time(), time.monotonic()
         # scalars from after the checkpoint are of iterations that now come again
         purge = self._steps() + 1 if self.iteration else None
         with deferred_interrupt() as stop, SummaryWriter(str(self.folder), purge_step=purge) as writer:
@@ -201,11 +214,11 @@ class _Run:
             ) from error
         self.iteration += 1
         took = time.perf_counter() - wall
+        self.cpu_seconds += time.process_time() - cpu
         if self._evaluation_due():
             self._evaluate()
             scalars["evaluation/success"] = self.success if self.success is not None else 0.0
         self.seconds += time.perf_counter() - wall
-        self.cpu_seconds += time.process_time() - cpu
         for name, scalar in scalars.items():
             writer.add_scalar(name, scalar, self._steps())
         return Progress(
@@ -226,6 +239,7 @@ class _Run:
         return self.iteration == self.iterations or (self.iteration >= first and (self.iteration - first) % every == 0)
 
     def _evaluate(self) -> None:
+        begin, learning = time.process_time(), self.cpu_seconds - self.evaluation_cpu_seconds
         actor = self.algorithm.actor()
         graph = self._graph(actor)
         policy = TorchPolicy(graph, self._contract(graph), self.robot)
@@ -242,6 +256,10 @@ class _Run:
                 "step": self._steps(),
                 "figures": _summary(figures),
             }
+        self.evaluations.append({"step": self._steps(), "cpu_seconds": round(learning, 2), **_summary(figures)})
+        took = time.process_time() - begin
+        self.cpu_seconds += took
+        self.evaluation_cpu_seconds += took
 
     def _finish(self) -> Result:
         self.save()
@@ -255,8 +273,11 @@ class _Run:
             finished=self.iteration >= self.iterations,
             steps=self._steps(),
             seconds=round(self.seconds, 1),
-            cpu_seconds=round(self.cpu_seconds, 1),
+            cpu_seconds=round(self.cpu_seconds, 2),
+            evaluation_cpu_seconds=round(self.evaluation_cpu_seconds, 2),
+            setup_cpu_seconds=round(self.setup_cpu_seconds, 2),
             evaluation=self.best["figures"],
+            evaluations=self.evaluations,
         )
         figures = {**schema.to_data(replace(result)), "folder": str(self.folder), "policy": str(policy)}
         write_atomically(self.folder / FIGURES, json.dumps(figures, indent=2) + "\n")
