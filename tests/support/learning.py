@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.fused import Kernel
 from rlstack.tasks.catalog.quadrotor_hover import Curriculum, HoverTask, Noise, Observation
+from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.training.recipe import Recipe, recipe_from_data
 
@@ -31,7 +36,7 @@ def small_task(**changes: Any) -> HoverTask:
         observation=Observation(
             max_position_error_m=0.5, action_history=2, disturbance_estimate=True, disturbance_bandwidth_hz=1.0
         ),
-        curriculum=Curriculum(start_scale=0.5, full_after=0.5, penalty_scale=0.2),
+        curriculum=Curriculum(start_scale=0.5, full_after=0.5),
     )
     return replace(task, **changes)
 
@@ -54,7 +59,7 @@ def small_recipe_data(**changes: Any) -> dict[str, Any]:
             "episode_s": 1.0,
             "observation": {"action_history": 2, "disturbance_estimate": True},
             "randomisation": {"mass": [0.9, 1.1], "delay_s": [0.0, 0.05]},
-            "curriculum": {"start_scale": 0.5, "full_after": 0.8, "penalty_scale": 0.5},
+            "curriculum": {"start_scale": 0.5, "full_after": 0.8},
         },
         "algorithm_settings": {
             "rollout": 8,
@@ -74,3 +79,19 @@ def small_recipe_data(**changes: Any) -> dict[str, Any]:
 def small_recipe(**changes: Any) -> Recipe[Any, Any]:
     """Return :func:`small_recipe_data` as a recipe."""
     return recipe_from_data(small_recipe_data(**changes), "small.yaml")
+
+
+def sensed(env: TrainingEnvironment) -> dict[str, NDArray[np.float32]]:
+    """Return (N, ...) of every input that the newest observation was made from, noise included."""
+    step, shapes = env.task_step, {}
+
+    def flat(**rows: Any) -> dict[str, Any]:
+        signals = step._sensed(rows)
+        shapes.update({name: np.shape(signal) for name, signal in signals.items()})
+        return {name: np.asarray(signal, dtype=object).reshape(-1) for name, signal in signals.items()}
+
+    kernel = Kernel(flat, step._seen())
+    arrays = {"state": env.state, "parameters": env.parameters, "memory": env.memory, "noise": env._noise[:, 0]}
+    made = {name: np.zeros((rows, env.count), np.float32) for name, rows in kernel.outputs.items()}
+    kernel({**arrays, "goal": env._goal[:, 0], **made})
+    return {name: array.T.reshape(env.count, *shapes[name]) for name, array in made.items()}

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec, load_robot
-from rlstack.sim.batch import PARAMETERS, STATE
+from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.sim.batch import PARAMETERS, STATE, BatchSimulator
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask, Noise
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.tasks.sampling import Randomisation
-from tests.support.learning import small_task
+from tests.support.learning import sensed, small_task
 
 QUIET = Noise(position_m=0.0, orientation_rad=0.0, linear_velocity_m_s=0.0, angular_velocity_rad_s=0.0)
 
@@ -47,7 +47,7 @@ def actions(env: TrainingEnvironment, seed: int = 0) -> Tensor:
 
 def put(env: TrainingEnvironment, index: int, **columns: list[float]) -> None:
     for name, values in columns.items():
-        env.state[index, STATE[name]] = torch.tensor(values)
+        env.state[STATE[name], index] = torch.tensor(values)
 
 
 def test_observations_have_the_columns_of_their_tables(robot: RobotSpec) -> None:
@@ -67,12 +67,12 @@ def test_the_critic_sees_true_rotor_speeds_and_departures_of_spread_one(robot: R
     columns = {t.name: critic[:, t.start : t.start + t.size] for t in env.critic_table()[len(env.pipeline.table()) :]}
     assert set(columns) == {"rotor_speed", "force", "torque", "mass", "thrust_scale", "delay"}  # what the task varies
     top = robot.rotor_model.speed_max_rad_s
-    torch.testing.assert_close(columns.pop("rotor_speed"), env.state[:, STATE["rotor_speed"]] / top * 2.0 - 1.0)
+    torch.testing.assert_close(columns.pop("rotor_speed"), env.state[STATE["rotor_speed"]].T / top * 2.0 - 1.0)
     for name, values in columns.items():
         np.testing.assert_allclose(values.std(dim=0).numpy(), 1.0, atol=0.15, err_msg=name)
     assert columns["mass"].mean().abs() < 0.2  # centred on the file
     heavy = torch.tensor(robot.body.mass_kg * 1.05)
-    env._parameters[0, PARAMETERS["mass"]] = heavy
+    env.parameters[PARAMETERS["mass"], 0] = heavy
     term = next(t for t in env.critic_table() if t.name == "mass")
     assert env.observe()[1][0, term.start] == pytest.approx(0.05 / (0.2 / 12**0.5), rel=0.1)
 
@@ -85,38 +85,40 @@ def test_a_task_that_varies_nothing_shows_the_critic_rotor_speeds_alone(robot: R
 
 def test_a_reset_takes_a_whole_episode_from_the_pool(robot: RobotSpec) -> None:
     env = made(robot)
+    for _ in range(3):
+        env.step(actions(env, 1))  # so that there is something to forget
     before = env.state.clone()
-    env.steps[:] = 0
-    env.steps[[2, 5]] = env.max_steps
+    env.age[:] = 0
+    env.age[[2, 5]] = env.max_steps
     result = env.step(actions(env))
     assert result.done.nonzero().squeeze(-1).tolist() == [2, 5]
     for index in (2, 5):
-        match = (env._pool_state == env.state[index]).all(dim=1).nonzero()
-        assert len(match) >= 1
-        assert any(torch.equal(env._pool_parameters[i], env._parameters[index]) for i in match[:, 0])
-        speeds = env.state[index, STATE["rotor_speed"]]
-        assert (env._commands[:, index] == speeds).all()  # nothing commanded before acts after
-        assert env.steps[index] == 0
-        assert (env.last_action[index] == 0.0).all()
-        assert all((memory[index] == 0.0).all() for memory in env.memory.values())
+        episode = torch.cat([env.state[:, index], env.parameters[:, index]])
+        assert (env._pool == episode).all(dim=1).any()
+        speeds = env.state[STATE["rotor_speed"], index]
+        assert all((command[:, index] == speeds).all() for command in env.past)  # nothing commanded before acts after
+        assert env.age[index] == 0
+        assert (env.memory[:, index] == 0.0).all()  # the pipeline's and the last action
     others = [i for i in range(16) if i not in (2, 5)]
-    assert (env.steps[others] == 1).all()
-    assert (env.last_action[others] == actions(env)[others]).all()
-    moved = (env.state[others, STATE["position"]] - before[others, STATE["position"]]).norm(dim=1)
+    assert (env.age[others] == 1).all()
+    last = env.task_step.memory["last_action"]
+    torch.testing.assert_close(env.memory[last][:, others].T, actions(env)[others], rtol=0, atol=0)
+    position = STATE["position"]
+    moved = (env.state[position][:, others] - before[position][:, others]).norm(dim=0)
     assert moved.max() < 0.02
 
 
 def test_robots_start_spread_over_the_episode(robot: RobotSpec) -> None:
     env = made(robot, count=2000)
-    assert env.steps.min() < 3 and env.steps.max() > env.max_steps - 4
-    assert env.steps.float().mean() == pytest.approx(env.max_steps / 2, rel=0.1)
+    assert env.age.min() < 3 and env.age.max() > env.max_steps - 4
+    assert env.age.float().mean() == pytest.approx(env.max_steps / 2, rel=0.1)
 
 
 def test_lost_and_timed_out_are_told_apart(robot: RobotSpec) -> None:
     task = small_task(lost_rad_s=15.0)
     env = made(robot, task=task)
-    env.steps[:] = 0
-    env.steps[[1, 2]] = env.max_steps
+    env.age[:] = 0
+    env.age[[1, 2]] = env.max_steps
     put(env, 0, angular_velocity=[0.0, 0.0, -15.5])
     for index in (2, 3):
         put(env, index, position=[0.0, 0.0, task.lost_m + 0.1], linear_velocity=[0.0, 0.0, 0.0])
@@ -133,8 +135,8 @@ def test_lost_and_timed_out_are_told_apart(robot: RobotSpec) -> None:
 def test_a_state_that_is_not_finite_is_lost_and_does_not_spread(robot: RobotSpec, where: str, what: float) -> None:
     env, twin = made(robot), made(robot)
     for one in (env, twin):
-        one.steps[:] = 0
-    env.state[3, STATE[where].start] = what
+        one.age[:] = 0
+    env.state[STATE[where].start, 3] = what
     result, same = env.step(actions(env)), twin.step(actions(twin))
     assert result.done[3] and not result.timed_out[3]
     assert torch.isfinite(result.reward).all()
@@ -142,7 +144,7 @@ def test_a_state_that_is_not_finite_is_lost_and_does_not_spread(robot: RobotSpec
     for name in ("actor", "critic"):
         assert torch.isfinite(getattr(result, name)).all()
     others = torch.arange(16) != 3
-    torch.testing.assert_close(env.state[others], twin.state[others], rtol=0, atol=0)
+    torch.testing.assert_close(env.state[:, others], twin.state[:, others], rtol=0, atol=0)
     torch.testing.assert_close(result.reward[others], same.reward[others], rtol=0, atol=0)
     for _ in range(5):
         result = env.step(actions(env))
@@ -180,14 +182,11 @@ class OneTerm(HoverTask):
         return {"one": (self.weight, lambda s: torch.ones_like(s.distance))}
 
 
-@pytest.mark.parametrize(("weight", "expected"), [(3.0, 0.03), (-3.0, -0.03 * 0.2)])
-def test_weights_are_rates_and_the_curriculum_scales_penalties_only(
-    robot: RobotSpec, weight: float, expected: float
-) -> None:
+@pytest.mark.parametrize("weight", [3.0, -3.0])
+@pytest.mark.parametrize("done", [0.0, 1.0])
+def test_weights_are_rates_whatever_the_curriculum(robot: RobotSpec, weight: float, done: float) -> None:
     env = made(robot, task=OneTerm(**vars(small_task()), weight=weight))
-    env.set_progress(0.0)
-    torch.testing.assert_close(env.step(actions(env)).terms["one"], torch.full((16,), expected))
-    env.set_progress(1.0)
+    env.set_progress(done)
     torch.testing.assert_close(env.step(actions(env)).terms["one"], torch.full((16,), weight / 100.0))
 
 
@@ -196,7 +195,7 @@ def test_the_curriculum_widens_the_starts(robot: RobotSpec) -> None:
     reach = {}
     for done in (0.0, 0.25, 0.5, 1.0):
         env.set_progress(done)
-        reach[done] = float(env._pool_state[:, STATE["position"]].abs().max())
+        reach[done] = float(env._pool[:, STATE["position"]].abs().max())
         assert env.start_scale == pytest.approx(min(0.5 + done, 1.0))
     assert reach[0.0] == pytest.approx(0.1, rel=0.02)
     assert reach[0.25] == pytest.approx(0.15, rel=0.02)
@@ -206,34 +205,64 @@ def test_the_curriculum_widens_the_starts(robot: RobotSpec) -> None:
 def test_a_pool_is_drawn_anew_only_when_the_curriculum_moves(robot: RobotSpec) -> None:
     env = made(robot)
     env.set_progress(0.25)
-    pool = env._pool_state
+    pool = env._pool
     env.set_progress(0.251)
-    assert env._pool_state is pool
+    assert env._pool is pool
     env.set_progress(0.5)
-    assert env._pool_state is not pool
+    assert env._pool is not pool
 
 
 def test_noise_is_on_the_inputs_and_not_on_the_state(robot: RobotSpec) -> None:
     noise = Noise(position_m=0.03, orientation_rad=0.02, linear_velocity_m_s=0.05, angular_velocity_rad_s=0.07)
     env = made(robot, count=4000, task=small_task(noise=noise))
-    env.state[:] = env.state[0].clone()
+    env.state[:] = env.state[:, :1].clone()
+    before = env.state.clone()
     env.observe()
-    sensed, true = env._sensed, env._inputs(env.state)
+    assert torch.equal(env.state, before)
+    found, true = sensed(env), truth(env)
     for name, sigma in (("position", 0.03), ("linear_velocity", 0.05), ("angular_velocity", 0.07)):
-        error = (sensed[name] - true[name]).numpy()
+        error = found[name] - true[name]
         np.testing.assert_allclose(error.std(axis=0), sigma, rtol=0.06)
         np.testing.assert_allclose(error.mean(axis=0), 0.0, atol=4.0 * sigma / 63.0)
-    cosine = (sensed["orientation"] * true["orientation"]).sum(dim=1).double().clamp(max=1.0)
-    angle = 2.0 * torch.arccos(cosine)
-    assert angle.square().mean().sqrt() == pytest.approx(0.02 * 3**0.5, rel=0.06)  # of three axes
-    torch.testing.assert_close(sensed["orientation"].norm(dim=1), torch.ones(4000))
+    cosine = np.abs((found["orientation"] * true["orientation"]).sum(axis=1)).astype(float).clip(max=1.0)
+    angle = 2.0 * np.arccos(cosine)
+    assert np.sqrt((angle**2).mean()) == pytest.approx(0.02 * 3**0.5, rel=0.06)  # of three axes
+    np.testing.assert_allclose(np.linalg.norm(found["orientation"], axis=1), 1.0, atol=1e-6)
+
+
+def test_noise_is_new_at_every_step_and_for_every_robot(robot: RobotSpec) -> None:
+    env = made(robot, count=500)
+    drawn = []
+    for seed in range(4):
+        env.step(actions(env, seed))
+        drawn.append(env._noise[:, 0].clone())
+    together = torch.stack([noise.flatten() for noise in drawn])
+    assert torch.corrcoef(together).fill_diagonal_(0.0).abs().max() < 0.05  # 6,500 samples: five standard errors
+    assert torch.corrcoef(drawn[0]).fill_diagonal_(0.0).abs().max() < 5.0 / 500**0.5  # of the 13 rows
+    assert len(drawn[0].unique()) > 0.99 * drawn[0].numel()
+
+
+def truth(env: TrainingEnvironment) -> dict[str, np.ndarray]:
+    """Return the robots' true signals as odometry would give them."""
+    state = {name: env.state[rows].T.double().numpy() for name, rows in STATE.items()}
+    velocity = frames.rotate_inverse(state["orientation"], state["linear_velocity"])
+    goal = {
+        "goal_position": np.zeros((env.count, 3)),
+        "goal_orientation": np.tile([0.0, 0.0, 0.0, 1.0], (env.count, 1)),
+    }
+    return {
+        **{name: state[name] for name in ("position", "orientation", "angular_velocity")},
+        **goal,
+        "linear_velocity": velocity,
+    }
 
 
 def test_without_noise_the_truth_is_sensed(robot: RobotSpec) -> None:
     env = made(robot, task=small_task(noise=QUIET))
-    env.observe()
-    for name, array in env._inputs(env.state).items():
-        torch.testing.assert_close(env._sensed[name], array, atol=1e-6, rtol=1e-6)
+    found = sensed(env)
+    assert set(found) == set(env.task.inputs)
+    for name, array in truth(env).items():
+        np.testing.assert_allclose(found[name], array, atol=1e-6, rtol=1e-6, err_msg=name)
 
 
 def test_a_seed_gives_the_same_run_and_another_does_not(robot: RobotSpec) -> None:
@@ -267,13 +296,51 @@ def test_it_goes_on_exactly_from_a_saved_state(robot: RobotSpec) -> None:
 def test_delayed_robots_feel_commands_later(robot: RobotSpec) -> None:
     delayed = replace(small_task().randomisation, delay_s=(0.05, 0.05), mass=(1.0, 1.0), thrust=(1.0, 1.0))
     env = made(robot, task=small_task(randomisation=delayed))
-    env.steps[:] = 0
-    before = env.state[:, STATE["rotor_speed"]].clone()
+    env.age[:] = 0
+    rotors = STATE["rotor_speed"]
+    before = env.state[rotors].clone()
     for _ in range(5):
         env.step(torch.ones(16, 4))
-        torch.testing.assert_close(env.state[:, STATE["rotor_speed"]], before)
+        torch.testing.assert_close(env.state[rotors], before)
     env.step(torch.ones(16, 4))
-    assert (env.state[:, STATE["rotor_speed"]] > before + 10.0).all()
+    assert (env.state[rotors] > before + 10.0).all()
+
+
+def test_every_delay_flies_on_the_command_of_its_time(robot: RobotSpec) -> None:
+    """Long enough for every array of past commands to have been used twice; one robot starts anew in between."""
+    task = small_task(episode_s=5.0, lost_m=1e3, lost_rad_s=1e6)
+    env = made(robot, task=replace(task, randomisation=replace(task.randomisation, delay_s=(0.0, 0.05))))
+    simulator = BatchSimulator(robot, 16)
+    env.age[:] = 0
+    state = {name: env.state[rows].T.double().numpy() for name, rows in STATE.items()}
+    simulator.set_state(state)
+    simulator.parameters[:] = env.parameters.numpy()
+    assert len({round(float(d), 3) for d in env.parameters[PARAMETERS["delay"]][0]}) > 10
+    top = robot.rotor_model.speed_max_rad_s
+    for step in range(15):
+        if step == 8:
+            env.restart(torch.tensor([3]))
+        action = actions(env, step)
+        env.step(action)
+        simulator.step((action.numpy() + 1.0) * 0.5 * top)
+        others = np.arange(16) != 3
+        found = env.state[STATE["rotor_speed"]].numpy()
+        expected = simulator.state_rows[STATE["rotor_speed"]]
+        np.testing.assert_allclose(found[:, others], expected[:, others], rtol=1e-5)
+        if step < 8:
+            np.testing.assert_allclose(found[:, 3], expected[:, 3], rtol=1e-5)
+
+
+def test_what_a_step_gave_lasts_until_the_step_after_the_next(robot: RobotSpec) -> None:
+    """rsl_rl keeps an observation while the next is made."""
+    env = made(robot)
+    first = env.step(actions(env))
+    kept = {name: getattr(first, name).clone() for name in ("actor", "critic", "reward", "done", "timed_out")}
+    kept_terms = {name: term.clone() for name, term in first.terms.items()}
+    env.step(actions(env, 1))
+    for name, array in kept.items():
+        assert torch.equal(getattr(first, name), array), name
+    assert all(torch.equal(first.terms[name], term) for name, term in kept_terms.items())
 
 
 def test_a_device_that_is_not_there_is_refused(robot: RobotSpec) -> None:

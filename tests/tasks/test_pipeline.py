@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 from rlstack.robots import frames, load_robot
+from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.pipeline import Pipeline, rotation_matrix, to_body, to_world
 from rlstack.tasks.terms import ActionHistory, AngularVelocity, LinearVelocity, Up
 from tests.support.learning import small_task
@@ -44,37 +45,49 @@ def test_rotations_are_those_of_the_frames_module(q: np.ndarray, v: np.ndarray) 
     np.testing.assert_allclose(to_body(rotation, torch.tensor(v)).numpy(), frames.rotate_inverse(q, v), atol=1e-13)
 
 
-INPUTS = st.fixed_dictionaries(
-    {
-        "position": numbers(2, 3),
-        "orientation": quaternions(2),
-        "linear_velocity": numbers(2, 3),
-        "angular_velocity": numbers(2, 3),
-        "goal_position": numbers(2, 3),
-        "goal_orientation": numbers(2).map(frames.from_yaw),
-    }
+BODY = {
+    "position": numbers(2, 3),
+    "orientation": quaternions(2),
+    "linear_velocity": numbers(2, 3),
+    "angular_velocity": numbers(2, 3),
+}
+INPUTS = {
+    "hover": st.fixed_dictionaries(
+        {**BODY, "goal_position": numbers(2, 3), "goal_orientation": numbers(2).map(frames.from_yaw)}
+    ),
+    "tracking": st.fixed_dictionaries(
+        {
+            **BODY,
+            "path_time": arrays(np.float64, (2, 5), elements=st.floats(0.015625, 0.5, width=32)).map(
+                lambda gaps: np.cumsum(gaps, axis=1) - 0.3
+            ),
+            "path_position": numbers(2, 5, 3),
+            "path_orientation": numbers(2, 5, limit=1.0).map(frames.from_yaw),
+        }
+    ),
+}
+PLACES, ATTITUDES = (
+    ("position", "goal_position", "path_position"),
+    ("orientation", "goal_orientation", "path_orientation"),
 )
 
 
-@settings(deadline=None, max_examples=50)
-@given(
-    st.lists(st.tuples(INPUTS, numbers(2, 4, limit=1.0)), min_size=1, max_size=3),
-    st.floats(-np.pi, np.pi),
-    numbers(3, limit=5.0),
-)
+@pytest.mark.parametrize("kind", list(INPUTS))
+@settings(deadline=None, max_examples=40)
+@given(st.data(), st.integers(1, 3), st.floats(-np.pi, np.pi), numbers(3, limit=5.0))
 def test_the_observation_does_not_see_a_turn_or_a_shift_of_the_world(
-    steps: list[tuple[dict[str, np.ndarray], np.ndarray]], yaw: float, offset: np.ndarray
+    kind: str, data: st.DataObject, length: int, yaw: float, offset: np.ndarray
 ) -> None:
     """Over a sequence, because some terms remember; memory in the world frame may turn along, the columns may not."""
-    pipeline, turn = made(), frames.from_yaw(yaw)
+    pipeline = made() if kind == "hover" else TrackingTask().pipeline(ROBOT)
+    turn = frames.from_yaw(yaw)
     memories = [pipeline.initial_memory(2), pipeline.initial_memory(2)]
-    for inputs, action in steps:
+    for _ in range(length):
+        inputs, action = data.draw(INPUTS[kind]), data.draw(numbers(2, 4, limit=1.0))
         moved = {
             **inputs,
-            "position": frames.rotate(turn, inputs["position"]) + offset,
-            "goal_position": frames.rotate(turn, inputs["goal_position"]) + offset,
-            "orientation": frames.multiply(turn, inputs["orientation"]),
-            "goal_orientation": frames.multiply(turn, inputs["goal_orientation"]),
+            **{name: frames.rotate(turn, inputs[name]) + offset for name in PLACES if name in inputs},
+            **{name: frames.multiply(turn, inputs[name]) for name in ATTITUDES if name in inputs},
         }
         seen = []
         for k, world in enumerate((inputs, moved)):
@@ -112,7 +125,7 @@ def test_columns_lie_in_the_order_of_the_terms() -> None:
 def test_actions_are_clipped_and_span_the_commands_range() -> None:
     pipeline = Pipeline([Up()], "rotor_speed", [10.0, -4.0], [30.0, 4.0])
     action = pipeline.clip(torch.tensor([[-3.0, -1.0], [0.0, 0.5], [1.0, 9.0]]))
-    assert pipeline.command(action).tolist() == [[10.0, -4.0], [20.0, 2.0], [30.0, 4.0]]
+    assert pipeline.command(action, {}).tolist() == [[10.0, -4.0], [20.0, 2.0], [30.0, 4.0]]
     assert pipeline.action_size == 2
 
 
