@@ -7,6 +7,7 @@ import re
 import pytest
 
 from rlstack.robots import RobotSpec, load_robot
+from rlstack.tasks import TASKS
 from rlstack.tasks.environment import critic_table
 from rlstack.tasks.privileged import privileged_terms
 from rlstack.tasks.sampling import Randomisation
@@ -29,7 +30,7 @@ def test_every_column_of_both_observations_has_its_row(robot: RobotSpec) -> None
     text = describe_task(task, robot)
     pipeline = task.pipeline(robot)
     rows = critic_table(pipeline, robot, privileged_terms(task, robot))
-    own, critics = section(text, "observation of the policy"), section(text, "what only the critic sees")
+    own, critics = section(text, "observation of the policy"), section(text, "what only a critic sees")
     for term in rows:
         last = term.start + term.size - 1
         index = f"{term.start}..{last}" if term.size > 1 else f"{term.start}"
@@ -60,4 +61,29 @@ def test_it_describes_any_robot_and_a_task_without_privileged_terms() -> None:
     task = small_task(randomisation=Randomisation(force_sigma=0.0, torque_sigma_m=0.0))
     text = describe_task(task, large())
     assert re.search(r"front_left +100 +1000 +rad/s", text)
-    assert len(section(text, "what only the critic sees").splitlines()) == 4  # title, header, rule, rotor speeds
+    assert len(section(text, "what only a critic sees").splitlines()) == 4  # title, header, rule, rotor speeds
+
+
+@pytest.mark.parametrize("name", ["quadrotor_tracking", "quadrotor_foundation"])
+def test_paths_families_and_what_is_judged_are_shown(robot: RobotSpec, name: str) -> None:
+    task = TASKS.load(name)()
+    text = describe_task(task, robot)
+    assert re.search(r"path_position +\[points, 3\] +m +odom +goal_path: poses", section(text, "inputs"))
+    assert re.search(r" reference +\[3\] +m ", section(text, "what only a critic sees"))
+    judged, c = section(text, "what a held-out flight is judged by"), task.criteria
+    assert f"never farther than {c.radius_m:g} m from {c.from_s:g} s to {c.to_s:g} s of {c.duration_s:g} s" in judged
+    passing = section(text, "what all of them must reach")
+    assert re.search(rf"success, at least +{100 * task.thresholds.success:g}% ", passing)
+    assert re.search(rf"interventions?, at most +- +{100 * task.thresholds_over_topics.intervened:g}%", passing)
+    assert re.search(r" ahead_s +0[.\d]*(, 0[.\d]*)+ +s$", section(text, "settings of the observation"), re.MULTILINE)
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_a_task_for_a_family_is_shown_with_its_vehicles_and_what_the_robot_file_gives(robot: RobotSpec) -> None:
+    task = TASKS.load("quadrotor_foundation")()
+    text = describe_task(task, robot)
+    assert re.search(r"rotor_position +\[4, 3\] +m +base_link +robot file: rotors\[\]", section(text, "inputs"))
+    assert re.search(r"thrust_to_weight +1.5 .. 5 ", section(text, "vehicles of the family"))
+    assert re.search(r" 1 +back right in the common frame +slowest +fastest", section(text, "actions"))
+    assert re.search(r" resting +0.5", section(text, "other settings"))
+    assert "starts," not in text

@@ -11,7 +11,7 @@ from torch import Tensor
 from rlstack.tasks.pipeline import Pipeline, Tensors, Term
 
 _CORNERS = ((1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0))
-"""Front right, back right, back left, front left: the order of the actions."""
+"""Of :attr:`CanonicalPipeline.PLACES`: signs of x and y."""
 
 _VECTORS = ("linear_velocity", "angular_velocity")
 _ATTITUDES = ("orientation", "path_orientation", "goal_orientation")
@@ -26,6 +26,9 @@ class CanonicalPipeline(Pipeline):
     are those of the rotors at the front right, back right, back left and front left of that frame, from the
     slowest to the fastest that the robot's rotors turn.
     """
+
+    PLACES = ("front right", "back right", "back left", "front left")
+    """Of the rotors that the actions command, in order."""
 
     def __init__(self, terms: Sequence[Term], output: str) -> None:
         super().__init__(terms, output, [0.0] * len(_CORNERS), [1.0] * len(_CORNERS))
