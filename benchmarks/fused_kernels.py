@@ -220,7 +220,7 @@ def main() -> None:
     modes = ("forward", "forward and reverse")
     first = next(iter(results.values()))
     print(
-        f"{options.robots} robots, one thread; million robot-steps a CPU-second, median (min to max), and share of first"
+        f"{options.robots} robots, one thread; million robot-steps a CPU-second: median (min to max), share of first"
     )
     print("| | forward | | forward and reverse | | cold s | warm s |\n| --- " + "| --- " * 6 + "|")
     for name, result in results.items():

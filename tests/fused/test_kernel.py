@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.fused import Kernel, check_device, zeros
+from rlstack.fused import GRADIENT, Kernel, check_device, zeros
 from rlstack.fused.llvm import host
+from tests.support import docs
 
 
 def swapped(x: Any, p: Any) -> dict[str, Any]:
@@ -205,6 +206,16 @@ def test_without_llvmlite_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(__import__("sys").modules, "rlstack.fused.llvm", None)
     with pytest.raises(UserError, match=r"pip install 'rlstack\[sim\]'"):
         Kernel(swapped, {"x": 2, "p": 1})
+
+
+def test_the_pages_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = docs.blocks("docs/fused.md", "python")
+    names: dict[str, Any] = {}
+    exec(program, names)
+    assert capsys.readouterr().out == "(3, 4096)\n"
+    gradient = names["arrays"][GRADIENT + "command"]
+    inside = np.abs(names["arrays"]["command"][2]) <= 2.0
+    np.testing.assert_allclose(gradient[2][inside], 0.01, rtol=1e-6)
 
 
 def test_the_host_has_lanes() -> None:
