@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.bringup.goals import GoalSender
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
@@ -23,7 +24,6 @@ from rlstack.evaluation.episodes import Episodes
 from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
-from rlstack.interfaces.messages import path_message
 from rlstack.robots import RobotSpec, frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
@@ -43,9 +43,6 @@ processor to start, which a busy machine may not have. A node that ends is notic
 
 STUCK_S = 20.0
 """How long a command may take to come in the middle of a flight."""
-
-DELIVERED_S = 5.0
-"""How long a goal or a path may take to reach the policy node; one that has ended is noticed afterwards."""
 
 _LOOK_S = 0.05
 
@@ -159,14 +156,7 @@ class _Recorder:
         self.backend.reset({"position": self.scenario.goal_position[0], "rotor_speed": hover})
         kind = topics.type_of(topics.GUARD_MODE)
         node.create_subscription(kind, topics.GUARD_MODE, self._on_mode, topics.quality("latched"))
-        self._goal, self._path = (
-            node.create_publisher(topics.type_of(topic), topic, topics.quality("latched"))
-            for topic in (topics.GOAL, topics.GOAL_PATH)
-        )
-        self._send_goal(0)
-        if self.scenario.path is not None:
-            stay, turn = np.tile(self.scenario.goal_position[0], (2, 1)), frames.from_yaw(self.scenario.goal_yaw[:1])
-            self._path.publish(path_message(np.array([0.0, 1.0]), stay, np.tile(turn, (2, 1))))
+        self._goals = GoalSender(node, self.scenario)
 
     def on_step(self, reading: Reading, sent: Signals) -> None:
         """Take in one control period."""
@@ -194,36 +184,11 @@ class _Recorder:
         if self.done:
             return
         i = self.episode
-        goals = np.column_stack([self.scenario.goal_position, self.scenario.goal_yaw])
-        if i > 0 and not np.array_equal(goals[i], goals[i - 1]):
-            self._send_goal(i)
+        self._goals.send_goal(i)
         self.backend.perturb(i, self.scenario.perturbation.take(np.array([i])))
         self.backend.reset({name: array[i] for name, array in self.scenario.state.items()})
-        self._node.publish_now(lambda stamp_ns: self._send_path(i, stamp_ns))
+        self._node.publish_now(lambda stamp_ns: self._goals.send_path(i, stamp_ns))
         self._keep()
-
-    def _send_goal(self, i: int) -> None:
-        position, yaw = self.scenario.goal_position, self.scenario.goal_yaw
-        message = topics.type_of(topics.GOAL)()
-        message.header.frame_id = topics.WORLD_FRAME
-        p, q = message.pose.position, message.pose.orientation
-        p.x, p.y, p.z = map(float, position[i])
-        q.x, q.y, q.z, q.w = map(float, frames.from_yaw(yaw[i]))
-        self._deliver(self._goal, message)
-
-    def _send_path(self, i: int, start_ns: int) -> None:
-        """Publish the path of episode ``i``, which begins at the stamp ``start_ns``."""
-        path = self.scenario.path
-        if path is not None:
-            turns = frames.from_yaw(path.yaw[i])
-            self._deliver(self._path, path_message(path.time_s[i], path.position[i], turns, start_ns=start_ns))
-
-    def _deliver(self, publisher: Any, message: Any) -> None:
-        """Publish and wait until every listener has it: topics keep no order among each other."""
-        from rclpy.duration import Duration
-
-        publisher.publish(message)
-        publisher.wait_for_all_acked(Duration(seconds=DELIVERED_S))
 
     def _keep(self) -> None:
         s, i, k = self.backend.true, self.episode, self._period

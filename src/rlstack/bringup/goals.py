@@ -1,0 +1,64 @@
+"""Send the goals and paths of a scenario's episodes, and know that they have come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import path_message
+from rlstack.robots import frames
+from rlstack.tasks.scenario import Scenario
+
+DELIVERED_S = 5.0
+"""How long a goal or a path may take to reach the policy node; one that has ended is noticed afterwards."""
+
+
+class GoalSender:
+    """Publishes on ``goal`` and, where the scenario has paths, on ``goal_path``; at first to stay at the first goal.
+
+    Nobody else tells the policy where to go, so a policy that flies hears this.
+
+    Args:
+        node: That of the robot.
+        scenario: N episodes.
+    """
+
+    def __init__(self, node: Any, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._orientation = frames.from_yaw(scenario.goal_yaw)
+        self._goal, self._path = (
+            node.create_publisher(topics.type_of(topic), topic, topics.quality("latched"))
+            for topic in (topics.GOAL, topics.GOAL_PATH)
+        )
+        self.send_goal(0)
+        if scenario.path is not None:
+            stay, turn = np.tile(scenario.goal_position[0], (2, 1)), np.tile(self._orientation[0], (2, 1))
+            self._path.publish(path_message(np.array([0.0, 1.0]), stay, turn))
+
+    def send_goal(self, i: int) -> None:
+        """Publish the goal of episode ``i``, if it is not that of the episode before."""
+        position, orientation = self._scenario.goal_position, self._orientation
+        if i > 0 and all(np.array_equal(of[i], of[i - 1]) for of in (position, orientation)):
+            return
+        message = topics.type_of(topics.GOAL)()
+        message.header.frame_id = topics.WORLD_FRAME
+        p, q = message.pose.position, message.pose.orientation
+        p.x, p.y, p.z = map(float, position[i])
+        q.x, q.y, q.z, q.w = map(float, orientation[i])
+        self._deliver(self._goal, message)
+
+    def send_path(self, i: int, start_ns: int) -> None:
+        """Publish the path of episode ``i``, which begins at the stamp ``start_ns``."""
+        path = self._scenario.path
+        if path is not None:
+            turns = frames.from_yaw(path.yaw[i])
+            self._deliver(self._path, path_message(path.time_s[i], path.position[i], turns, start_ns=start_ns))
+
+    def _deliver(self, publisher: Any, message: Any) -> None:
+        """Publish and wait until every listener has it: topics keep no order among each other."""
+        from rclpy.duration import Duration
+
+        publisher.publish(message)
+        publisher.wait_for_all_acked(Duration(seconds=DELIVERED_S))
