@@ -53,7 +53,7 @@ class Verify:
     backends: str = "batch,mujoco"
     """Where to fly, separated by commas."""
     episodes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Flights in each backend; left out, 1,000 in the batch simulator and 100 over topics."""
+    """Flights in each backend; left out, 1,000 in the batch simulator and 100 over topics. Too few prove nothing."""
     seed: int = 1
     """Of the start states and disturbances."""
     robot: str = ""
