@@ -78,7 +78,7 @@ def sudden(rng: np.random.Generator, count: int, robot: RobotSpec) -> Paths:
 
 
 def scenarios(robot: RobotSpec, stream: int, count: int) -> dict[str, Scenario]:
-    """Draw ``count`` episodes of each kind."""
+    """Draw ``count`` episodes along each kind of path, and four times as many hover starts."""
 
     def rng(kind: int) -> np.random.Generator:
         return np.random.default_rng([stream, kind])
@@ -87,7 +87,7 @@ def scenarios(robot: RobotSpec, stream: int, count: int) -> dict[str, Scenario]:
     return {
         "random polynomials": from_hover(robot, polynomials, rng(1)),
         "sudden Lissajous": from_hover(robot, sudden(rng(2), count, robot), rng(3)),
-        "hover starts": HoverTask().held_out(rng(4), count, robot),
+        "hover starts": HoverTask().held_out(rng(4), 4 * count, robot),  # the few that are hard to catch decide
     }
 
 
@@ -115,12 +115,14 @@ def cost(name: str, ratios: Ratios, robot: RobotSpec, flights: dict[str, Scenari
     return total
 
 
-def tune(name: str, robot: RobotSpec, generations: int, population: int, flights: dict[str, Scenario]) -> Ratios:
+def tune(
+    name: str, robot: RobotSpec, generations: int, population: int, width: float, flights: dict[str, Scenario]
+) -> Ratios:
     """Search from the controller's own ratios; normal distributions of their logarithms follow the best quarter."""
     start = MAKE[name][0]
     names = [field.name for field in dataclasses.fields(start)]
     mean = np.log([max(getattr(start, key), 1e-2) for key in names])
-    spread = np.full(len(names), 0.35)
+    spread = np.full(len(names), width)
     rng = np.random.default_rng([TRAINING, 99])
     best, lowest = start, cost(name, start, robot, flights)
     print(f"{name}: {lowest:.4f} to begin with", flush=True)
@@ -170,8 +172,9 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--generations", type=int, default=12)
     parser.add_argument("--population", type=int, default=20)
-    parser.add_argument("--training-flights", type=int, default=32, help="of each kind")
-    parser.add_argument("--flights", type=int, default=200, help="of each kind, reported")
+    parser.add_argument("--spread", type=float, default=0.35, help="of the first generation's logarithms")
+    parser.add_argument("--training-flights", type=int, default=32, help="along each kind of path")
+    parser.add_argument("--flights", type=int, default=200, help="the same, reported")
     parser.add_argument("--only", choices=sorted(MAKE), help="one controller")
     parser.add_argument("--json", help="write the figures there as well")
     arguments = parser.parse_args()
@@ -184,7 +187,7 @@ def main() -> None:
         begin = time.process_time()
         ratios = carried
         if arguments.tune:
-            ratios = tune(name, robot, arguments.generations, arguments.population, flights)
+            ratios = tune(name, robot, arguments.generations, arguments.population, arguments.spread, flights)
         entry = {"ratios": dataclasses.asdict(ratios), "training_cost_m": cost(name, ratios, robot, flights)}
         rows = report(name, ratios, robot, arguments.flights)
         result["controllers"][name] = {**entry, "flights": rows}

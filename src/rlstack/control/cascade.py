@@ -33,20 +33,20 @@ SHORTEST_STEP_S = 1e-6
 class CascadeRatios:
     """How fast each loop is, as ratios that suit any quadrotor; ``benchmarks/tracking_baselines.py`` tunes them."""
 
-    horizon: float = value(2.0, above=0.0)
+    horizon: float = value(1.64, above=0.0)
     """Motor lead's horizon, in control periods."""
-    rate: float = value(1.6, above=0.0)
+    rate: float = value(1.32, above=0.0)
     """How much slower the rates' loop is than the lag before it; likewise each loop to the one inside it below."""
-    attitude: float = value(2.5, above=0.0)
-    velocity: float = value(2.0, above=0.0)
-    position: float = value(2.4, above=0.0)
-    velocity_integral: float = value(4.0, above=0.0)
-    rate_integral: float = value(4.0, above=0.0)
-    velocity_derivative: float = value(0.05, at_least=0.0)
+    attitude: float = value(1.92, above=0.0)
+    velocity: float = value(1.71, above=0.0)
+    position: float = value(2.48, above=0.0)
+    velocity_integral: float = value(4.08, above=0.0)
+    rate_integral: float = value(4.26, above=0.0)
+    velocity_derivative: float = value(0.04, at_least=0.0)
     """Wanted acceleration for each m/s^2 of the velocity error's change."""
-    rate_derivative: float = value(0.1, at_least=0.0)
+    rate_derivative: float = value(0.119, at_least=0.0)
     """Wanted angular acceleration against each rad/s^2 of angular acceleration."""
-    lead: float = value(1.0, at_least=0.0)
+    lead: float = value(0.808, at_least=0.0)
     """How far ahead the acceleration is taken, in time constants of the attitude loop."""
 
 

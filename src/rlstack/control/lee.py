@@ -28,16 +28,16 @@ Array = NDArray[np.float64]
 class LeeRatios:
     """How fast each loop is, as ratios that suit any quadrotor; ``benchmarks/tracking_baselines.py`` tunes them."""
 
-    horizon: float = value(2.0, above=0.0)
+    horizon: float = value(1.25, above=0.0)
     """Motor lead's horizon, in control periods."""
-    rate: float = value(1.6, above=0.0)
+    rate: float = value(1.21, above=0.0)
     """How much slower the rates' loop is than the lag before it; likewise each loop to the one inside it below."""
-    attitude: float = value(2.5, above=0.0)
-    velocity: float = value(2.0, above=0.0)
-    position: float = value(2.4, above=0.0)
-    integral: float = value(4.0, above=0.0)
-    attitude_integral: float = value(4.0, above=0.0)
-    lead: float = value(1.0, at_least=0.0)
+    attitude: float = value(2.19, above=0.0)
+    velocity: float = value(1.92, above=0.0)
+    position: float = value(2.13, above=0.0)
+    integral: float = value(2.24, above=0.0)
+    attitude_integral: float = value(4.99, above=0.0)
+    lead: float = value(1.11, at_least=0.0)
     """How far ahead acceleration and its derivatives are taken, in lags."""
 
 

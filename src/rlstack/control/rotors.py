@@ -82,14 +82,14 @@ def mix(allocation: Array, inverse: Array, wanted: Array, now: Array, low: Array
     # The roll and pitch change shrinks until one common lift suits every pair of rotors.
     spread = each[:, None, :] - each[:, :, None]
     room = ceiling[:, None, :] - floor[:, :, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shares = np.where(spread > 0.0, room / spread, 1.0)
     share = np.clip(shares.min(axis=(1, 2)), 0.0, 1.0)[:, None]
     least, most = (floor - share * each).max(axis=1), (ceiling - share * each).min(axis=1)
     common = np.minimum(np.maximum(change[:, 0], least), most)
     thrusts = now + share * turn + common[:, None] * lift
     step = change[:, 3:] * yaw
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shares = np.where(step > 0.0, (high - thrusts) / step, np.where(step < 0.0, (low - thrusts) / step, 1.0))
     share = np.clip(shares.min(axis=1), 0.0, 1.0)[:, None]
     return np.asarray(np.clip(thrusts + share * step, low, high))
