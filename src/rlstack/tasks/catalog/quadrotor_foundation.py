@@ -16,7 +16,7 @@ from rlstack.schema import value
 from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES, Curriculum, Noise, mixed
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
-from rlstack.tasks.family import Family, family_scenario, nominal_robot
+from rlstack.tasks.family import Family, family_scenario, nominal_robot, sample_family
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.tasks.scenario import Scenario
@@ -76,6 +76,9 @@ class FoundationTask:
     """It also ends as lost when the robot turns faster than this about any axis."""
     resting: float = value(0.5, at_least=0.0, at_most=1.0)
     """Share of the paths that rest at one place."""
+    slow_bias: float = value(1.0, at_least=0.0)
+    """Training draws vehicles more often by this power of one over their torque to inertia: those that turn slowly are
+    the ones that are hard to fly, and rare in the family."""
     vehicles: Family = field(default_factory=Family)
     noise: Noise = field(default_factory=Noise)
     observation: Observation = field(default_factory=Observation)
@@ -129,7 +132,10 @@ class FoundationTask:
 
     def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
         """Draw training episodes, each with a vehicle of its own; their paths all start at the origin."""
-        return family_scenario(rng, count, robot, start="ten_arms_each_axis", family=self.vehicles, scale=scale)
+        vehicles = sample_family(rng, 4 * count, robot, self.vehicles)
+        weight = vehicles.parameters["roll_torque_to_inertia_rad_s2"] ** -self.slow_bias
+        chosen = rng.choice(len(vehicles), count, replace=False, p=weight / weight.sum())
+        return vehicles.take(chosen).scenario(rng, robot, start="ten_arms_each_axis", scale=scale)
 
     def sample_paths(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Paths:
         """Draw training paths: resting places and figures, half of those at full speed from their first instant."""
@@ -193,6 +199,7 @@ class FoundationTask:
             "angular_velocity_rad_s": 1.0,
             "lost_m": self.lost_m,
             "lost_rad_s": self.lost_rad_s,
+            "path_ahead_s": max(self.observation.ahead_s),
         }
 
     def reward_terms(self) -> Mapping[str, tuple[float, Callable[[View], Tensor]]]:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 AHEAD_S = 1.0
 """How much longer than an episode training paths go on, so that a policy never looks beyond their end, s."""
 
+HELD_OUT_EVERY = 5
+"""Of a training path's poses, a hundred a second, evaluation paths keep one in this many, as paths that are sent
+do; the policy's graph looks at each one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
@@ -174,7 +178,8 @@ class TrackingTask:
         """
         kinds = DISTURBANCES if disturbances else {"task": Randomisation()}
         labels = np.array([list(kinds)[i % len(kinds)] for i in range(count)])
-        path = TrackingTask().sample_paths(rng, count, robot)
+        fine = TrackingTask().sample_paths(rng, count, robot)
+        path = Paths(*(array[:, ::HELD_OUT_EVERY] for array in (fine.time_s, fine.position, fine.yaw)))
         return Scenario(
             state=Starts(position_m=0.1, tilt_rad=0.2, linear_velocity_m_s=0.2, angular_velocity_rad_s=0.2).sample(
                 rng, count, robot
@@ -215,6 +220,7 @@ class TrackingTask:
             "angular_velocity_rad_s": s.angular_velocity_rad_s,
             "lost_m": self.lost_m,
             "lost_rad_s": self.lost_rad_s,
+            "path_ahead_s": max(self.observation.ahead_s),
         }
 
     def reward_terms(self) -> Mapping[str, tuple[float, Callable[[View], Tensor]]]:
