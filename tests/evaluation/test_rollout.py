@@ -8,14 +8,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.evaluation.metrics import score
-from rlstack.evaluation.rollout import rollout
+from rlstack.evaluation.rollout import _Sight, rollout
 from rlstack.policies import Policy, contract_for, load_policy, write_policy
 from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.criteria import Criteria
+from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario
 from tests.policies.graphs import path_contract, path_model
 from tests.support.paths import circles
@@ -204,6 +207,41 @@ def test_a_path_is_followed(robot, tmp_path):
     assert 0.01 < result.rmse_m < 0.15
     stays = replace(episodes, position=np.zeros_like(episodes.position))
     assert score(stays, Criteria()).rmse_m > 0.5
+
+
+def test_a_policy_whose_envelope_says_how_far_it_looks_is_shown_that_much_and_flies_the_same(robot, tmp_path):
+    flights = circles(robot, 3)
+    policy = load_policy(write_tracking_policy(tmp_path / "policy.onnx", robot))
+    whole = rollout(policy, flights, robot, 3.0)
+    policy.contract = replace(policy.contract, envelope={"path_ahead_s": 0.0})
+    shown, step = [], policy.step
+
+    def watched(inputs):
+        shown.append(inputs["path_time"].shape[1])
+        return step(inputs)
+
+    policy.step = watched
+    flown = rollout(policy, flights, robot, 3.0)
+    assert set(shown) <= {2, 3}  # of 81
+    np.testing.assert_allclose(flown.position, whole.position, atol=1e-5)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.floats(-1.0, 12.0), st.floats(0.0, 2.0), st.booleans())
+def test_what_is_shown_of_a_path_is_the_same_as_far_as_can_be_seen(seed, now, ahead, on_a_pose):
+    rng = np.random.default_rng(seed)
+    count, poses = 3, int(rng.integers(2, 30))
+    time = np.cumsum(rng.uniform(0.05, 1.0, (count, poses)), axis=1)
+    path = Paths(time, rng.normal(size=(count, poses, 3)), np.zeros((count, poses)))
+    now = float(time[0, poses // 2]) if on_a_pose else now
+    seen = _Sight(path, ahead).at(now)
+    assert seen["path_time"].shape[1] >= 2
+    assert len({array.shape[:2] for array in seen.values()}) == 1
+    for later in np.linspace(0.0, ahead, 5):
+        for i in range(count):
+            for axis in range(3):
+                shown = np.interp(later, seen["path_time"][i], seen["path_position"][i, :, axis])
+                np.testing.assert_allclose(shown, np.interp(now + later, time[i], path.position[i, :, axis]), atol=1e-9)
 
 
 def test_a_policy_that_follows_a_path_needs_one(robot, tmp_path):

@@ -15,6 +15,7 @@ from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.catalogue import check_robot
 from rlstack.robots import RobotSpec, frames
 from rlstack.sim.noise import SensorNoise
+from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import STATE_NAMES, Scenario
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ def rollout(
     """Fly every episode of ``scenario`` with ``policy`` and record it.
 
     The policy senses what it would sense on its topics: velocities in ``base_link``, with the noise that the robot
-    file gives its odometry, and the whole path where the scenario has one. One step of the policy is one control
-    period; there is no guard. Its recurrent state starts at zero.
+    file gives its odometry, and the path where the scenario has one: all of it, or where the policy's envelope says
+    how far ahead it looks (``path_ahead_s``), the poses around what it can see, which is the same to it. One step of
+    the policy is one control period; there is no guard. Its recurrent state starts at zero.
 
     Args:
         policy: As loaded; it is left with the recurrent state of the last step.
@@ -85,7 +87,8 @@ def rollout(
     simulator.set_perturbation(scenario.perturbation)
     simulator.set_state(scenario.state)
     noise = SensorNoise(robot, noise_seed)
-    goal = _goal(scenario)
+    goal = {"goal_position": scenario.goal_position, "goal_orientation": frames.from_yaw(scenario.goal_yaw)}
+    sight = None if scenario.path is None else _Sight(scenario.path, contract.envelope.get("path_ahead_s"))
     policy.reset(count)
 
     steps = round(duration_s * contract.rate_hz)
@@ -103,9 +106,7 @@ def rollout(
         sensed = noise.applied(
             {**state, "linear_velocity": frames.rotate_inverse(state["orientation"], state["linear_velocity"])}
         )
-        if scenario.path is not None:
-            goal["path_time"] = scenario.path.time_s - k / contract.rate_hz
-        readings = {**sensed, **goal}
+        readings = {**sensed, **goal, **(sight.at(k / contract.rate_hz) if sight is not None else {})}
         try:
             command[k] = policy.step({name: readings[name] for name in inputs})[output]
         except PolicyOutputError as error:
@@ -127,13 +128,32 @@ def rollout(
     )
 
 
-def _goal(scenario: Scenario) -> dict[str, Array]:
-    """Return what stays the same of the signals that say where to go."""
-    goal = {"goal_position": scenario.goal_position, "goal_orientation": frames.from_yaw(scenario.goal_yaw)}
-    if scenario.path is not None:
-        goal["path_position"] = scenario.path.position
-        goal["path_orientation"] = frames.from_yaw(scenario.path.yaw)
-    return goal
+class _Sight:
+    """What of paths a policy is shown at a time.
+
+    Args:
+        path: N paths of M poses.
+        ahead_s: How far ahead of the present it looks; None: it is shown all poses.
+    """
+
+    def __init__(self, path: Paths, ahead_s: float | None) -> None:
+        self._time, self._position, self._turn = path.time_s, path.position, frames.from_yaw(path.yaw)
+        self._ahead_s = ahead_s
+
+    def at(self, time_s: float) -> dict[str, Array]:
+        """Return the signals of ``goal_path`` at a time since the start, of at least two poses."""
+        shown = slice(None)
+        if self._ahead_s is not None:
+            # the last pose that is due in all paths, and the first that none of them can be seen to reach
+            first = int((self._time <= time_s).sum(axis=1).min()) - 1
+            last = int((self._time < time_s + self._ahead_s).sum(axis=1).max())
+            first = min(max(first, 0), self._time.shape[1] - 2)
+            shown = slice(first, max(last, first + 1) + 1)
+        return {
+            "path_time": self._time[:, shown] - time_s,
+            "path_position": self._position[:, shown],
+            "path_orientation": self._turn[:, shown],
+        }
 
 
 def _check_ports(policy: Steppable, scenario: Scenario) -> tuple[tuple[str, ...], str]:
