@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,14 @@ import yaml
 from rlstack import cli
 from rlstack.errors import UserError
 from rlstack.policies import load_policy
-from rlstack.training.command import export_command, parse_recipe, robot_option, train_command
+from rlstack.tasks import TASKS
+from rlstack.training.command import (
+    describe_evaluation,
+    export_command,
+    parse_recipe,
+    robot_option,
+    train_command,
+)
 from rlstack.training.recipe import load_recipe
 from tests.support.learning import small_recipe_data
 from tests.training.conftest import Trained
@@ -110,9 +118,30 @@ def test_going_on_has_its_own_help(words: str, capsys: pytest.CaptureFixture[str
     assert "Go on with a run from its newest checkpoint" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_robot_from_a_file_must_be_named_to_what_comes_next() -> None:
-    assert robot_option("crazyflie") == ""
-    assert robot_option("robots/x500.yaml") == " --robot robots/x500.yaml"
+def test_a_robot_that_nobody_would_take_by_itself_must_be_named_to_what_comes_next(recipe: str) -> None:
+    plain = load_recipe(recipe)
+    assert robot_option(plain) == ""
+    assert robot_option(replace(plain, robot="robots/x500.yaml")) == " --robot robots/x500.yaml"
+    assert robot_option(replace(plain, robot="x500")) == " --robot x500"  # deploy would take the crazyflie
+    family = replace(plain, task_settings=TASKS.load("quadrotor_foundation")())
+    assert robot_option(family) == " --robot crazyflie"  # the file itself names none
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("quadrotor_hover", "within 0.2 m of the goal from second 3 to second 8"),
+        ("quadrotor_tracking", "within 0.3 m of the path from second 1 to second 5.5"),
+        ("quadrotor_foundation", "within 1 m of the path from second 9 to second 10"),
+    ],
+)
+def test_what_was_learned_is_told_by_the_tasks_own_measure(task: str, said: str) -> None:
+    figures = {"episodes": 500, "success": 0.994, "within_0_1": 0.5, "lost": 0.002, "error_m": 0.0312}
+    told = describe_evaluation(figures, TASKS.load(task)())
+    assert told.startswith(f"Of 500 held-out flights 99.4% stay {said}, 50.0% within 0.1 m, 0.2% are lost")
+    assert "0.031 m" in told
+    del figures["error_m"]  # all were lost
+    assert describe_evaluation(figures, TASKS.load(task)()).endswith("0.2% are lost.")
 
 
 def test_mistakes_are_one_sentence(recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +162,7 @@ def test_going_on_with_a_finished_run_tells_its_figures_again(
     figures = tmp_path / "figures.json"
     assert train_command(["--resume", str(mlp.folder), "--json", str(figures)]) == 0
     shown = capsys.readouterr().out
-    assert "Trained after 2,048 steps" in shown and "Of 8 held-out starts" in shown
+    assert "Trained after 2,048 steps" in shown and "Of 8 held-out flights" in shown
     assert f"rlstack verify {mlp.result.policy}" in shown
     written = json.loads(figures.read_text())
     assert written["finished"] is True and written["evaluation"] == mlp.result.evaluation

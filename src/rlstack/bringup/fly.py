@@ -30,7 +30,7 @@ def fly(
     Returns:
         0 when the policy passed, 1 when it did not, 130 when training was stopped.
     """
-    from rlstack.training.command import parse_recipe, robot_option, train
+    from rlstack.training.command import describe_evaluation, parse_recipe, robot_option, train
 
     options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
     result = train(options.recipe, out)
@@ -38,10 +38,12 @@ def fly(
         print(f"Stopped and saved. Go on: rlstack train --resume {result.folder}")
         return 130
     print(
-        f"Trained {result.steps:,} steps in {result.seconds:.0f} s. Now the policy file is flown: in the batch"
-        " simulator, and over ROS 2 topics in MuJoCo."
+        f"Trained {result.steps:,} steps in {result.seconds:.0f} s."
+        f" {describe_evaluation(result.evaluation, options.recipe.task_settings)}\n"
+        "Now the policy file is flown: in the batch simulator, and over ROS 2 topics in MuJoCo. This takes a minute or"
+        " two."
     )
-    option = robot_option(options.recipe.robot)
+    option = robot_option(options.recipe)
     verified = verify(result.policy, robot=options.recipe.robot if option else "", on_progress=on_progress)
     print("\n" + verified.table())
     if json is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,9 @@ Chosen = TypeVar("Chosen")
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 _Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
+
+_DEPLOYED = "crazyflie"
+"""The robot that `up deploy` flies unless it is told."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def train_command(words: Sequence[str]) -> int:
     if words and words[0].startswith("-") and any(word.partition("=")[0] == "--resume" for word in words):
         asked = ["--help"] if {"-h", "--help"} & set(words) else list(words)
         options = tyro.cli(ResumeOptions, args=asked, prog="rlstack train")
-        _need_torch()
+        need_torch()
         from rlstack.training import run
         from rlstack.training.progress import ProgressDisplay
 
@@ -94,7 +97,7 @@ def train_command(words: Sequence[str]) -> int:
     if not words or words[0].startswith("-"):
         print(_usage(), file=sys.stdout if words[:1] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if words[:1] in (["-h"], ["--help"]) else 2
-    _need_torch()
+    need_torch()
     options_ = parse_recipe(words[0], words[1:])
     if options_.show_task:
         from rlstack.robots import load_robot
@@ -123,36 +126,48 @@ def train(recipe: Recipe[Any, Any], out: Path | None = None) -> Result:
 def export_command(words: Sequence[str]) -> int:
     """Run ``rlstack export`` with the given words and return the exit status."""
     options = tyro.cli(ExportOptions, args=list(words), prog="rlstack export")
-    _need_torch()
+    need_torch()
     from rlstack.training import run
 
     print(run.export(options.run, options.out))
     return 0
 
 
-def robot_option(robot: str) -> str:
-    """Return what `verify` and `up deploy` must be given for a policy's robot: nothing for one that has a name."""
-    return f" --robot {robot}" if robot.endswith((".yaml", ".yml")) else ""
+def robot_option(recipe: Recipe[Any, Any]) -> str:
+    """Return what `verify` and `up deploy` must be given for a recipe's robot: nothing where they would take it."""
+    a_file, a_family = recipe.robot.endswith((".yaml", ".yml")), bool(getattr(recipe.task_settings, "family", None))
+    return f" --robot {recipe.robot}" if a_file or a_family or recipe.robot != _DEPLOYED else ""
 
 
 def _report(result: Result, json_file: Path | None) -> int:
     from rlstack.training.run import recipe_of
 
-    figures = result.evaluation
+    recipe = recipe_of(result.folder)
     print(
         f"{'Trained' if result.finished else 'Stopped'} after {result.steps:,} steps in {result.seconds:.0f} s"
-        f" ({result.cpu_seconds:.0f} CPU-seconds). Of {figures['episodes']:.0f} held-out starts"
-        f" {100 * figures['success']:.1f}% stay within 0.2 m, {100 * figures['within_0_1']:.1f}% within 0.1 m,"
-        f" {100 * figures['lost']:.1f}% are lost."
+        f" ({result.cpu_seconds:.0f} CPU-seconds). {describe_evaluation(result.evaluation, recipe.task_settings)}"
     )
     if not result.finished:
         print(f"Go on:   rlstack train --resume {result.folder}")
-    robot = robot_option(recipe_of(result.folder).robot)
-    print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{robot}")
+    print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{robot_option(recipe)}")
     if json_file is not None:
         data = {**schema.to_data(result), "folder": str(result.folder), "policy": str(result.policy)}
         write_atomically(json_file, json.dumps(data, indent=2) + "\n")
     return 0 if result.finished else 130
+
+
+def describe_evaluation(figures: Mapping[str, float], task: Any) -> str:
+    """Return how the best policy flew from held-out starts, by the measure of its task."""
+    criteria = task.criteria
+    told = (
+        f"Of {figures['episodes']:.0f} held-out flights {100 * figures['success']:.1f}% stay within"
+        f" {criteria.radius_m:g} m of {'the path' if getattr(task, 'path_window', ()) else 'the goal'}"
+        f" from second {criteria.from_s:g} to second {criteria.to_s:g}, {100 * figures['within_0_1']:.1f}% within"
+        f" 0.1 m, {100 * figures['lost']:.1f}% are lost"
+    )
+    if "error_m" in figures:
+        told += f"; the median of their mean distances is {figures['error_m']:.3f} m"
+    return told + "."
 
 
 def _usage() -> str:
@@ -165,7 +180,8 @@ def _usage() -> str:
     )
 
 
-def _need_torch() -> None:
+def need_torch() -> None:
+    """Raise ``UserError`` naming the first package that training needs and that is not installed."""
     for module in ("torch", "rsl_rl", "llvmlite", "onnxscript", "tensorboard", "rich"):
         if find_spec(module) is None:
             raise UserError(f"Training needs {module}, which is not installed: pip install 'rlstack[train,sim]'.")
