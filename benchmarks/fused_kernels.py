@@ -219,9 +219,7 @@ def main() -> None:
             results[name] = candidate(name, options.robots, options.repeats)
     modes = ("forward", "forward and reverse")
     first = next(iter(results.values()))
-    print(
-        f"{options.robots} robots, one thread; million robot-steps a CPU-second: median (min to max), share of first"
-    )
+    print(f"{options.robots} robots, one thread; million robot-steps a CPU-second: median (min to max), share of first")
     print("| | forward | | forward and reverse | | cold s | warm s |\n| --- " + "| --- " * 6 + "|")
     for name, result in results.items():
         for sums, wanted in zip(result["sums"], first["sums"]):

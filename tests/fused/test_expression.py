@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,14 @@ def on_expressions(op: str, *x: Any) -> Any:
         return minimum(x[0], x[1]) if op == "min" else maximum(x[0], x[1])
     if op == "select":
         return where(*x)
+    # numpy's own scalars would ask an expression for its truth
+    x = tuple(v if isinstance(v, Scalar) else np.asarray(v).item() for v in x)
     if op in ("and", "or"):
         return x[0] & x[1] if op == "and" else x[0] | x[1]
     if op == "not":
         return ~x[0] if isinstance(x[0], Scalar) else not x[0]
     if op in ("lt", "le", "gt", "ge", "eq"):
-        compare = {"lt": "__lt__", "le": "__le__", "gt": "__gt__", "ge": "__ge__", "eq": "__eq__"}[op]
-        if isinstance(x[0], Scalar):
-            return getattr(x[0], compare)(x[1])
-        mirrored = {"lt": "__gt__", "le": "__ge__", "gt": "__lt__", "ge": "__le__", "eq": "__eq__"}[op]
-        return getattr(x[1], mirrored)(x[0]) if isinstance(x[1], Scalar) else bool(getattr(float(x[0]), compare)(x[1]))
+        return getattr(operator, op)(*x)
     with np.errstate(all="ignore"):
         if op in ("add", "sub", "mul", "div"):
             a = x[0] if isinstance(x[0], Scalar) else np.float64(x[0])
