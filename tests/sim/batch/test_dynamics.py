@@ -252,7 +252,8 @@ def test_a_second_of_random_commands_matches_mujoco(spread: float, measured: tup
             backend.step(0.01)
             signals = backend.read().signals
             world = frames.rotate(signals["orientation"], signals["linear_velocity"])
-            expected = {n: np.asarray(signals[n])[None] for n in state} | {"linear_velocity": world[None]}
+            signals = {**signals, "linear_velocity": world, "rotor_speed": signals["measured_rotor_speed"]}
+            expected = {n: np.asarray(signals[n])[None] for n in state}
             worst = np.maximum(worst, departure(found, expected))
         backend.close()
     assert (worst[:4] < 2.0 * np.array(measured)).all(), worst

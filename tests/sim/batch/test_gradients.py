@@ -1,4 +1,4 @@
-"""Reverse mode through the kernel against finite differences, for everything that it reads."""
+"""Reverse mode through the step's kernel against finite differences in float64, for everything that it reads."""
 
 from __future__ import annotations
 
@@ -7,139 +7,146 @@ from typing import Any
 
 import numpy as np
 import pytest
-import warp as wp
 
+from rlstack.fused import GRADIENT
 from rlstack.robots import load_robot
-from rlstack.sim.batch import PARAMETERS, STATE, dynamics, pack_parameters, pack_state
+from rlstack.sim.batch import PARAMETERS, STATE, pack_parameters, pack_state
+from rlstack.sim.batch.dynamics import Model, advance
+from rlstack.sim.batch.simulator import step_kernel
+from rlstack.sim.perturbation import Perturbation
 from tests.sim.batch.states import random_commands, random_perturbation, random_state
 
-COUNT, SLOTS, NEWEST = 2, 5, 3
+COUNT, MAX_DELAY_S = 2, 0.05
+Arrays = dict[str, np.ndarray]
 
 
 class Step:
-    """One launch with gradients: the value is a random weighting of the next state."""
+    """One step with gradients: the value is a random weighting of the next state."""
 
-    def __init__(self, delay_s: float, gyroscopic: bool, seed: int = 0, period: float = 0.04) -> None:
-        # a long period, so that float32 differences rise above rounding
+    def __init__(self, delay_s: float, gyroscopic: bool, seed: int = 0, period: float = 0.02) -> None:
         rng, robot = np.random.default_rng(seed), load_robot("crazyflie")
         p = replace(random_perturbation(rng, COUNT, robot), delay_s=np.full(COUNT, delay_s))
-        p = replace(p, gust_start_s=np.full(COUNT, -0.01), gust_duration_s=np.full(COUNT, 0.03))  # ends in this step
-        self.inputs = {
-            "state": pack_state(random_state(rng, COUNT, robot, rates=5.0)),
-            "parameters": pack_parameters(robot, p),
-            "commands": random_commands(rng, SLOTS, COUNT, robot).astype(np.float32),
+        p = replace(p, gust_start_s=np.full(COUNT, -0.01), gust_duration_s=np.full(COUNT, 0.02))  # ends in this step
+        self.model = Model(period, gyroscopic=gyroscopic, max_delay_s=MAX_DELAY_S)
+        self.names = [f"command_{k}" for k in range(self.model.past_commands + 1)]
+        commands = random_commands(rng, len(self.names), COUNT, robot).astype(np.float32)
+        self.inputs: Arrays = {
+            "state": pack_state(random_state(rng, COUNT, robot, rates=5.0)).T.copy(),
+            "parameters": pack_parameters(robot, p).T.copy(),
+            **{name: command.T.copy() for name, command in zip(self.names, commands)},
         }
         self.weights = rng.normal(size=self.inputs["state"].shape).astype(np.float32)
-        self.weights[:, STATE["rotor_speed"]] *= 1e-3
-        self.weights[:, STATE["elapsed"]] = 0.0
-        self.period, self.gyroscopic = period, int(gyroscopic)
+        self.weights[STATE["rotor_speed"]] *= 1e-3
 
-    def run(self, inputs: dict[str, np.ndarray]) -> tuple[dict[str, wp.array], wp.array, wp.Tape]:
-        arrays = {n: wp.array(a, dtype=float, device="cpu", requires_grad=True) for n, a in inputs.items()}
-        after = wp.zeros(self.weights.shape, dtype=float, device="cpu", requires_grad=True)
-        step: list[Any] = [NEWEST, self.period, 0.0, self.period, self.gyroscopic]
-        tape = wp.Tape()
-        with tape:
-            wp.launch(dynamics.advance, COUNT, [*arrays.values(), *step], [after], device="cpu")
-        return arrays, after, tape
+    def value(self, inputs: Arrays) -> float:
+        commands = [inputs[name] for name in self.names]
+        return float((advance(inputs["state"], inputs["parameters"], commands, self.model) * self.weights).sum())
 
-    def value(self, inputs: dict[str, np.ndarray]) -> float:
-        return float((self.run(inputs)[1].numpy().astype(float) * self.weights).sum())
+    def gradients(self) -> Arrays:
+        kernel = step_kernel(4, self.model, tuple(self.inputs))
+        found = {GRADIENT + name: np.zeros_like(array) for name, array in self.inputs.items()}
+        kernel({**self.inputs, GRADIENT + "next": self.weights, **found})
+        return {name: found[GRADIENT + name].astype(np.float64) for name in self.inputs}
 
-    def gradients(self) -> dict[str, np.ndarray]:
-        arrays, after, tape = self.run(self.inputs)
-        tape.backward(grads={after: wp.array(self.weights, dtype=float, device="cpu")})
-        return {name: array.grad.numpy() for name, array in arrays.items()}
-
-    def difference(self, name: str, index: tuple[int, ...], change: float) -> float:
-        values, ends = [], []
+    def difference(self, name: str, row: int, change: float) -> float:
+        wide = {n: array.astype(np.float64) for n, array in self.inputs.items()}
+        values = []
         for sign in (1.0, -1.0):
-            moved = self.inputs[name].copy()
-            moved[index] += sign * change
-            values.append(self.value({**self.inputs, name: moved}))
-            ends.append(float(moved[index]))
-        return (values[0] - values[1]) / (ends[0] - ends[1])
+            moved = wide[name].copy()
+            moved[row, 1] += sign * change
+            values.append(self.value({**wide, name: moved}))
+        return (values[0] - values[1]) / (2.0 * change)
+
+    def check(self, name: str, rows: range, group: str) -> None:
+        sizes = np.abs(self.inputs[name][rows.start : rows.stop, 1])
+        found = self.gradients()[name][rows.start : rows.stop, 1]
+        # a disturbance may be zero, and is small where it is not
+        changes = np.maximum(1e-4 * sizes, FLOORS.get(group, 0.0)).astype(np.float64)
+        expected = np.array([self.difference(name, row, change) for row, change in zip(rows, changes)])
+        # of a group together: components that cancel keep the rounding of the others
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5 * np.abs(expected).max(), err_msg=group)
 
 
-CHANGES = {
-    "position": 0.01,
-    "orientation": 0.003,
-    "linear_velocity": 0.01,
-    "angular_velocity": 0.02,
-    "rotor_speed": 5.0,
+DIFFERENTIABLE = (
+    *("mass", "inertia", "drag", "thrust_scale", "thrust_coefficients", "torque_per_thrust", "rotor_x", "rotor_y"),
+    *("time_constants", "force", "torque", "gust_force"),
+)
+FLOORS: dict[str, Any] = {
+    **dict.fromkeys(STATE, 1e-5),
+    "torque": 1e-9,
+    "force": 1e-6,
+    "gust_force": 1e-6,
+    "drag": 1e-8,
+    "thrust_coefficients": np.array([1e-6, 1e-9, 0.0]),
 }
-
-
-def relative(parameters: np.ndarray, name: str, column: int) -> float:
-    """Return a change that is small for this parameter and large for float32."""
-    floors = {"force": 1e-3, "torque": 1e-6, "gust_force": 1e-3, "drag": 1e-4}
-    return max(0.005 * abs(float(parameters[column])), floors.get(name, 0.0))
+"""Least changes, for what may be zero."""
 
 
 @pytest.mark.parametrize("gyroscopic", [False, True], ids=["plain", "gyroscopic"])
 @pytest.mark.parametrize("delay_s", [0.0, 0.013, 0.03, 0.05], ids=lambda d: f"delay {1000 * d:g} ms")
 def test_gradients_match_finite_differences(delay_s: float, gyroscopic: bool) -> None:
     step = Step(delay_s, gyroscopic)
+    for group, rows in STATE.items():
+        if group != "elapsed":
+            step.check("state", range(rows.start, rows.stop), group)
+    # the commands that this delay flies on: the older one first, then the newer
+    acting = {0.0: [0], 0.013: [0, 1], 0.03: [1, 2], 0.05: [2, 3]}[delay_s]
+    for k in acting:
+        step.check(f"command_{k}", range(4), f"command_{k}")
     gradients = step.gradients()
+    assert all((gradients[name] == 0.0).all() for k, name in enumerate(step.names) if k not in acting)
+    spin = ("spin_inertia",) if gyroscopic else ()
+    for group in (*DIFFERENTIABLE, *spin):
+        rows = PARAMETERS[group]
+        step.check("parameters", range(rows.start, rows.stop), group)
 
-    def check(name: str, group: str, indices: list[tuple[int, ...]], change: list[float]) -> None:
-        found = np.array([gradients[name][i] for i in indices])
-        expected = np.array([step.difference(name, i, c) for i, c in zip(indices, change)])
-        tolerance = 2e-3 * np.abs(expected).max() + 1e-6 / min(change)
-        np.testing.assert_allclose(found, expected, rtol=2e-3, atol=tolerance, err_msg=group)
 
-    for group, change in CHANGES.items():
-        indices = [(1, c) for c in range(STATE[group].start, STATE[group].stop)]
-        check("state", group, indices, [change] * len(indices))
-    acting = {0.0: [3], 0.013: [2, 3], 0.03: [2, 3], 0.05: [1, 2]}[delay_s]  # slots that this delay flies on
-    check("commands", "commands", [(slot, 1, r) for slot in acting for r in range(4)], [20.0] * 4 * len(acting))
-    others = [s for s in range(SLOTS) if s not in acting]
-    assert (gradients["commands"][others] == 0.0).all()
-    for group in ("mass", "inertia", "drag", "thrust_scale", "torque_per_thrust", "rotor_x", "rotor_y", "force"):
-        columns = range(PARAMETERS[group].start, PARAMETERS[group].stop)
-        changes = [relative(step.inputs["parameters"][1], group, c) for c in columns]
-        check("parameters", group, [(1, c) for c in columns], changes)
-    for group in ("time_constants", "torque", "gust_force"):
-        columns = range(PARAMETERS[group].start, PARAMETERS[group].stop)
-        changes = [relative(step.inputs["parameters"][1], group, c) for c in columns]
-        check("parameters", group, [(1, c) for c in columns], changes)
+def test_a_delay_and_a_gusts_end_have_gradients() -> None:
+    step = Step(0.013, False)
+    delay, end = PARAMETERS["delay"].start, PARAMETERS["gust_window"].stop - 1
+    for row, change in ((delay, 1e-6), (end, 1e-6)):
+        found, expected = step.gradients()["parameters"][row, 1], step.difference("parameters", row, change)
+        assert found == pytest.approx(expected, rel=1e-3) and expected != 0.0
+
+
+def test_robots_do_not_share_gradients() -> None:
+    step = Step(0.03, True)
+    both = step.gradients()
+    step.weights[:, 1] = 0.0
+    one = step.gradients()
+    for name, gradient in both.items():
+        np.testing.assert_array_equal(one[name][:, 0], gradient[:, 0])
+        assert (one[name][:, 1] == 0.0).all()
 
 
 def test_a_position_feels_the_command_that_lifts_it() -> None:
-    """The next issue trains through this: height after some steps by the command of the first, over one tape."""
+    """Over several steps: height by the command of the first, gradients passed from step to step."""
     robot = load_robot("crazyflie")
-    hover = robot.hover_speed_rad_s
-    steps, period = 5, 0.01
+    hover, steps = robot.hover_speed_rad_s, 5
+    model = Model(0.01)
+    start = np.zeros((STATE["elapsed"].stop, 1))
+    start[STATE["orientation"].stop - 1] = 1.0
+    start[STATE["rotor_speed"]] = hover
+    parameters = pack_parameters(robot, Perturbation.none(1)).T
 
-    def fly(first: float) -> tuple[float, float]:
-        start = np.zeros((1, STATE["elapsed"].stop), dtype=np.float32)
-        start[0, STATE["orientation"]] = [0.0, 0.0, 0.0, 1.0]
-        start[0, STATE["rotor_speed"]] = hover
-        rows = [wp.array(start, dtype=float, device="cpu", requires_grad=True)]
-        rows += [wp.zeros_like(rows[0], requires_grad=True) for _ in range(steps)]
-        parameters = wp.array(pack_parameters(robot, random_free()), dtype=float, device="cpu", requires_grad=True)
-        rings = []
-        tape = wp.Tape()
-        with tape:
-            for k in range(steps):
-                speed = first if k == 0 else hover
-                ring = np.full((2, 1, 4), speed, dtype=np.float32)
-                rings.append(wp.array(ring, dtype=float, device="cpu", requires_grad=True))
-                wp.launch(
-                    dynamics.advance, 1, [rows[k], parameters, rings[k], 0, period, 0.0, period, 0], [rows[k + 1]]
-                )
-        pick = np.zeros(start.shape, dtype=np.float32)
-        pick[0, STATE["position"].start + 2] = 1.0
-        tape.backward(grads={rows[-1]: wp.array(pick, dtype=float, device="cpu")})
-        return float(rows[-1].numpy()[0, STATE["position"].start + 2]), float(rings[0].grad.numpy().sum())
+    def path(first: float) -> list[np.ndarray]:
+        rows = [start]
+        for k in range(steps):
+            command = np.full((4, 1), first if k == 0 else hover)
+            rows.append(advance(rows[-1], parameters.astype(np.float64), [command], model))
+        return rows
 
-    gradient = fly(hover)[1]
-    expected = (fly(hover + 50.0)[0] - fly(hover - 50.0)[0]) / 100.0
-    assert gradient == pytest.approx(expected, rel=2e-3)
-    assert gradient > 0.0
-
-
-def random_free() -> Any:
-    from rlstack.sim.perturbation import Perturbation
-
-    return Perturbation.none(1)
+    height = STATE["position"].start + 2
+    kernel = step_kernel(4, model, ("state", "command_0"))
+    gradient = np.zeros(start.shape, np.float32)
+    gradient[height] = 1.0
+    lifted = 0.0
+    for k in reversed(range(steps)):
+        found = {GRADIENT + "state": np.zeros_like(gradient), GRADIENT + "command_0": np.zeros((4, 1), np.float32)}
+        given = {"state": path(hover)[k].astype(np.float32), "parameters": parameters.copy()}
+        command = {"command_0": np.full((4, 1), hover, np.float32)}
+        kernel({**given, **command, GRADIENT + "next": gradient, **found})
+        gradient, lifted = found[GRADIENT + "state"], float(found[GRADIENT + "command_0"].sum())
+    expected = float(path(hover + 1.0)[-1][height, 0] - path(hover - 1.0)[-1][height, 0]) / 2.0
+    assert lifted == pytest.approx(expected, rel=1e-4)
+    assert lifted > 0.0

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
+from rlstack.fused.devices import TEST_DEVICE
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.perturbation import Perturbation
-from tests.sim.batch.states import fly, random_commands, random_perturbation, random_state
+from tests.sim.batch.states import departure, fly, random_commands, random_perturbation, random_state
 
 
 @pytest.fixture(scope="module")
@@ -150,18 +151,17 @@ def test_the_same_flight_twice_is_the_same_to_the_bit(robot: RobotSpec) -> None:
             np.testing.assert_array_equal(one[name], other[name])
 
 
-def test_the_command_slot_is_the_next_steps_command(robot: RobotSpec) -> None:
+def test_the_newest_command_may_be_written_in_place(robot: RobotSpec) -> None:
     state = random_state(np.random.default_rng(5), 2, robot)
-    simulators = [BatchSimulator(robot, 2) for _ in range(2)]
-    for k in range(9):  # more than the ring holds
+    simulators = [BatchSimulator(robot, 2, max_delay_s=0.0) for _ in range(2)]
+    for simulator in simulators:
+        simulator.set_state(state)
+    for k in range(9):
         command = np.full((2, 4), 100.0 * k, dtype=np.float32)
-        for simulator in simulators:
-            if k == 0:
-                simulator.set_state(state)
         simulators[0].step(command)
-        simulators[1].command_slot.assign(command)
-        simulators[1].step()
-    np.testing.assert_array_equal(simulators[0].state_rows.numpy(), simulators[1].state_rows.numpy())
+        simulators[1].commands[0][:] = command.T
+        simulators[1].advance()
+        np.testing.assert_array_equal(simulators[0].state_rows, simulators[1].state_rows)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +206,20 @@ def test_a_command_of_the_wrong_shape_is_refused(robot: RobotSpec) -> None:
         BatchSimulator(robot, 2).step(np.zeros(4))
 
 
-def test_a_device_that_is_not_there_is_refused_with_those_that_are() -> None:
-    with pytest.raises(UserError, match=r"no device 'tpu' here: choose one of cpu"):
+def test_a_device_that_is_not_there_is_refused_with_what_may_be_asked_for() -> None:
+    with pytest.raises(UserError, match=r"no device 'tpu': choose cpu or cuda:0"):
         BatchSimulator(load_robot("crazyflie"), 1, device="tpu")
+    with pytest.raises(UserError, match=r"no device 'cuda:97' here: choose one of cpu"):
+        BatchSimulator(load_robot("crazyflie"), 1, device="cuda:97")
+
+
+def test_the_text_for_cuda_flies_the_same(robot: RobotSpec) -> None:
+    rng = np.random.default_rng(6)
+    state, commands = random_state(rng, 37, robot), random_commands(rng, 10, 37, robot)
+    p = replace(random_perturbation(rng, 37, robot), delay_s=rng.uniform(0.0, 0.05, 37))
+    ends = []
+    for device in ("cpu", TEST_DEVICE):
+        simulator = BatchSimulator(robot, 37, device=device)
+        simulator.set_perturbation(p)
+        ends.append(fly(simulator, state, commands)[-1])
+    assert (departure(*ends) < [1e-6, 2e-5, 2e-5, 2e-4, 1e-3]).all(), departure(*ends)

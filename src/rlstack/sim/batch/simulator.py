@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
-from rlstack.fused import Kernel, zeros
+from rlstack.fused import Kernel, check_device, zeros
 from rlstack.robots import RobotSpec
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, Rows, pack_parameters, pack_state
@@ -18,6 +18,8 @@ from rlstack.sim.perturbation import Perturbation
 
 class BatchSimulator:
     """N quadrotors that advance together, float32, without a Python loop over robots.
+
+    Arrays of rows are numpy's, on CUDA torch's.
 
     Args:
         robot: What flies.
@@ -50,11 +52,11 @@ class BatchSimulator:
         self.max_delay_s = max_delay_s
         rotors = len(robot.rotors)
         model = Model(1.0 / self.rate_hz, substeps, gyroscopic, max_delay_s)
-        self._kernel = step_kernel(rotors, model)
-        self._buffers = [zeros(STATE_WIDTH, count) for _ in range(2)]
-        self.commands = [zeros(rotors, count) for _ in range(model.past_commands + 1)]
+        self._kernel = step_kernel(rotors, model, device=self.device)
+        self._buffers = [zeros(STATE_WIDTH, count, self.device) for _ in range(2)]
+        self.commands = [zeros(rotors, count, self.device) for _ in range(model.past_commands + 1)]
         """(rotors, N) rad/s each: the newest command and those before it that may still act."""
-        self.parameters = zeros(PARAMETER_WIDTH, count)
+        self.parameters = zeros(PARAMETER_WIDTH, count, self.device)
         """(PARAMETER_WIDTH, N) rows; see :mod:`rlstack.sim.batch.layout`."""
         self.set_perturbation(Perturbation.none(count, rotors))
         rest = np.zeros((count, 4))
@@ -71,7 +73,7 @@ class BatchSimulator:
         )
 
     @property
-    def state_rows(self) -> Rows:
+    def state_rows(self) -> Any:
         """(STATE_WIDTH, N) rows of the present; another array after each step."""
         return self._buffers[0]
 
@@ -86,7 +88,7 @@ class BatchSimulator:
         longest = float(np.max(perturbation.delay_s, initial=0.0))
         if longest > self.max_delay_s:
             raise ValueError(f"a delay of {longest} s is over max_delay_s ({self.max_delay_s} s)")
-        self.parameters[:] = pack_parameters(self.robot, perturbation).T
+        _write(self.parameters, pack_parameters(self.robot, perturbation).T)
 
     def set_state(self, state: Mapping[str, NDArray[np.floating]]) -> None:
         """Put every robot into a state (:data:`rlstack.sim.batch.layout.STATE`); past commands are its rotor speeds.
@@ -94,13 +96,14 @@ class BatchSimulator:
         Raises:
             ValueError: A name is missing or unknown, or an array is not (N, width).
         """
-        self.state_rows[:] = pack_state(state, self.count).T
+        _write(self.state_rows, pack_state(state, self.count).T)
         for command in self.commands:
             command[:] = self.state_rows[STATE["rotor_speed"]]
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Return copies of the state arrays by name, (N, width) float64."""
-        rows = self.state_rows.astype(np.float64)
+        held = self.state_rows
+        rows = (held if isinstance(held, np.ndarray) else held.cpu().numpy()).astype(np.float64)
         return {name: np.ascontiguousarray(rows[where].T) for name, where in STATE.items() if name != "elapsed"}
 
     def step(self, command: NDArray[np.floating]) -> None:
@@ -108,7 +111,7 @@ class BatchSimulator:
         if np.shape(command) != (self.count, len(self.robot.rotors)):
             raise ValueError(f"the command's shape is {np.shape(command)}, not {(self.count, len(self.robot.rotors))}")
         self.commands.insert(0, self.commands.pop())
-        self.commands[0][:] = np.asarray(command).T
+        _write(self.commands[0], np.asarray(command).T)
         self.advance()
 
     def advance(self) -> None:
@@ -119,7 +122,7 @@ class BatchSimulator:
 
 
 @lru_cache(maxsize=16)
-def step_kernel(rotors: int, model: Model, wanted: tuple[str, ...] | None = None) -> Kernel:
+def step_kernel(rotors: int, model: Model, wanted: tuple[str, ...] | None = None, device: str = "cpu") -> Kernel:
     """Return the compiled step: ``state``, ``parameters``, ``command_0`` (newest) and older to ``next``.
 
     With ``wanted`` it is the reverse mode, see :class:`rlstack.fused.Kernel`.
@@ -129,11 +132,14 @@ def step_kernel(rotors: int, model: Model, wanted: tuple[str, ...] | None = None
     def step(state: Rows, parameters: Rows, **commands: Rows) -> dict[str, Rows]:
         return {"next": advance(state, parameters, [commands[name] for name in names], model)}
 
-    return Kernel(step, {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(names, rotors)}, wanted)
+    rows = {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(names, rotors)}
+    return Kernel(step, rows, wanted, device)
 
 
-def check_device(device: str) -> str:
-    """Return the device's name; raise ``UserError`` if this machine has none of that name."""
-    if device != "cpu":
-        raise UserError(f"There is no device '{device}' here: choose cpu.")
-    return device
+def _write(array: Any, values: NDArray[np.floating]) -> None:
+    if isinstance(array, np.ndarray):
+        array[:] = values
+    else:
+        import torch
+
+        array.copy_(torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)))
