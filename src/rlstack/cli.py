@@ -209,6 +209,35 @@ class Doctor:
         return diagnosis.status
 
 
+@dataclass(frozen=True)
+class Bench:
+    """Measure how fast this machine simulates, learns and flies, and the peers that are installed beside it.
+
+    A few minutes on one core. It trains `quadrotor_hover` twice, in a folder that is removed afterwards; each part is
+    a process of its own. How, and what the columns are: docs/benchmarks.md.
+    """
+
+    seed: int = 0
+    """Of training."""
+    device: str = "cpu"
+    """Where to simulate and train: cpu, or cuda where there is one."""
+    quick: bool = False
+    """Only see whether everything works, in seconds; the figures mean nothing."""
+    json: _File = None
+    """Write the figures to this file as well; after each part, so that Ctrl-C leaves what was found."""
+
+    def run(self) -> int:
+        """Measure and print the table."""
+        from rlstack.bringup.bench import bench
+        from rlstack.bringup.bench_table import describe_bench
+
+        def say(part: str, done: int, count: int) -> None:
+            print(f"measuring {part} ({done + 1} of {count})", file=sys.stderr, flush=True)
+
+        print(describe_bench(bench(**asdict(self), on_progress=say)))
+        return 0
+
+
 def _train(arguments: list[str]) -> int:
     from rlstack.training.command import train_command
 
@@ -237,6 +266,7 @@ VERBS: dict[str, Verb] = {
     "verify": Verb("fly a policy from held-out starts and write a report", Verify),
     "up deploy": Verb("start a robot that flies a verified policy over ROS 2 topics", Deploy),
     "up train": Verb("train as a ROS 2 node, then fly the new policy", UpTrain),
+    "bench": Verb("measure how fast this machine simulates, learns and flies", Bench),
     "doctor": Verb("say what is installed, what is missing, and how to get it", Doctor),
 }
 

@@ -1,0 +1,123 @@
+"""Running one thing in a process of its own and saying what it cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlstack.bringup.supervisor import child_environment
+from rlstack.errors import UserError
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""What keeps numerical libraries on one core."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took, with the processes that it started.
+
+    Args:
+        cpu_s: User and system time of all threads, s.
+        wall_s: From start to end, s.
+        peak_memory_mib: Most memory held at once, MiB.
+    """
+
+    cpu_s: float
+    wall_s: float
+    peak_memory_mib: float
+
+
+def run_apart(arguments: Sequence[str], what: str, variables: Mapping[str, str] | None = None) -> Cost:
+    """Run ``python <arguments>`` on one thread, wait for its end, and return its cost.
+
+    Args:
+        arguments: After the interpreter's name.
+        what: What errors call it.
+        variables: Of its environment, beside this process's.
+
+    Raises:
+        UserError: It ended with another status than 0; the message has the last line that it wrote.
+    """
+    environment = {**child_environment(os.environ), **ONE_THREAD, **(variables or {})}
+    begin = time.perf_counter()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        )
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            if process.returncode is None:  # Ctrl-C here
+                process.kill()
+                process.wait()
+        wall = time.perf_counter() - begin
+        if process.returncode != 0:
+            said.seek(0)
+            lines = said.read().decode(errors="replace").strip().splitlines()
+            last = lines[-1].removeprefix("rlstack: ") if lines else f"it ended with status {process.returncode}"
+            raise UserError(f"{what} could not be measured: {last}")
+    unit = 1024 if sys.platform != "darwin" else 1024 * 1024  # ru_maxrss is in KiB, on macOS in bytes
+    return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / unit)
+
+
+def measure_apart(part: str, **options: Any) -> dict[str, Any]:
+    """Return what a part of :mod:`rlstack.training.measure` measures, and its ``peak_memory_mib``.
+
+    Raises:
+        UserError: It could not be measured; the message says why.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "found.json"
+        cost = run_apart(["-m", "rlstack.training.measure", part, json.dumps(options), str(file)], part)
+        found: dict[str, Any] = json.loads(file.read_text())
+    return {**found, "peak_memory_mib": cost.peak_memory_mib}
+
+
+def train_apart(
+    recipe: str, seed: int, folder: Path, options: Sequence[str] = (), cache: Path | None = None
+) -> dict[str, Any]:
+    """Run ``rlstack train`` and return what it cost and found.
+
+    Args:
+        recipe: A recipe's name or file.
+        seed: Of the run.
+        folder: Of the run; it must not exist yet.
+        options: More words for `rlstack train`.
+        cache: Where compiled kernels are kept; None takes this user's.
+
+    Returns:
+        CPU-seconds ``setup_cpu_s`` (imports, kernels, environment), ``learning_cpu_s``, ``evaluation_cpu_s`` (choosing
+        the best policy) and ``export_cpu_s`` (the policy file, and the end), which make up ``cpu_s``; ``wall_s``,
+        ``peak_memory_mib``, ``steps``, the run's ``evaluations`` and its ``policy`` file.
+
+    Raises:
+        UserError: Training failed; the message says why.
+    """
+    figures = folder.with_name(folder.name + ".json")
+    words = ["train", recipe, "--seed", str(seed), "--out", str(folder), "--json", str(figures), *options]
+    variables = {"XDG_CACHE_HOME": str(cache)} if cache is not None else None
+    cost = run_apart(["-m", "rlstack", *words], f"Training {recipe}", variables)
+    trained = json.loads(figures.read_text())
+    return {
+        "recipe": recipe,
+        "seed": seed,
+        "steps": trained["steps"],
+        "setup_cpu_s": trained["setup_cpu_seconds"],
+        "learning_cpu_s": trained["cpu_seconds"] - trained["evaluation_cpu_seconds"],
+        "evaluation_cpu_s": trained["evaluation_cpu_seconds"],
+        "export_cpu_s": max(0.0, cost.cpu_s - trained["setup_cpu_seconds"] - trained["cpu_seconds"]),
+        "cpu_s": cost.cpu_s,
+        "wall_s": cost.wall_s,
+        "peak_memory_mib": cost.peak_memory_mib,
+        "evaluations": trained["evaluations"],
+        "policy": trained["policy"],
+    }

@@ -1,0 +1,244 @@
+"""`rlstack bench`: how fast this machine simulates, learns and flies, beside the peers that are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rlstack.bringup.apart import measure_apart, train_apart
+from rlstack.bringup.proof import write_json
+from rlstack.errors import UserError
+
+OnProgress = Callable[[str, int, int], None]
+
+RECIPE, PPO_RECIPE, TASK = "quadrotor_hover", "quadrotor_hover_ppo", "quadrotor_hover"
+
+TARGET = 0.99
+"""Share of the held-out starts that stay within 0.1 m: what training is for."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another project that is measured where it is installed.
+
+    Args:
+        module: What is imported.
+        packages: What pip installs, with the versions that this was written with.
+        purpose: What of it is measured.
+    """
+
+    module: str
+    packages: str
+    purpose: str
+
+
+PEERS = {
+    "crazyflow": Peer("crazyflow", "crazyflow==0.4.0", "its bare simulator"),
+    "stable-baselines3": Peer("stable_baselines3", "stable-baselines3==2.9.2", "its PPO on our hover task"),
+    "foundation-policy": Peer("foundation_policy", "foundation-policy==1.0.2", "the latency of RAPTOR's policy"),
+}
+
+PACKAGES = ("rlstack", "numpy", "torch", "llvmlite", "onnxruntime", "warp-lang")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    robots: int = 4096
+    seconds: float = 0.5
+    """Of each measurement of a rate."""
+    repeats: int = 5
+    flights: int = 64
+    """Compared with a fine solution."""
+    episodes: int = 1000
+    """Held-out starts."""
+    calls: int = 20_000
+    """Steps of a policy that are timed."""
+    peer_budget_cpu_s: float = 60.0
+    """What a peer may learn for."""
+    peer_robots: int | None = None
+    """None: the recipe's."""
+    train: tuple[str, ...] = ()
+    """Changes to the recipe."""
+    again: bool = True
+    """Whether training runs a second time, on compiled kernels and with more evaluations."""
+
+
+QUICK = Sizes(
+    robots=256,
+    seconds=0.01,
+    repeats=2,
+    flights=2,
+    episodes=8,
+    calls=200,
+    peer_budget_cpu_s=0.5,
+    peer_robots=64,
+    train=("--steps", "3200", "--envs", "16", "--selection.episodes", "8"),
+    again=False,
+)
+"""Whether everything works, in seconds; the figures mean nothing."""
+
+LOOKS = ("--selection.after", "0.1", "--selection.every", "0.1")
+"""Evaluations of the second training run: one each tenth."""
+
+
+def bench(
+    *, seed: int = 0, device: str = "cpu", quick: bool = False, json: Path | None = None, on_progress: OnProgress
+) -> dict[str, Any]:
+    """Measure everything, one process after the other, and return it as plain data.
+
+    Args:
+        seed: Of training.
+        device: Of simulation and training: ``cpu`` or a CUDA device.
+        quick: Only see whether it all works.
+        json: Rewritten after each part, so that a run that is stopped leaves what it found.
+        on_progress: Called before each part with its name, the parts done and their number.
+
+    Raises:
+        UserError: The device is not there, something that training needs is not installed, or the file cannot be
+            written. A peer that fails is reported as such and stops nothing.
+    """
+    from rlstack.fused import check_device
+    from rlstack.training.command import need_torch
+
+    need_torch()
+    check_device(device)
+    if seed < 0:
+        raise UserError(f"--seed {seed} is not allowed: give 0 or more.")
+    sizes = QUICK if quick else Sizes()
+    installed = [name for name, peer in PEERS.items() if importlib.util.find_spec(peer.module) is not None]
+    found: dict[str, Any] = {
+        "machine": machine(device),
+        "begun": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "quick": quick,
+        "device": device,
+        "seed": seed,
+        "sizes": asdict(sizes),
+        "peers": {
+            name: {"installed": name in installed, "install": _pip(peer.packages), "purpose": peer.purpose}
+            for name, peer in PEERS.items()
+        },
+    }
+    with tempfile.TemporaryDirectory(prefix="rlstack-bench-") as scratch:
+        parts = _parts(sizes, seed, device, Path(scratch), found)
+        peers = {name: part for name, part in _peer_parts(sizes, seed, device).items() if name in installed}
+        for done, (name, part) in enumerate({**parts, **peers}.items()):
+            _write(json, found)
+            on_progress(name, done, len(parts) + len(peers))
+            if name not in peers:
+                found[name] = part()
+                continue
+            found["peers"][name]["version"] = _version(PEERS[name].packages.partition("==")[0])
+            try:
+                found["peers"][name]["figures"] = part()
+            except UserError as error:
+                found["peers"][name]["error"] = str(error)
+    _write(json, found)
+    return found
+
+
+def _parts(sizes: Sizes, seed: int, device: str, scratch: Path, found: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    rates: dict[str, Any] = {"robots": sizes.robots, "seconds": sizes.seconds, "repeats": sizes.repeats}
+    options = (*sizes.train, "--device", device)
+
+    def train(name: str, *more: str) -> dict[str, Any]:
+        return train_apart(RECIPE, seed, scratch / name, (*options, *more), scratch / "cache")
+
+    def training() -> dict[str, Any]:
+        cold = train("cold")
+        warm = train("warm", *LOOKS) if sizes.again else None
+        return {"cold": cold, "warm": warm, "target": target(warm) if warm else None}
+
+    def policy() -> dict[str, Any]:
+        file = found["training"]["cold"].pop("policy")
+        (found["training"]["warm"] or {}).pop("policy", None)
+        return measure_apart("policy", file=file, episodes=sizes.episodes, calls=sizes.calls)
+
+    return {
+        "simulator": lambda: measure_apart("simulator", **rates, device=device, flights=sizes.flights),
+        "environment": lambda: measure_apart("environment", task=TASK, **rates, device=device, seed=seed),
+        "training": training,
+        "policy": policy,
+    }
+
+
+def _peer_parts(sizes: Sizes, seed: int, device: str) -> dict[str, Callable[[], Any]]:
+    rates: dict[str, Any] = {"robots": sizes.robots, "seconds": sizes.seconds, "repeats": sizes.repeats}
+    learning: dict[str, Any] = {"budget_cpu_s": sizes.peer_budget_cpu_s, "episodes": sizes.episodes, "seed": seed}
+    return {
+        "crazyflow": lambda: measure_apart("crazyflow", **rates, device=device, flights=sizes.flights),
+        "stable-baselines3": lambda: measure_apart(
+            "stable-baselines3", recipe=PPO_RECIPE, **learning, envs=sizes.peer_robots
+        ),
+        "foundation-policy": lambda: measure_apart("foundation-policy", calls=sizes.calls),
+    }
+
+
+def target(trained: dict[str, Any]) -> dict[str, float] | None:
+    """Return the first evaluation of a run that met :data:`TARGET` with no robot lost; None if there is none."""
+    met = [row for row in trained["evaluations"] if row["within_0_1"] >= TARGET and row["lost"] == 0.0]
+    return met[0] if met else None
+
+
+def machine(device: str = "cpu") -> dict[str, Any]:
+    """Return what this machine is: processor, cores, memory, system, Python, versions, load, and the GPU if asked."""
+    installed = {name: _version(name) for name in PACKAGES}
+    found: dict[str, Any] = {
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "load": round(os.getloadavg()[0], 1),
+        "versions": {name: number for name, number in installed.items() if number},
+    }
+    return {**found, "gpu": _gpu()} if device.startswith("cuda") else found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _gpu() -> str:
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip().replace("\n", "; ")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        if package != "rlstack":
+            return ""
+    import rlstack
+
+    return rlstack.__version__
+
+
+def _pip(packages: str) -> str:
+    return f"{Path(sys.executable).name} -m pip install {packages}"
+
+
+def _write(json: Path | None, found: dict[str, Any]) -> None:
+    if json is not None:
+        write_json(json, found)

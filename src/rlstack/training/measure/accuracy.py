@@ -1,0 +1,33 @@
+"""Departure of a simulator from its own dynamics solved finely: what two engines are compared at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import frames
+
+Array = NDArray[np.float64]
+
+PERIODS = 100
+"""Control periods of 10 ms that a flight lasts; each has new random commands, held throughout."""
+
+KINDS = {"hover +-15%": (0.85, 1.15), "full range": (0.0, np.inf)}
+"""Least and most of the commands as a share of hover speed, held to the robot's range."""
+
+
+def departure(pairs: Iterable[tuple[Array, Array, Array, Array]]) -> dict[str, float]:
+    """Return the largest difference of position, m, and attitude, rad.
+
+    Args:
+        pairs: Position (N, 3) and orientation xyzw (N, 4) of one solution and of the other, at each moment.
+    """
+    position = attitude = 0.0
+    for p, q, fine_p, fine_q in pairs:
+        between = frames.multiply(frames.inverse(frames.normalise(q)), frames.normalise(fine_q))
+        sine = np.linalg.norm(between[:, :3], axis=1)
+        position = max(position, float(np.linalg.norm(p - fine_p, axis=1).max()))
+        attitude = max(attitude, float(2.0 * np.arcsin(np.clip(sine, 0.0, 1.0)).max()))
+    return {"position_m": position, "attitude_rad": attitude}

@@ -1,0 +1,84 @@
+"""Timing: how much is done in a CPU-second and in a second, and how long one call takes."""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def rate(
+    call: Callable[[], object],
+    done: int,
+    seconds: float,
+    repeats: int,
+    wait: Callable[[], object] | None = None,
+) -> dict[str, Any]:
+    """Return how much is done in a CPU-second and in a second of wall time.
+
+    Args:
+        call: What is measured.
+        done: How much one call does.
+        seconds: About how long each measurement takes.
+        repeats: How many measurements.
+        wait: Called at the end of each, where ``call`` returns before its work is done (a GPU).
+
+    Returns:
+        ``per_cpu_second`` and ``per_second``, each with ``median``, ``least``, ``most``; and ``calls`` of each
+        measurement. CPU-seconds are user and system time of all threads of this process.
+    """
+    wait = wait or (lambda: None)
+    calls = 1
+    while True:  # also warms up
+        begin = time.perf_counter()
+        for _ in range(calls):
+            call()
+        wait()
+        took = time.perf_counter() - begin
+        if took > 0.2 * seconds:
+            break
+        calls *= 2
+    calls = max(1, round(calls * seconds / took))
+    by_cpu, by_wall = [], []
+    for _ in range(repeats):
+        cpu, wall = time.process_time(), time.perf_counter()
+        for _ in range(calls):
+            call()
+        wait()
+        by_wall.append(done * calls / (time.perf_counter() - wall))
+        by_cpu.append(done * calls / (time.process_time() - cpu))
+    return {"per_cpu_second": spread(by_cpu), "per_second": spread(by_wall), "calls": calls}
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return the median, the least and the most of ``values``."""
+    return {"median": statistics.median(values), "least": min(values), "most": max(values)}
+
+
+def latency(call: Callable[[], object], calls: int) -> dict[str, float]:
+    """Return the wall time of single calls in microseconds: ``p50_us``, ``p99_us`` and ``calls``, after a tenth more
+    to warm up; Python's garbage collector rests meanwhile.
+    """
+    for _ in range(max(1, calls // 10)):
+        call()
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        took = []
+        for _ in range(calls):
+            begin = time.perf_counter_ns()
+            call()
+            took.append(time.perf_counter_ns() - begin)
+    finally:
+        if collecting:
+            gc.enable()
+    took.sort()
+    return {"p50_us": percentile(took, 0.5) / 1e3, "p99_us": percentile(took, 0.99) / 1e3, "calls": calls}
+
+
+def percentile(ordered: Sequence[int], share: float) -> int:
+    """Return the value that ``share`` of the sorted values do not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,0 +1,23 @@
+"""RAPTOR's published policy (the package foundation-policy): how long one robot waits for a command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import foundation_policy
+import numpy as np
+
+from rlstack.training.measure.clock import latency
+
+
+def measure(calls: int) -> dict[str, Any]:
+    """Return the ``latency`` of one step of its numpy implementation for one robot.
+
+    Args:
+        calls: How many steps are timed.
+    """
+    policy = foundation_policy.QuadrotorPolicy()
+    policy.reset()
+    observation = np.zeros((1, 22))
+    observation[0, 3:12] = np.eye(3).ravel()
+    return {"latency": latency(lambda: policy.evaluate_step(observation), calls)}

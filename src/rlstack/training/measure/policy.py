@@ -1,0 +1,54 @@
+"""A policy file: how it flies from held-out starts, and how long one robot waits for a command."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.evaluation.metrics import score
+from rlstack.evaluation.rollout import Steppable, rollout
+from rlstack.policies import load_policy
+from rlstack.robots import RobotSpec, load_robot
+from rlstack.tasks import TASKS
+from rlstack.training.measure.clock import latency
+
+REPORT_SEED = 20_261_121
+"""Of the starts that figures are quoted on: neither those of training nor those that its best policy is chosen on."""
+
+SCORES = ("episodes", "success", "within_0_1", "lost", "error_m", "recover_s", "excursion_max_m")
+
+
+def measure(file: str, episodes: int, calls: int) -> dict[str, Any]:
+    """Return ``held_out`` figures and the ``latency`` of one step for one robot.
+
+    Args:
+        file: The policy file.
+        episodes: How many starts.
+        calls: How many steps are timed.
+    """
+    policy = load_policy(Path(file))
+    robot = load_robot(policy.contract.robot)
+    task = TASKS.load(policy.contract.task)()
+    found = held_out(policy, task, robot, episodes)
+    state = task.held_out(np.random.default_rng(REPORT_SEED), 1, robot, disturbances=False)
+    # one robot near the goal; what the numbers are does not change how long the graph takes
+    inputs = {port.name: np.zeros(port.sized({})) for port in policy.contract.inputs}
+    inputs.update({name: state.state[name][0] for name in inputs if name in state.state})
+    for name in inputs:
+        if name.endswith("orientation"):
+            inputs[name] = np.array([0.0, 0.0, 0.0, 1.0])
+    policy.reset()
+    return {"held_out": found, "latency": latency(lambda: policy.step(inputs), calls)}
+
+
+def held_out(policy: Steppable, task: Any, robot: RobotSpec, episodes: int) -> dict[str, Any]:
+    """Fly ``episodes`` held-out starts with the task's own disturbances; figures that are not finite are None."""
+    starts = task.held_out(np.random.default_rng(REPORT_SEED), episodes, robot, disturbances=False)
+    begin = time.process_time()
+    flown = score(rollout(policy, starts, robot, task.criteria.duration_s, noise_seed=REPORT_SEED), task.criteria)
+    values = {name: float(getattr(flown, name)) for name in SCORES}
+    finite = {name: value if np.isfinite(value) else None for name, value in values.items()}
+    return {**finite, "cpu_s": time.process_time() - begin}

@@ -1,0 +1,145 @@
+"""The batch simulator alone: control periods a second, and how far one RK4 step a period is from a fine solution."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.fused import Kernel, check_device, zeros
+from rlstack.robots import RobotSpec, load_robot
+from rlstack.sim.batch import BatchSimulator
+from rlstack.sim.batch.dynamics import Model, advance
+from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, pack_parameters, pack_state
+from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.sampling import Starts
+from rlstack.training.measure.accuracy import KINDS, PERIODS, departure
+from rlstack.training.measure.clock import rate
+
+MAX_DELAY_S = 0.05
+"""Late commands are simulated, as in training."""
+
+Rows = NDArray[np.float64]
+
+
+def measure(robots: int, seconds: float, repeats: int, device: str, flights: int) -> dict[str, Any]:
+    """Return the rate, ``first_step_s`` (from nothing to the first step, compiling included) and the departure.
+
+    Args:
+        robots: How many at once.
+        seconds: Of each measurement.
+        repeats: How many of them.
+        device: ``cpu`` or a CUDA device.
+        flights: Of random commands, to compare with the fine solution; 0 leaves that out.
+    """
+    robot = load_robot("crazyflie")
+    begin = time.perf_counter()
+    wait: Callable[[], object] | None = None
+    if check_device(device) == "cpu":
+        step = on_cpu(robot, robots)
+    else:
+        step, wait = on_gpu(robot, robots, check_device(device))
+    step()
+    if wait is not None:
+        wait()
+    first = time.perf_counter() - begin
+    found = {"first_step_s": first, **rate(step, robots, seconds, repeats, wait)}
+    return {**found, "departure": against_fine(robot, flights)} if flights else found
+
+
+def hovering(robot: RobotSpec, count: int) -> dict[str, NDArray[np.float64]]:
+    """Return ``count`` robots at rest at the origin with their rotors at hover speed."""
+    none, level = np.zeros((count, 3)), np.zeros((count, 4))
+    level[:, 3] = 1.0
+    return {
+        "position": none,
+        "orientation": level,
+        "linear_velocity": none,
+        "angular_velocity": none,
+        "rotor_speed": np.full((count, len(robot.rotors)), robot.hover_speed_rad_s),
+    }
+
+
+def moving(robot: RobotSpec, count: int) -> dict[str, NDArray[np.float64]]:
+    """Return ``count`` robots in starts of the hover task: at rest, numbers that die away would slow the processor."""
+    return Starts().sample(np.random.default_rng(0), count, robot)
+
+
+def on_cpu(robot: RobotSpec, count: int) -> Callable[[], None]:
+    """Return a step of the simulator as users have it."""
+    simulator = BatchSimulator(robot, count, max_delay_s=MAX_DELAY_S)
+    simulator.set_state(moving(robot, count))
+    for command in simulator.commands:
+        command[:] = robot.hover_speed_rad_s
+    return simulator.advance
+
+
+def on_gpu(robot: RobotSpec, count: int, device: str) -> tuple[Callable[[], None], Callable[[], object]]:
+    """Return a step of the same function on another device, and what waits for it."""
+    model = Model(1.0 / robot.control_rate_hz, max_delay_s=MAX_DELAY_S)
+    names = [f"command_{k}" for k in range(model.past_commands + 1)]
+
+    def once(state: Any, parameters: Any, **commands: Any) -> dict[str, Any]:
+        return {"next": advance(state, parameters, [commands[name] for name in names], model)}
+
+    rows = {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(names, len(robot.rotors))}
+    kernel = Kernel(once, rows, device=device)
+    arrays = {name: zeros(width, count, device) for name, width in {**rows, "next": STATE_WIDTH}.items()}
+    _fill(arrays["state"], pack_state(moving(robot, count)).T)
+    _fill(arrays["parameters"], pack_parameters(robot, Perturbation.none(count, len(robot.rotors))).T)
+    for name in names:
+        _fill(arrays[name], np.full((len(robot.rotors), count), robot.hover_speed_rad_s, np.float32))
+    there = kernel.prepare(arrays)
+    back = kernel.prepare({**arrays, "state": arrays["next"], "next": arrays["state"]})
+    turns = [there, back]
+
+    def step() -> None:
+        turns[0]()
+        turns.reverse()
+
+    if not device.startswith("cuda"):
+        return step, lambda: None
+    import torch
+
+    return step, torch.cuda.synchronize
+
+
+def _fill(array: Any, rows: NDArray[np.float32]) -> None:
+    if isinstance(array, np.ndarray):
+        array[:] = rows
+    else:
+        import torch
+
+        array.copy_(torch.from_numpy(np.ascontiguousarray(rows)))
+
+
+def against_fine(robot: RobotSpec, flights: int, substeps: int = 50) -> dict[str, dict[str, float]]:
+    """Return by kind of commands the largest departure of any flight from the same dynamics in float64 and fine steps.
+
+    Args:
+        robot: What flies.
+        flights: How many of each kind.
+        substeps: RK4 steps a control period of the fine solution.
+    """
+    hover, top = robot.hover_speed_rad_s, robot.rotor_model.speed_max_rad_s
+    period = 1.0 / robot.control_rate_hz
+    parameters = pack_parameters(robot, Perturbation.none(flights, len(robot.rotors))).T.astype(np.float64)
+    model = Model(period, substeps=substeps)
+    found = {}
+    for kind, (low, high) in KINDS.items():
+        commands = np.random.default_rng(0).uniform(low * hover, min(high * hover, top), (PERIODS, flights, 4))
+        simulator = BatchSimulator(robot, flights)
+        simulator.set_state(hovering(robot, flights))
+        rows: Rows = pack_state(hovering(robot, flights)).T.astype(np.float64)
+        pairs = []
+        for command in commands.astype(np.float32):
+            simulator.step(command)
+            rows = advance(rows, parameters, [command.T.astype(np.float64)], model)
+            state = simulator.state()
+            fine = {name: rows[STATE[name]].T for name in ("position", "orientation")}
+            pairs.append((state["position"], state["orientation"], fine["position"], fine["orientation"]))
+        found[kind] = departure(pairs)
+    return found
