@@ -120,6 +120,32 @@ def circle(
     return lissajous(amplitude, (1, 1, 0), (np.pi / 2.0, 0.0, 0.0), period_s, laps=laps, ease_s=ease_s, step_s=step_s)
 
 
+def random_figures(
+    rng: np.random.Generator, count: int, *, duration_s: float, ease_s: float = 0.0, step_s: float = STEP_S
+) -> Paths:
+    """Draw N figures around the standard figure-eight: other sizes, periods, orders and phases, seldom level.
+
+    They are not fitted to a robot: the fastest ask more than some can do.
+
+    Args:
+        rng: Where the draws come from.
+        count: N.
+        duration_s: Of every path at least, s.
+        ease_s: See :func:`lissajous`; 0: due at full speed from the first instant.
+        step_s: Between two poses, s.
+    """
+    amplitude = rng.uniform(0.3, 1.2, (count, 3)) * np.array([1.0, 0.6, 0.3])
+    cycles = np.array([[1, 2, 1], [1, 1, 2], [1, 2, 3], [1, 3, 2]])[rng.integers(0, 4, count)]
+    swap = rng.random(count) < 0.5
+    amplitude[swap], cycles[swap] = amplitude[swap][:, [1, 0, 2]], cycles[swap][:, [1, 0, 2]]
+    phase = rng.uniform(0.0, 2.0 * np.pi, (count, 3))
+    phase[: count // 2] = 0.0
+    shortest = 4.5
+    period = rng.uniform(shortest, 2.0 * shortest, count)
+    laps = duration_s / shortest + 1.0
+    return lissajous(amplitude, cycles, phase, period, laps=laps, ease_s=ease_s, step_s=step_s)
+
+
 def random_lissajous(
     rng: np.random.Generator,
     count: int,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.fused import GRADIENT, Kernel, zeros
+from rlstack.fused import GRADIENT, Kernel, minimum, zeros
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
 
 if TYPE_CHECKING:
     from rlstack.tasks.environment import TrainingEnvironment
 
 _LINE = 16
+
+Rows = np.ndarray[Any, Any]
 
 
 class Window:
@@ -31,9 +34,12 @@ class Window:
     Args:
         environment: Whose robots fly; it goes on from where the window ends.
         steps: T.
+        steepest: Bound on the length of one robot's gradient at the state before any step, in units of the reward a
+            second times s; longer ones are shortened to it on their way back. The motion of a robot that tumbles is
+            chaotic: its gradient doubles every few steps and would drown everyone else's, or overflow.
     """
 
-    def __init__(self, environment: TrainingEnvironment, steps: int) -> None:
+    def __init__(self, environment: TrainingEnvironment, steps: int, steepest: float) -> None:
         self.environment, self.steps = environment, steps
         step, count = environment.task_step, environment.count
         self._past = len(step.past)
@@ -63,11 +69,16 @@ class Window:
         self._state_gradient, self._memory_gradient = array(STATE_WIDTH, 2), array(step.memory_width, 2)
         self._command_gradient = array(actions, steps + self._past)
         self._past_gradient = array(actions, max(self._past, 1))
+        self._raw_state, self._raw_memory = array(STATE_WIDTH, 1), array(step.memory_width, 1)
+        self._bound = array(1, 1)
+        self.steepest = steepest
         self._parameters = array(PARAMETER_WIDTH, 1)
         seen = {"actor": self._at(self.observation, 0), "privileged": self._at(self._privileged, 0)}
         self._first = step.observe.prepare(self._named(0, seen))
         self._forward = [self._prepared(step.cycle, t, self._made(t)) for t in range(steps)]
         self._backward = [self._prepared(step.cycle_reverse, t, self._gradients(t)) for t in range(steps)]
+        shorten = shortened(STATE_WIDTH, step.memory_width, step.device)
+        self._shorten = [shorten.prepare(self._shortening(slot)) for slot in range(2)]
 
     def begin(self) -> None:
         """Take the robots as they are, and observe them."""
@@ -96,14 +107,16 @@ class Window:
         env.passed(self.steps)
 
     def begin_reverse(self) -> None:
-        """Forget the derivatives of the window before: nothing comes after the last step."""
+        """Forget the derivatives of the window before: nothing comes after the last step. Write ``seed`` before."""
         for array in (self._state_gradient, self._memory_gradient, self._command_gradient):
             array.zero_()
         self.observation_gradient[:, self.steps].zero_()
+        self._bound[:] = self.seed.abs().max() * self.steepest * self.environment.task.rate_hz
 
     def reverse(self, t: int) -> None:
         """Go back over step ``t``: from the gradients after it and of the next observation to the action's."""
         self._backward[t]()
+        self._shorten[t % 2]()
         for k in range(1, self._past + 1):
             self._command_gradient[:, self._past + t - k] += self._past_gradient[:, k - 1]
 
@@ -134,6 +147,15 @@ class Window:
         action = {"action": self._at(self.action, t)}
         return kernel.prepare(self._named(t, {**action, **past, **following, **more}))
 
+    def _shortening(self, slot: int) -> dict[str, Tensor]:
+        return {
+            "state": self._at(self._raw_state, 0),
+            "memory": self._at(self._raw_memory, 0),
+            "bound": self._at(self._bound, 0),
+            "shorter_state": self._at(self._state_gradient, slot),
+            "shorter_memory": self._at(self._memory_gradient, slot),
+        }
+
     def _made(self, t: int) -> dict[str, Tensor]:
         return {
             "next_state": self._at(self.state, t + 1),
@@ -146,16 +168,27 @@ class Window:
         }
 
     def _gradients(self, t: int) -> dict[str, Tensor]:
-        after, before = (t + 1) % 2, t % 2
+        after = (t + 1) % 2
         named = {
             "next_state": self._at(self._state_gradient, after),
             "next_memory": self._at(self._memory_gradient, after),
             "command": self._at(self._command_gradient, self._past + t),
             "actor": self._at(self.observation_gradient, t + 1),
             "reward": self._at(self.seed, t),
-            "state": self._at(self._state_gradient, before),
-            "memory": self._at(self._memory_gradient, before),
+            "state": self._at(self._raw_state, 0),
+            "memory": self._at(self._raw_memory, 0),
             "action": self._at(self.action_gradient, t),
             **{f"past_{k}": self._at(self._past_gradient, k - 1) for k in range(1, self._past + 1)},
         }
         return {GRADIENT + name: array for name, array in named.items()}
+
+
+def shortened(state: int, memory: int, device: str) -> Kernel:
+    """Return the kernel that shortens each robot's gradient to its ``bound``."""
+
+    def shorten(state: Rows, memory: Rows, bound: Rows) -> dict[str, Rows]:
+        length = np.sqrt((state * state).sum() + (memory * memory).sum() + 1e-30)
+        share = minimum(bound[0] / length, 1.0)
+        return {"shorter_state": state * share, "shorter_memory": memory * share}
+
+    return Kernel(shorten, {"state": state, "memory": memory, "bound": 1}, device=device)

@@ -39,6 +39,8 @@ class Algorithm(Protocol):
 
     Settings: ClassVar[type]
     """Dataclass of its settings."""
+    needs_gradients: ClassVar[bool]
+    """Whether it learns only from tasks whose simulator can be differentiated."""
     steps_per_iteration: int
     """Environment steps of one iteration over all robots."""
 

@@ -110,12 +110,25 @@ def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:
 
 
 def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
-    """Refuse a recipe with a value out of range or an unknown robot (after changes on the command line)."""
+    """Refuse a recipe with a value out of range, an unknown robot, or a task that the algorithm cannot learn."""
     schema.check(recipe, where)
     schema.check(recipe.task_settings, f"{where}: task_settings")
     schema.check(recipe.algorithm_settings, f"{where}: algorithm_settings")
     if not recipe.robot.endswith((".yaml", ".yml")) and recipe.robot not in robot_names():
         raise unknown_name("robot", recipe.robot, robot_names())
+    if ALGORITHMS.load(recipe.algorithm).needs_gradients and not _differentiable(recipe.task_settings):
+        tasks = [name for name in TASKS.names() if _differentiable(TASKS.load(name))]
+        others = [name for name in ALGORITHMS.names() if not ALGORITHMS.load(name).needs_gradients]
+        raise UserError(
+            f"{where}: algorithm: '{recipe.algorithm}' learns by gradients through the simulator, and that of the task"
+            f" '{recipe.task}' has none. Tasks that have them: {', '.join(tasks)}. Algorithms that need none:"
+            f" {', '.join(others)}."
+        )
+
+
+def _differentiable(task: Any) -> bool:
+    """Return whether a task's simulator has gradients; the batch simulator's does, so a task says if it does not."""
+    return bool(getattr(task, "differentiable", True))
 
 
 def recipe_to_yaml(recipe: Recipe[Any, Any]) -> str:

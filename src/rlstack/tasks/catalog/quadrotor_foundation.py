@@ -144,7 +144,8 @@ class FoundationTask:
         moving = max(2, round(count * (1.0 - self.resting)))
         position = np.zeros((count, samples, 3))
         for begin, end, ease_s in ((0, moving // 2, 0.0), (moving // 2, moving, 1.0)):
-            position[begin:end] = _figures(rng, end - begin, duration, step, ease_s)[:, :samples]
+            path = figures.random_figures(rng, end - begin, duration_s=duration, ease_s=ease_s, step_s=step)
+            position[begin:end] = path.position[:, :samples]
         return Paths(np.tile(np.arange(samples) * step, (count, 1)), position, np.zeros((count, samples)))
 
     def validation(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Scenario:
@@ -219,20 +220,6 @@ class FoundationTask:
         """Return (N,) bool: who has left the path or spins too fast; not finite counts as well."""
         near = (view.position.abs() <= self.lost_m).all(dim=-1)
         return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
-
-
-def _figures(rng: np.random.Generator, count: int, duration_s: float, step_s: float, ease_s: float) -> np.ndarray:
-    """Return positions (count, M, 3) m of figure-eights and other figures around that of the comparison, 2 m by 1 m."""
-    amplitude = rng.uniform(0.3, 1.2, (count, 3)) * np.array([1.0, 0.6, 0.3])
-    cycles = np.array([[1, 2, 1], [1, 1, 2], [1, 2, 3], [1, 3, 2]])[rng.integers(0, 4, count)]
-    swap = rng.random(count) < 0.5
-    amplitude[swap], cycles[swap] = amplitude[swap][:, [1, 0, 2]], cycles[swap][:, [1, 0, 2]]
-    phase = rng.uniform(0.0, 2.0 * np.pi, (count, 3))
-    phase[: count // 2] = 0.0
-    period = rng.uniform(4.5, 9.0, count)
-    laps = duration_s / 4.5 + 1.0
-    path = figures.lissajous(amplitude, cycles, phase, period, laps=laps, ease_s=ease_s, step_s=step_s)
-    return path.position
 
 
 def _rest(count: int, duration_s: float) -> Paths:

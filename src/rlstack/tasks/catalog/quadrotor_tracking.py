@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class Reward:
     """exp(-25 d)."""
     distance: float = value(-2.0)
     """Distance in m."""
+    squared: float = value(-8.0)
+    """Squared distance in m^2: what the root mean square error counts."""
     velocity: float = value(-0.05)
     """Speed in m/s relative to the path's."""
     rates: float = value(-0.005)
@@ -142,26 +144,23 @@ class TrackingTask:
         )
 
     def sample_paths(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Paths:
-        """Draw training paths: Lissajous figures, figure-eights and circles among them, random polynomials, points."""
+        """Draw training paths: figures due at full speed at once, others and polynomials from rest, and places."""
         duration = self.episode_s + AHEAD_S
         step = 1.0 / self.rate_hz
         samples = round(duration * self.rate_hz)
-        position = np.empty((count, samples, 3))
-        half = count // 2
-        limits = (self.speed_share, self.acceleration_share)
-        figure = figures.random_lissajous(
-            rng, half, robot, duration_s=duration, step_s=step, speed_share=limits[0], acceleration_share=limits[1]
-        )
-        smooth = figures.random_polynomials(
-            rng,
-            count - half,
-            robot,
-            duration_s=duration,
-            step_s=step,
-            speed_share=limits[0],
-            acceleration_share=limits[1],
-        )
-        position[:half], position[half:] = figure.position[:, :samples], smooth.position[:, :samples]
+        third = count // 3
+        fitted: Any = {
+            "duration_s": duration,
+            "step_s": step,
+            "speed_share": self.speed_share,
+            "acceleration_share": self.acceleration_share,
+        }
+        drawn = [
+            figures.random_figures(rng, third, duration_s=duration, step_s=step),
+            figures.random_lissajous(rng, third, robot, **fitted),
+            figures.random_polynomials(rng, count - 2 * third, robot, **fitted),
+        ]
+        position = np.concatenate([path.position[:, :samples] for path in drawn])
         position[::10] = 0.0  # a point to stay at
         time = np.tile(np.arange(samples) * step, (count, 1))
         return Paths(time, position, np.zeros((count, samples)))
@@ -230,6 +229,7 @@ class TrackingTask:
             "near": (r.near, lambda s: (-4.0 * s.distance).exp()),
             "at_goal": (r.at_goal, lambda s: (-25.0 * s.distance).exp()),
             "distance": (r.distance, lambda s: s.distance),
+            "squared": (r.squared, lambda s: s.position.square().sum(dim=-1)),
             "velocity": (r.velocity, lambda s: s.speed),
             "rates": (r.rates, lambda s: s.angular_velocity.square().sum(dim=-1)),
             "heading": (r.heading, lambda s: 1.0 - s.heading_cos),

@@ -34,6 +34,8 @@ class APGSettings:
     """The same at the last; it falls along a cosine."""
     max_gradient_norm: float = value(1.0, above=0.0)
     """Gradients are scaled down to this."""
+    steepest: float = value(20.0, above=0.0)
+    """One robot's gradient is shortened to this on its way back, see :class:`rlstack.tasks.window.Window`."""
     restart: float = value(0.4, at_least=0.0, at_most=1.0)
     """Share of the robots that start anew after a window, beside those that were lost or whose time is over."""
     initial_action: float = value(0.0, at_least=-1.0, at_most=1.0)
@@ -61,6 +63,7 @@ class APG:
     """
 
     Settings = APGSettings
+    needs_gradients = True
 
     def __init__(self, settings: APGSettings, environment: TrainingEnvironment) -> None:
         self.settings, self.environment = settings, environment
@@ -74,7 +77,7 @@ class APG:
             settings.activation,
             settings.initial_action,
         ).to(environment.device)
-        self.window = Window(environment, settings.window)
+        self.window = Window(environment, settings.window, settings.steepest)
         self.tape = NetworkTape(self.policy, self.window)
         self.optimiser = torch.optim.Adam(
             self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), fused=True

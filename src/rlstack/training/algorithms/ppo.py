@@ -84,6 +84,7 @@ class PPO:
     """
 
     Settings = PPOSettings
+    needs_gradients = False
 
     def __init__(self, settings: PPOSettings, environment: TrainingEnvironment) -> None:
         self.settings, self.environment = settings, environment
