@@ -15,7 +15,7 @@ from rlstack.evaluation.rollout import rollout
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp, stamp_to_ns
 from rlstack.policies import load_policy
-from rlstack.robots import load_robot
+from rlstack.robots import frames, load_robot
 from rlstack.tasks.criteria import Criteria
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy
@@ -57,7 +57,7 @@ def test_paths_do_not_depend_on_the_workers_nor_on_the_episode_before(policy):
     np.testing.assert_array_equal(one.goal_position, two.goal_position)
 
 
-def send_path(listener: Listener, times: list[float], xs: list[float]) -> None:
+def send_path(listener: Listener, times: list[float], xs: list[float], listeners: int = 2) -> None:
     """Send a path at 1 m height as a person does: without the time, unlatched, orientations left alone."""
     message = topics.type_of(topics.GOAL_PATH)()
     message.header.frame_id = "odom"
@@ -67,7 +67,7 @@ def send_path(listener: Listener, times: list[float], xs: list[float]) -> None:
         pose.pose.position.x, pose.pose.position.z = x, 1.0
         message.poses.append(pose)
     sender = listener.node.create_publisher(type(message), topics.GOAL_PATH, topics.quality("command"))
-    listener.until(lambda: sender.get_subscription_count() >= 2, "policy and robot listen")
+    listener.until(lambda: sender.get_subscription_count() >= listeners, f"{listeners} listen")
     sender.publish(message)
 
 
@@ -95,6 +95,42 @@ def test_a_path_sent_by_hand_is_flown_from_where_it_holds_and_is_shown(policy, l
         listener.until(lambda: shown and shown[-1].markers[-1].ns == topics.GOAL_PATH, "the path in the markers")
         assert [p.x for p in shown[-1].markers[-1].points] == [0.0, 0.75]
         assert {m.data for m in modes} <= {"disarmed", "takeoff", "policy"}
+
+
+def send_goal(listener: Listener, x: float, yaw: float = 0.0) -> None:
+    message = topics.type_of(topics.GOAL)()
+    message.header.frame_id = "odom"
+    message.pose.position.x, message.pose.position.z = x, 1.0
+    turn = message.pose.orientation
+    turn.x, turn.y, turn.z, turn.w = map(float, frames.from_yaw(np.array(yaw)))
+    sender = listener.node.create_publisher(type(message), topics.GOAL, topics.quality("latched"))
+    listener.until(lambda: sender.get_subscription_count() >= 1, "the policy listens")
+    sender.publish(message)
+
+
+def test_a_goal_is_a_path_that_rests_there_and_a_path_replaces_it(policy, listener):
+    with nodes(
+        NodeProcess("robot", start_height_m=1.0, lock_step=True),
+        NodeProcess("guard", lock_step=True, auto_arm=True),
+        NodeProcess("policy", policy=policy, goal_position="[0.0, 0.0, 1.0]", lock_step=True),
+    ) as processes:
+        odometry, modes = listener.hear(topics.ODOM), listener.hear(topics.GUARD_MODE, "latched", depth=10)
+        listener.until(lambda: modes and modes[-1].data == "policy", "the policy flies")
+
+        def rests_at(x: float) -> None:
+            listener.until(lambda: abs(odometry[-1].pose.pose.position.x - x) < 0.05, f"it comes to {x}")
+            flown = len(odometry)
+            listener.until(lambda: len(odometry) > flown + 150, "a second and a half")
+            assert abs(odometry[-1].pose.pose.position.x - x) < 0.1
+
+        send_goal(listener, 0.5)
+        rests_at(0.5)
+        send_path(listener, [0.5, 2.5], [0.5, -0.25], listeners=1)  # nobody looks at the markers
+        rests_at(-0.25)
+        send_goal(listener, 0.25)
+        rests_at(0.25)
+        assert {m.data for m in modes} <= {"disarmed", "takeoff", "policy"}
+        assert "refused" not in processes["policy"].output
 
 
 def test_without_a_path_or_a_place_to_hold_it_is_said_what_is_missing(policy, listener):

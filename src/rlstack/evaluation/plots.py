@@ -79,7 +79,7 @@ def draw(
             "trajectories",
             "Trajectories",
             f"{chosen_in_words(flown)}; dots: starts; pale: before the judged {window}; crimson: was farther than"
-            f" {radius} in it{'; dashed: the path to follow' if moving else ''}.",
+            f" {radius} in it{'; grey: the path to follow' if moving else ''}.",
             lambda: draw_followed(flown) if moving else draw_trajectories(flown),
         ),
         (
@@ -136,7 +136,8 @@ def _error(flown: Sequence[Flown]) -> Figure:
     for radius, style in ((criteria.radius_m, "-"), (CLOSE_M, "--")):
         axes.axhline(radius, color=INK, linewidth=0.9, linestyle=style)
         axes.text(end, radius * 1.04, f"{radius:g} m", ha="right", va="bottom", fontsize=9)
-    axes.set(xlabel="time (s)", ylabel="distance from goal (m)", yscale="log")
+    due = "the point that is due" if any(item.episodes.moving for item in flown) else "goal"
+    axes.set(xlabel="time (s)", ylabel=f"distance from {due} (m)", yscale="log")
     axes.set(xlim=(0.0, end), ylim=(0.8 * lowest, 1.25 * highest))
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(lambda number, _: f"{number:g}")

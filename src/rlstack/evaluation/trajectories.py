@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _PATHS, _FAILED_PATHS = 50, 10  # more lines than this hide one another
 _OWN_PATHS, _FAILED_OWN_PATHS = 5, 2  # the same where each flight follows a path of its own
+WANTED = "#c3c9d2"
+"""Of the paths to follow."""
+
 _VIEWS = (("from above", 0, 1), ("from the side", 0, 2))
 
 
@@ -53,10 +56,11 @@ def draw_followed(flown: Sequence[Flown]) -> Figure:
         chosen = _chosen(item)
         shown = wanted[:, chosen[:1] if _same_path(item) else chosen]
         low, high = shown.min(axis=(0, 1)), shown.max(axis=(0, 1))
-        margin = max(0.2 * float((high - low).max()), 2.0 * item.criteria.radius_m)
+        margin = max(0.1 * float((high - low).max()), item.criteria.radius_m)
         for axes, (view, across, up) in zip(row, _VIEWS):
+            # below the flights and wider: a flight along it hides it no more than it hides the flight
+            axes.plot(shown[..., across], shown[..., up], color=WANTED, linewidth=4.0, solid_capstyle="round")
             _draw_flights(axes, item, path, across, up)
-            axes.plot(shown[..., across], shown[..., up], color=INK, linewidth=1.1, linestyle="--")
             axes.set(xlim=(low[across] - margin, high[across] + margin), ylim=(low[up] - margin, high[up] + margin))
             axes.set(aspect="equal", title=f"{title_of(item)}, {view}")
             axes.set(xlabel="x from the path's start (m)", ylabel=f"{'xyz'[up]} from the path's start (m)")

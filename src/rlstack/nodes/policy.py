@@ -14,6 +14,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS, Reader, RotorMessage, field_reader
 from rlstack.interfaces.signal_reader import GoalPath, SignalReader
+from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.nodes.goal_path import QUALITIES, PathListener
 from rlstack.nodes.parameters import Parameter
@@ -84,7 +85,10 @@ class PolicyNode(ManagedNode):
             by_topic.setdefault(port.topic, []).append(port)
         self._types = {topic: ports[0].type for topic, ports in by_topic.items()}
         self._came: set[str] = set()
-        # Subscriptions are served in the order in which they are made: a new goal acts on what comes with it.
+        if topics.GOAL_PATH in by_topic and topics.GOAL not in by_topic:
+            self._hear_goals_as_paths()
+        # Subscriptions are served in the order in which they are made: a new goal acts on what comes with it, and of a
+        # goal and a path that come together the path counts.
         for topic in sorted(by_topic, key=lambda topic: topic not in _LATCHED):
             self._subscribe(topic, by_topic[topic])
         if contract.state and not self._lock_step:  # in lock step the stamps alone decide, so that runs are equal
@@ -141,8 +145,7 @@ class PolicyNode(ManagedNode):
             return
         if topic in _LATCHED:
             readers = [(port.name, field_reader(kind, port.field, port.element_names)) for port in ports]
-            for use in QUALITIES:
-                self.subscriber(kind, topic, lambda message: self._on_goal(readers, message), use)
+            self._hear_goals(readers, lambda values: self._loop.on_message(topics.GOAL, 0, values))
             return
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
         read = SignalReader(kind, {p.name: p.field for p in ports}, {p.name: p.element_names for p in ports})
@@ -164,6 +167,23 @@ class PolicyNode(ManagedNode):
                 self._send(answer)
 
         self.subscriber(kind, topic, receive, quality, raw=True)
+
+    def _hear_goals(self, readers: list[tuple[str, Reader]], take: Callable[[dict[str, Array]], Any]) -> None:
+        for use in QUALITIES:
+            self.subscriber(
+                topics.type_of(topics.GOAL), topics.GOAL, lambda message: self._on_goal(readers, take, message), use
+            )
+
+    def _hear_goals_as_paths(self) -> None:
+        """To a policy that follows paths a goal is a path that rests there."""
+        kind, signals = topics.type_of(topics.GOAL), (SENSED["goal_position"], SENSED["goal_orientation"])
+        readers = [(s.name, field_reader(kind, s.field, ())) for s in signals]
+
+        def take(values: dict[str, Array]) -> None:
+            self._came.add(topics.GOAL_PATH)
+            self._rest_at(values["goal_position"], values["goal_orientation"])
+
+        self._hear_goals(readers, take)
 
     def _send(self, answer: Answer) -> None:
         for name, values in answer.outputs.items():
@@ -214,10 +234,15 @@ class PolicyNode(ManagedNode):
         if topics.GOAL in self._types and topics.GOAL not in self._came:
             self._set_goal(position, orientation)
         if topics.GOAL_PATH in self._types and topics.GOAL_PATH not in self._came:
-            stamps = np.array([0, NANOSECONDS])  # a path that stays where it is: when does not matter
-            self._loop.on_path(GoalPath(stamps, np.tile(position, (2, 1)), np.tile(orientation, (2, 1))))
+            self._rest_at(position, orientation)
 
-    def _on_goal(self, readers: list[tuple[str, Reader]], message: Any) -> None:
+    def _rest_at(self, position: Array, orientation: Array) -> None:
+        stamps = np.array([0, NANOSECONDS])  # a path that stays where it is: when does not matter
+        self._loop.on_path(GoalPath(stamps, np.tile(position, (2, 1)), np.tile(orientation, (2, 1))))
+
+    def _on_goal(
+        self, readers: list[tuple[str, Reader]], take: Callable[[dict[str, Array]], Any], message: Any
+    ) -> None:
         values = {name: read(message) for name, read in readers}
         frame = message.header.frame_id.rpartition("/")[2]
         if frame not in ("", "odom", "map"):
@@ -229,7 +254,7 @@ class PolicyNode(ManagedNode):
             self.warn("A goal was refused: its position must be finite and its orientation a unit quaternion.")
             return
         self._came.add(topics.GOAL)
-        self._loop.on_message(topics.GOAL, 0, values)
+        take(values)
 
     def _on_path(self, path: GoalPath, *, from_now: bool) -> None:
         self._came.add(topics.GOAL_PATH)
