@@ -12,16 +12,20 @@ import yaml
 
 from rlstack import cli
 from rlstack.errors import UserError
-from rlstack.policies import load_policy
+from rlstack.policies import family_departures, load_policy, write_policy
+from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
 from rlstack.training.command import (
     describe_evaluation,
     export_command,
+    flown_by,
+    for_a_family,
     parse_recipe,
     robot_option,
     train_command,
 )
 from rlstack.training.recipe import load_recipe
+from tests.policies.graphs import family_contract, family_model
 from tests.support.learning import small_recipe_data
 from tests.training.conftest import Trained
 
@@ -118,13 +122,25 @@ def test_going_on_has_its_own_help(words: str, capsys: pytest.CaptureFixture[str
     assert "Go on with a run from its newest checkpoint" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_robot_that_nobody_would_take_by_itself_must_be_named_to_what_comes_next(recipe: str) -> None:
-    plain = load_recipe(recipe)
-    assert robot_option(plain) == ""
-    assert robot_option(replace(plain, robot="robots/x500.yaml")) == " --robot robots/x500.yaml"
-    assert robot_option(replace(plain, robot="x500")) == " --robot x500"  # deploy would take the crazyflie
-    family = replace(plain, task_settings=TASKS.load("quadrotor_foundation")())
-    assert robot_option(family) == " --robot crazyflie"  # the file itself names none
+def test_a_robot_that_nobody_would_take_by_itself_must_be_named_to_what_comes_next() -> None:
+    assert robot_option("crazyflie") == ""
+    assert robot_option("robots/x500.yaml") == " --robot robots/x500.yaml"
+    assert robot_option("x500") == " --robot x500"  # deploy would take the crazyflie
+    assert robot_option("crazyflie", family=True) == " --robot crazyflie"  # the file itself names none
+
+
+def test_a_policy_for_a_family_is_proven_with_a_robot_inside_it(mlp: Trained, tmp_path: Path) -> None:
+    plain = load_recipe("quadrotor_hover")
+    assert flown_by(plain, mlp.result.policy) == "crazyflie" and not for_a_family(plain)
+    policy = tmp_path / "family.onnx"
+    contract = write_policy(family_model(), family_contract({"mass_kg": (1.0, 3.0)}), policy)
+    recipe = replace(plain, task_settings=TASKS.load("quadrotor_foundation")())
+    assert for_a_family(recipe)
+    name = flown_by(recipe, policy)
+    assert name != "crazyflie" and not family_departures(contract, load_robot(name))
+    assert flown_by(replace(recipe, robot="x500"), policy) == "x500"  # which is inside
+    nobodys = write_policy(family_model(), family_contract({"mass_kg": (90.0, 91.0)}), tmp_path / "heavy.onnx")
+    assert nobodys.needs_robot and flown_by(recipe, tmp_path / "heavy.onnx") == "crazyflie"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,14 @@ def fly(
     Returns:
         0 when the policy passed, 1 when it did not, 130 when training was stopped.
     """
-    from rlstack.training.command import describe_evaluation, parse_recipe, robot_option, train
+    from rlstack.training.command import (
+        describe_evaluation,
+        flown_by,
+        for_a_family,
+        parse_recipe,
+        robot_option,
+        train,
+    )
 
     options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
     result = train(options.recipe, out)
@@ -43,18 +50,22 @@ def fly(
         "Now the policy file is flown: in the batch simulator, and over ROS 2 topics in MuJoCo. This takes a minute or"
         " two."
     )
-    option = robot_option(options.recipe)
-    verified = verify(result.policy, robot=options.recipe.robot if option else "", on_progress=on_progress)
+    robot = flown_by(options.recipe, result.policy)
+    if robot != options.recipe.robot:
+        print(f"{options.recipe.robot} is outside the family that it was trained over, so {robot} flies it.")
+    option = robot_option(robot, for_a_family(options.recipe))
+    verified = verify(result.policy, robot=robot if option else "", on_progress=on_progress)
     print("\n" + verified.table())
     if json is not None:
         write_json(json, verified.as_data())
-    print(_next_commands(recipe, result.policy, option))
+    print(_next_commands(recipe, result.policy, option, verified.passed))
     return 0 if verified.passed else 1
 
 
-def _next_commands(recipe: str, policy: Path, robot: str) -> str:
+def _next_commands(recipe: str, policy: Path, robot: str, passed: bool) -> str:
+    deploy, fly = f"rlstack up deploy --policy {policy}{robot}", "fly it now, in real time, over ROS 2 topics"
     commands = {
-        f"rlstack up deploy --policy {policy}{robot}": "fly it now, in real time, over ROS 2 topics",
+        **({deploy: fly} if passed else {f"{deploy} --force": f"{fly}, although it has not passed"}),
         f"rlstack show {policy}": "everything that the policy file promises",
         f"rlstack verify {policy}{robot}": "prove it again, on other starts with --seed",
         f"rlstack train {recipe} --help": "every number that you can change",

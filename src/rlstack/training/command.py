@@ -133,10 +133,33 @@ def export_command(words: Sequence[str]) -> int:
     return 0
 
 
-def robot_option(recipe: Recipe[Any, Any]) -> str:
-    """Return what `verify` and `up deploy` must be given for a recipe's robot: nothing where they would take it."""
-    a_file, a_family = recipe.robot.endswith((".yaml", ".yml")), bool(getattr(recipe.task_settings, "family", None))
-    return f" --robot {recipe.robot}" if a_file or a_family or recipe.robot != _DEPLOYED else ""
+def flown_by(recipe: Recipe[Any, Any], policy: Path) -> str:
+    """Return which robot a fresh policy is to be proven for: the recipe's, or where that is outside the policy's family
+    the first known one inside it."""
+    from rlstack.policies import family_departures, load_policy
+    from rlstack.robots import load_robot
+    from rlstack.robots.spec import robot_names
+
+    contract = load_policy(policy).contract
+    if not contract.needs_robot:
+        return recipe.robot
+    known = (recipe.robot, *robot_names())
+    return next((name for name in known if not family_departures(contract, load_robot(name))), recipe.robot)
+
+
+def robot_option(robot: str, family: bool = False) -> str:
+    """Return what `verify` and `up deploy` must be given for a robot: nothing where both would take it.
+
+    Args:
+        robot: Its name or file.
+        family: Whether the policy is for a family, so that its file names no robot.
+    """
+    return f" --robot {robot}" if robot.endswith((".yaml", ".yml")) or family or robot != _DEPLOYED else ""
+
+
+def for_a_family(recipe: Recipe[Any, Any]) -> bool:
+    """Return whether a recipe's policy is for a family of robots."""
+    return bool(getattr(recipe.task_settings, "family", None))
 
 
 def _report(result: Result, json_file: Path | None) -> int:
@@ -149,7 +172,8 @@ def _report(result: Result, json_file: Path | None) -> int:
     )
     if not result.finished:
         print(f"Go on:   rlstack train --resume {result.folder}")
-    print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{robot_option(recipe)}")
+    option = robot_option(flown_by(recipe, result.policy), for_a_family(recipe))
+    print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{option}")
     if json_file is not None:
         data = {**schema.to_data(result), "folder": str(result.folder), "policy": str(result.policy)}
         write_atomically(json_file, json.dumps(data, indent=2) + "\n")
