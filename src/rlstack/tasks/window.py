@@ -120,6 +120,18 @@ class Window:
         for k in range(1, self._past + 1):
             self._command_gradient[:, self._past + t - k] += self._past_gradient[:, k - 1]
 
+    def not_finite(self) -> str:
+        """Return in words what, on the way back, was the first whose gradient is not finite."""
+        for t in reversed(range(self.steps)):
+            when = f"at step {t + 1} of the window's {self.steps}"
+            if not torch.isfinite(self._at(self.action_gradient, t)).all():
+                return f"the action {when}"
+            finite = torch.isfinite(self._at(self.observation_gradient, t)).all(dim=1)
+            for term in self.environment.pipeline.table():
+                if not finite[term.start : term.start + term.size].all():
+                    return f"the observation term '{term.name}' {when}"
+        return "the network's weights"
+
     def flat(self, array: Tensor, slots: int) -> Tensor:
         """Return the first ``slots`` of an array as one matrix (rows, slots * stride); beyond N it is zero."""
         rows, _, stride = array.shape

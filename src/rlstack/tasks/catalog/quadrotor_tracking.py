@@ -47,21 +47,17 @@ class Observation:
 class Reward:
     """Weights of the reward terms; all but ``lost`` are rates a second."""
 
-    near: float = value(2.0)
-    """exp(-4 d) of the distance d to the path's present point in m."""
-    at_goal: float = value(2.0)
-    """exp(-25 d)."""
-    distance: float = value(-2.0)
+    at_path: float = value(1.0)
+    """exp(-25 d) of the distance d to the path's present point in m."""
+    distance: float = value(-1.0)
     """Distance in m."""
-    squared: float = value(-8.0)
+    squared: float = value(-30.0)
     """Squared distance in m^2: what the root mean square error counts."""
-    velocity: float = value(-0.05)
-    """Speed in m/s relative to the path's."""
-    rates: float = value(-0.005)
+    rates: float = value(-0.002)
     """Squared body rates in rad^2/s^2."""
     heading: float = value(-0.2)
     """1 - cos of the heading error."""
-    action_change: float = value(-0.05)
+    action_change: float = value(-0.02)
     """Squared change of the action."""
     lost: float = value(-2.0)
     """Once, when the episode ends as lost."""
@@ -226,11 +222,9 @@ class TrackingTask:
         """Return ``{name: (weight, term)}``; each term maps a View to (N,) values."""
         r = self.reward
         return {
-            "near": (r.near, lambda s: (-4.0 * s.distance).exp()),
-            "at_goal": (r.at_goal, lambda s: (-25.0 * s.distance).exp()),
+            "at_path": (r.at_path, lambda s: (-25.0 * s.distance).exp()),
             "distance": (r.distance, lambda s: s.distance),
             "squared": (r.squared, lambda s: s.position.square().sum(dim=-1)),
-            "velocity": (r.velocity, lambda s: s.speed),
             "rates": (r.rates, lambda s: s.angular_velocity.square().sum(dim=-1)),
             "heading": (r.heading, lambda s: 1.0 - s.heading_cos),
             "action_change": (r.action_change, lambda s: (s.action - s.last_action).square().sum(dim=-1)),
