@@ -116,6 +116,8 @@ def bench(
     check_device(device)
     if seed < 0:
         raise UserError(f"--seed {seed} is not allowed: give 0 or more.")
+    if json is not None and json.is_dir():
+        raise UserError(f"--json {json} is not allowed: it is a folder; name a file in it.")
     sizes = QUICK if quick else Sizes()
     installed = [name for name, peer in PEERS.items() if importlib.util.find_spec(peer.module) is not None]
     found: dict[str, Any] = {
