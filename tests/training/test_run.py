@@ -21,8 +21,10 @@ from torch.utils.tensorboard import SummaryWriter
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.policies import load_policy
+from rlstack.sim.batch import STATE
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training import run
+from rlstack.training.algorithm import NotFinite
 from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.recipe import recipe_from_data
 from tests.support.learning import small_recipe
@@ -239,6 +241,29 @@ def test_a_checkpoint_that_does_not_fit_its_recipe_is_refused(mlp: Trained, tmp_
             action(tmp_path)
 
 
+def test_checkpoints_are_of_what_one_could_go_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is due after every iteration, and kept once the next has gone well; the third one breaks."""
+    monkeypatch.setattr(run, "CHECKPOINT_EVERY_S", 0.0)
+    recipe = small_recipe()
+    expected = learned(recipe, tmp_path / "expected", 1)
+    expected.save()
+    algorithm = type(expected.algorithm)
+    iterate, calls = algorithm.iterate, 0
+
+    def breaking(self: Any, done: float) -> dict[str, float]:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise NotFinite("The test is not finite")
+        return iterate(self, done)
+
+    monkeypatch.setattr(algorithm, "iterate", breaking)
+    folder = tmp_path / "run"
+    with pytest.raises(UserError, match=r"stopped at step 1024: The test is not finite"):
+        run.start(recipe, folder)
+    assert_same(load_checkpoint(folder), load_checkpoint(tmp_path / "expected"))
+
+
 def test_what_is_no_run_cannot_go_on(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no checkpoint\.pt"):
         run.resume(tmp_path)
@@ -292,37 +317,26 @@ def test_figures_that_no_file_can_hold_are_left_out() -> None:
 # ---- what breaks
 
 
-def broken_reward(monkeypatch: pytest.MonkeyPatch, after: int) -> str:
-    """Let the first reward term become NaN for one robot at one step, whatever the term is."""
-    calls = 0
-    original = type(small_recipe().task_settings).reward_terms
-    name = next(iter(small_recipe().task_settings.reward_terms()))
-
-    def terms(self: Any) -> Any:
-        whole = dict(original(self))
-        weight, term = whole[name]
-
-        def spoiled(view: Any) -> torch.Tensor:
-            nonlocal calls
-            calls += 1
-            values = term(view).clone()
-            if calls == after:
-                values[5] = float("nan")
-            return values
-
-        return {**whole, name: (weight, spoiled)}
-
-    monkeypatch.setattr(type(small_recipe().task_settings), "reward_terms", terms)
-    return name
-
-
 def test_a_reward_that_is_not_finite_stops_with_the_step_and_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = broken_reward(monkeypatch, after=8 + 3)  # in the second iteration, not at its end
-    with pytest.raises(UserError, match=rf"stopped at step 512: The reward term '{name}' is not finite"):
-        run.start(small_recipe(), tmp_path / "run")
-    assert not (tmp_path / "run" / "policy.onnx").exists()
+    """The first reward term, whatever it is, becomes NaN in the ninth step, which is the second iteration's first."""
+    task = type(small_recipe().task_settings)
+    whole = task.reward_terms
+    name = next(iter(small_recipe().task_settings.reward_terms()))
+
+    def terms(self: Any) -> Any:
+        weight, term = whole(self)[name]
+        left = lambda view: 0.42 - view.state[:, STATE["elapsed"].start]  # noqa: E731
+        return {**whole(self), name: (weight, lambda view: term(view) + left(view).sqrt())}
+
+    monkeypatch.setattr(task, "reward_terms", terms)
+    folder = tmp_path / "run"
+    with pytest.raises(UserError, match=rf"stopped at step 512: The reward term '{name}' is not finite") as stopped:
+        run.start(small_recipe(), folder)
+    assert f"Lower learning_rate in {folder / 'recipe.yaml'}" in str(stopped.value)
+    assert not (folder / "policy.onnx").exists()
+    assert load_checkpoint(folder)["iteration"] == 0
 
 
 @pytest.mark.parametrize("at", [3, 8], ids=["inside the rollout", "at its end"])

@@ -164,7 +164,8 @@ class Scalar:
 
     def sigmoid(self) -> Scalar:
         """Logistic function."""
-        return 1.0 / (1.0 + (-self).exp())
+        # held back where it is 0 anyway: an infinite exponential times a derivative of 0 would be no number
+        return 1.0 / (1.0 + (-self)._binary("min", 80.0).exp())
 
 
 def _where(condition: Any, yes: Any, no: Any) -> Any:

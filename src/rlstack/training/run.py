@@ -6,6 +6,7 @@ TensorBoard events, ``training.json`` (figures of the end), ``policy.onnx`` (the
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -181,26 +182,34 @@ class _Run:
             ) from error
 
     def save(self) -> None:
-        state = {name: getattr(self, name) for name in _KEPT}
-        save_checkpoint(self.folder, {**state, "algorithm": self.algorithm.state_dict()})
+        save_checkpoint(self.folder, self._state())
+
+    def _state(self) -> dict[str, Any]:
+        kept = {name: copy.copy(getattr(self, name)) for name in _KEPT}
+        return {**kept, "algorithm": self.algorithm.state_dict()}
 
     def learn(self, on_progress: OnProgress | None) -> Result:
         from torch.utils.tensorboard import SummaryWriter
 
         self.setup_cpu_seconds, saved_at = time.process_time(), time.monotonic()
+        if not self.iteration:
+            self.save()  # so that there is always one to go back to
+        waiting: dict[str, Any] | None = None
         # scalars from after the checkpoint are of iterations that now come again
-        purge = self._steps() + 1 if self.iteration else None
-        with deferred_interrupt() as stop, SummaryWriter(str(self.folder), purge_step=purge) as writer:
+        with deferred_interrupt() as stop, SummaryWriter(str(self.folder), purge_step=self._steps() + 1) as writer:
             while self.iteration < self.iterations and not stop.asked:
                 progress = self._iterate(writer)
+                if waiting is not None:
+                    # what was learned is sound if one can go on from it
+                    save_checkpoint(self.folder, waiting)
+                    waiting, saved_at = None, time.monotonic()
                 try:
                     if on_progress is not None:
                         on_progress(progress)
                 except KeyboardInterrupt:
                     stop.asked = True
                 if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
-                    self.save()
-                    saved_at = time.monotonic()
+                    waiting = self._state()
         return self._finish()
 
     def _iterate(self, writer: Any) -> Progress:
@@ -209,8 +218,9 @@ class _Run:
             scalars = self.algorithm.iterate(self.iteration / self.iterations)
         except NotFinite as error:
             raise UserError(
-                f"Training stopped at step {self._steps()}: {error}. The run is in {self.folder};"
-                " lower the learning rate, or look at that term's inputs in TensorBoard."
+                f"Training stopped at step {self._steps()}: {error}. Lower learning_rate in {self.folder / RECIPE} and"
+                f" go on from the last good checkpoint with `rlstack train --resume {self.folder}`; if it comes again,"
+                " look at that term's scalars in TensorBoard."
             ) from error
         self.iteration += 1
         took = time.perf_counter() - wall

@@ -118,7 +118,7 @@ class APG:
         tape.weight_gradients()
         norm = nn.utils.clip_grad_norm_(self.policy.parameters(), settings.max_gradient_norm)
         if not torch.isfinite(norm):
-            raise NotFinite("The gradient through the simulator is not finite")
+            raise NotFinite(f"The gradient of {window.not_finite()} is not finite")
         self.optimiser.step()
 
         # who starts anew
