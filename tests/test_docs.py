@@ -331,14 +331,37 @@ def test_every_topic_and_service_is_described() -> None:
         assert f"\n| `{name}` | `std_srvs/srv/" in page
 
 
-def test_every_reward_term_and_disturbance_is_described() -> None:
-    from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES, HoverTask
+def test_every_task_reward_term_and_disturbance_is_described() -> None:
+    from rlstack.tasks import TASKS
+    from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES
 
     tasks, verification = docs.text("docs/tasks.md"), docs.text("docs/verification.md")
-    for name in (*HoverTask().reward_terms(), "lost"):
-        assert f"`{name}`" in tasks
+    for name in TASKS.names():
+        assert f"\n## {name}\n" in tasks
+        for term in (*TASKS.load(name)().reward_terms(), "lost"):
+            assert f"`{term}`" in tasks
     for label in DISTURBANCES:
         assert f"| `{label}` |" in verification
+
+
+def test_every_recipe_and_every_setting_of_the_gradients_is_described() -> None:
+    import dataclasses
+
+    from rlstack.training.algorithms.apg import APGSettings
+    from rlstack.training.recipe import recipe_files
+
+    page = docs.text("docs/training.md")
+    for name in recipe_files():
+        assert f"[`{name}`](../policies/{name}.yaml)" in page
+    rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("| `")]
+    told = {n: d for names, defaults in rows for n, d in zip(_words(names), _words(defaults))}
+    for field in dataclasses.fields(APGSettings):
+        default = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else str(field.default)
+        assert told[field.name] == default.removesuffix(".0"), field.name
+
+
+def _words(cell: str) -> list[str]:
+    return [word.strip(" `") for word in cell.split(",")]
 
 
 def test_thresholds_are_those_of_the_code() -> None:
