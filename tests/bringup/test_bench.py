@@ -45,11 +45,11 @@ def looked(*shares: float) -> list[dict[str, float]]:
     ]
 
 
-def parts(part: str, **options: Any) -> dict[str, Any]:
+def parts(part: str, cache: Path | None = None, **options: Any) -> dict[str, Any]:
     """Stand for the processes that measure; what they measure is tested with the processes themselves."""
     departure = {"hover +-15%": {"position_m": 6e-5, "attitude_rad": 2e-4}}
     found: dict[str, Any] = {
-        "simulator": {**RATE, "departure": departure},
+        "simulator": {**RATE, "late": RATE, "departure": departure},
         "environment": RATE,
         "policy": {"held_out": FLOWN, "latency": {"p50_us": 25.0, "p99_us": 31.0, "calls": 10}},
         "crazyflow": {"RK4, 100 Hz": {**RATE, "departure": departure}},
@@ -99,6 +99,7 @@ def test_a_quick_run_measures_everything_and_leaves_it_as_json(
         for kind in ("per_cpu_second", "per_second"):
             assert 0.0 < rates[kind]["least"] <= rates[kind]["median"] <= rates[kind]["most"]
         assert rates["peak_memory_mib"] > 10.0 and rates["first_step_s"] > 0.0
+    assert found["simulator"]["late"]["per_second"]["median"] > 0.0
     near = found["simulator"]["departure"]["hover +-15%"]
     assert 0.0 < near["position_m"] < 1e-3 and 0.0 < near["attitude_rad"] < 5e-3
     cold = found["training"]["cold"]
@@ -129,7 +130,7 @@ def test_peers_that_are_there_are_measured_and_one_that_fails_stops_nothing(
 ) -> None:
     installed.update(bench.PEERS)
 
-    def broken(part: str, **options: Any) -> dict[str, Any]:
+    def broken(part: str, *cache: Path, **options: Any) -> dict[str, Any]:
         if part == "crazyflow":
             raise UserError("crazyflow could not be measured: ImportError: no jaxlib")
         return parts(part, **options)
@@ -150,7 +151,7 @@ def test_peers_that_are_there_are_measured_and_one_that_fails_stops_nothing(
 def test_what_was_found_is_written_after_each_part(
     installed: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def stopped(part: str, **options: Any) -> dict[str, Any]:
+    def stopped(part: str, *cache: Path, **options: Any) -> dict[str, Any]:
         if part == "environment":
             raise KeyboardInterrupt
         return parts(part, **options)

@@ -69,15 +69,21 @@ def run_apart(arguments: Sequence[str], what: str, variables: Mapping[str, str] 
     return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / unit)
 
 
-def measure_apart(part: str, **options: Any) -> dict[str, Any]:
+def measure_apart(part: str, cache: Path | None = None, **options: Any) -> dict[str, Any]:
     """Return what a part of :mod:`rlstack.training.measure` measures, and its ``peak_memory_mib``.
+
+    Args:
+        part: Its name.
+        cache: Where compiled kernels are kept; None takes this user's.
+        options: Its arguments.
 
     Raises:
         UserError: It could not be measured; the message says why.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
-        cost = run_apart(["-m", "rlstack.training.measure", part, json.dumps(options), str(file)], part)
+        words = ["-m", "rlstack.training.measure", part, json.dumps(options), str(file)]
+        cost = run_apart(words, part, _cache(cache))
         found: dict[str, Any] = json.loads(file.read_text())
     return {**found, "peak_memory_mib": cost.peak_memory_mib}
 
@@ -104,8 +110,7 @@ def train_apart(
     """
     figures = folder.with_name(folder.name + ".json")
     words = ["train", recipe, "--seed", str(seed), "--out", str(folder), "--json", str(figures), *options]
-    variables = {"XDG_CACHE_HOME": str(cache)} if cache is not None else None
-    cost = run_apart(["-m", "rlstack", *words], f"Training {recipe}", variables)
+    cost = run_apart(["-m", "rlstack", *words], f"Training {recipe}", _cache(cache))
     trained = json.loads(figures.read_text())
     return {
         "recipe": recipe,
@@ -121,3 +126,7 @@ def train_apart(
         "evaluations": trained["evaluations"],
         "policy": trained["policy"],
     }
+
+
+def _cache(folder: Path | None) -> dict[str, str]:
+    return {} if folder is None else {"XDG_CACHE_HOME": str(folder)}

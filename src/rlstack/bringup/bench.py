@@ -154,8 +154,10 @@ def _parts(sizes: Sizes, seed: int, device: str, scratch: Path, found: dict[str,
     rates: dict[str, Any] = {"robots": sizes.robots, "seconds": sizes.seconds, "repeats": sizes.repeats}
     options = (*sizes.train, "--device", device)
 
+    fresh = scratch / "kernels"
+
     def train(name: str, *more: str) -> dict[str, Any]:
-        return train_apart(RECIPE, seed, scratch / name, (*options, *more), scratch / "cache")
+        return train_apart(RECIPE, seed, scratch / name, (*options, *more), scratch / "kernels-training")
 
     def training() -> dict[str, Any]:
         cold = train("cold")
@@ -168,8 +170,8 @@ def _parts(sizes: Sizes, seed: int, device: str, scratch: Path, found: dict[str,
         return measure_apart("policy", file=file, episodes=sizes.episodes, calls=sizes.calls)
 
     return {
-        "simulator": lambda: measure_apart("simulator", **rates, device=device, flights=sizes.flights),
-        "environment": lambda: measure_apart("environment", task=TASK, **rates, device=device, seed=seed),
+        "simulator": lambda: measure_apart("simulator", fresh, **rates, device=device, flights=sizes.flights),
+        "environment": lambda: measure_apart("environment", fresh, task=TASK, **rates, device=device, seed=seed),
         "training": training,
         "policy": policy,
     }

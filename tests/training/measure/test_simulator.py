@@ -30,7 +30,7 @@ def test_both_ways_of_stepping_fly_the_same(device: str, monkeypatch: pytest.Mon
     robot, made = load_robot("crazyflie"), []
     kept = simulator.zeros
     monkeypatch.setattr(simulator, "zeros", lambda *args: made.append(kept(*args)) or made[-1])
-    step, wait = simulator.on_gpu(robot, 32, device)
+    step, wait = simulator.on_gpu(robot, 32, device, 0.05)
     for _ in range(3):
         step()
     wait()

@@ -19,14 +19,17 @@ from rlstack.tasks.sampling import Starts
 from rlstack.training.measure.accuracy import KINDS, PERIODS, departure
 from rlstack.training.measure.clock import rate
 
-MAX_DELAY_S = 0.05
-"""Late commands are simulated, as in training."""
+LATE_S = 0.05
+"""How late commands may be where that is simulated at all."""
 
 Rows = NDArray[np.float64]
 
 
 def measure(robots: int, seconds: float, repeats: int, device: str, flights: int) -> dict[str, Any]:
     """Return the rate, ``first_step_s`` (from nothing to the first step, compiling included) and the departure.
+
+    ``late`` is the rate of the simulator as it is unless told otherwise, in which every robot's commands may be late
+    (:data:`LATE_S`); the others, as peers and as the hover task, do without.
 
     Args:
         robots: How many at once.
@@ -37,16 +40,13 @@ def measure(robots: int, seconds: float, repeats: int, device: str, flights: int
     """
     robot = load_robot("crazyflie")
     begin = time.perf_counter()
-    wait: Callable[[], object] | None = None
-    if check_device(device) == "cpu":
-        step = on_cpu(robot, robots)
-    else:
-        step, wait = on_gpu(robot, robots, check_device(device))
+    step, wait = stepper(robot, robots, device, 0.0)
     step()
-    if wait is not None:
-        wait()
+    wait()
     first = time.perf_counter() - begin
+    late, _ = stepper(robot, robots, device, LATE_S)
     found = {"first_step_s": first, **rate(step, robots, seconds, repeats, wait)}
+    found["late"] = rate(late, robots, seconds, repeats, wait)
     return {**found, "departure": against_fine(robot, flights)} if flights else found
 
 
@@ -68,18 +68,26 @@ def moving(robot: RobotSpec, count: int) -> dict[str, NDArray[np.float64]]:
     return Starts().sample(np.random.default_rng(0), count, robot)
 
 
-def on_cpu(robot: RobotSpec, count: int) -> Callable[[], None]:
+def stepper(
+    robot: RobotSpec, count: int, device: str, late_s: float
+) -> tuple[Callable[[], None], Callable[[], object]]:
+    """Return one control period of ``count`` robots, whose commands may be ``late_s`` late, and what waits for it."""
+    name = check_device(device)
+    return (on_cpu(robot, count, late_s), lambda: None) if name == "cpu" else on_gpu(robot, count, name, late_s)
+
+
+def on_cpu(robot: RobotSpec, count: int, late_s: float) -> Callable[[], None]:
     """Return a step of the simulator as users have it."""
-    simulator = BatchSimulator(robot, count, max_delay_s=MAX_DELAY_S)
+    simulator = BatchSimulator(robot, count, max_delay_s=late_s)
     simulator.set_state(moving(robot, count))
     for command in simulator.commands:
         command[:] = robot.hover_speed_rad_s
     return simulator.advance
 
 
-def on_gpu(robot: RobotSpec, count: int, device: str) -> tuple[Callable[[], None], Callable[[], object]]:
+def on_gpu(robot: RobotSpec, count: int, device: str, late_s: float) -> tuple[Callable[[], None], Callable[[], object]]:
     """Return a step of the same function on another device, and what waits for it."""
-    model = Model(1.0 / robot.control_rate_hz, max_delay_s=MAX_DELAY_S)
+    model = Model(1.0 / robot.control_rate_hz, max_delay_s=late_s)
     names = [f"command_{k}" for k in range(model.past_commands + 1)]
 
     def once(state: Any, parameters: Any, **commands: Any) -> dict[str, Any]:
