@@ -14,6 +14,7 @@ from rlstack.robots import load_robot
 from rlstack.training import export, run
 from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.export import TorchPolicy, compare, export_policy
+from tests.support.learning import sensed
 from tests.training.conftest import Trained
 
 ROBOT = load_robot("crazyflie")
@@ -39,8 +40,6 @@ def test_the_file_equals_the_training_policy_on_recorded_observations(trained: T
     assert not best.load_state_dict(weights, strict=False).unexpected_keys
     best.eval()
     env.reset_all()
-    for name in env.memory:
-        env.memory[name] = torch.zeros_like(env.memory[name])
     best.reset()
     made.algorithm._observations = made.algorithm._grouped(*env.observe())  # type: ignore[attr-defined]
     span = ROBOT.rotor_model.speed_max_rad_s - ROBOT.rotor_model.speed_min_rad_s
@@ -48,13 +47,13 @@ def test_the_file_equals_the_training_policy_on_recorded_observations(trained: T
     rng = torch.Generator().manual_seed(0)
     with torch.inference_mode():
         for _ in range(16):
-            sensed = {name: env._sensed[name].numpy() for name in names}
+            inputs = {name: array for name, array in sensed(env).items() if name in names}
             action = best(made.algorithm._observations)  # type: ignore[attr-defined]
-            expected = env.pipeline.command(env.pipeline.clip(action)).numpy()
-            found = policy.step(sensed)["rotor_speed"]
+            expected = env.pipeline.command(env.pipeline.clip(action), {}).numpy()
+            found = policy.step(inputs)["rotor_speed"]
             worst = max(worst, float(np.abs(found - expected).max()) / span)
             if torch.rand((), generator=rng) < 0.2:
-                env.steps[:10] = env.max_steps  # some end, so that memory is cleared on both sides
+                env.age[:10] = env.max_steps  # some end, so that memory is cleared on both sides
             result = env.step(action)
             resets += int(result.done.sum())
             policy.reset_where(result.done.numpy())
@@ -122,7 +121,7 @@ def test_a_graph_that_differs_is_not_kept_and_leaves_what_was_there(
     contract, path = made._contract(graph), tmp_path / "policy.onnx"
     path.write_bytes(b"an older policy")
     file = mlp.result.policy
-    assert compare(graph, file, ROBOT) > 1e-5 or made.best["step"] == made._steps()  # the last is not the best
+    assert compare(graph, contract, file, ROBOT) > 1e-5 or made.best["step"] == made._steps()  # the last is not the best
 
     def converted(*_: object) -> object:
         import onnx
@@ -144,6 +143,6 @@ def test_a_policy_in_training_that_gives_nan_says_so(mlp: Trained) -> None:
     with torch.no_grad():
         actor.mlp[-1].bias[0] = float("nan")  # type: ignore[index]
     graph = made._graph(actor)
-    policy = TorchPolicy(graph, made._contract(graph))
+    policy = TorchPolicy(graph, made._contract(graph), ROBOT)
     with pytest.raises(PolicyOutputError, match="not finite"):
         policy.step({p.name: np.ones((1, *p.shape)) for p in policy.contract.inputs})

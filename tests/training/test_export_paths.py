@@ -50,7 +50,7 @@ def test_a_path_policy_is_exported_for_any_number_of_points(tmp_path: Path) -> N
     contract = contract_for(ROBOT, INPUTS, ["rotor_speed"], name="path", task="quadrotor_tracking")
     file = tmp_path / "policy.onnx"
     export_policy(graph, contract, ROBOT, file)
-    assert compare(graph, file, ROBOT, observations=300, seed=5) <= TOLERANCE
+    assert compare(graph, contract, file, ROBOT, observations=300, seed=5) <= TOLERANCE
 
     policy = load_policy(file, robot=ROBOT)
     whole = np.linspace(-1.0, 4.0, 51)
