@@ -204,6 +204,16 @@ def test_a_process_that_fails_is_told_by_its_last_line() -> None:
         measure_apart("simulator", robots=1, seconds=0.01, repeats=1, device="cuba", flights=0)
 
 
+def test_what_a_process_leaves_is_left_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "leaver.py").write_text("open('left.txt', 'w').close()")
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "modules")
+    run_apart(["-c", "import leaver"], "leaver", folder=str(tmp_path / "there"))
+    assert (tmp_path / "there" / "left.txt").exists() and not (tmp_path / "left.txt").exists()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's accounting")
 def test_a_process_is_charged_with_its_own_time_and_memory() -> None:
     busy = "import time\nx = bytearray(200 << 20)\nwhile time.process_time() < 0.4: pass"

@@ -35,22 +35,33 @@ class Cost:
     peak_memory_mib: float
 
 
-def run_apart(arguments: Sequence[str], what: str, variables: Mapping[str, str] | None = None) -> Cost:
+def run_apart(
+    arguments: Sequence[str], what: str, variables: Mapping[str, str] | None = None, folder: str | None = None
+) -> Cost:
     """Run ``python <arguments>`` on one thread, wait for its end, and return its cost.
 
     Args:
         arguments: After the interpreter's name.
         what: What errors call it.
         variables: Of its environment, beside this process's.
+        folder: Where it runs, and leaves what it may leave; None is this process's.
 
     Raises:
         UserError: It ended with another status than 0; the message has the last line that it wrote.
     """
     environment = {**child_environment(os.environ), **ONE_THREAD, **(variables or {})}
+    if folder is not None and environment.get("PYTHONPATH"):  # from there, relative paths would lead elsewhere
+        paths = map(os.path.abspath, environment["PYTHONPATH"].split(os.pathsep))
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
     begin = time.perf_counter()
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            [sys.executable, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            [sys.executable, *arguments],
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
         )
         try:
             _, status, usage = os.wait4(process.pid, 0)
@@ -83,7 +94,7 @@ def measure_apart(part: str, cache: Path | None = None, **options: Any) -> dict[
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
         words = ["-m", "rlstack.training.measure", part, json.dumps(options), str(file)]
-        cost = run_apart(words, part, _cache(cache))
+        cost = run_apart(words, part, _cache(cache), folder)
         found: dict[str, Any] = json.loads(file.read_text())
     return {**found, "peak_memory_mib": cost.peak_memory_mib}
 
