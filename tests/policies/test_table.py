@@ -54,6 +54,12 @@ def test_lines_fit(tmp_path: Path) -> None:
     assert "--field39 39" in " ".join(text.split())
 
 
+def test_sentences_in_a_list_have_a_line_each() -> None:
+    text = describe(replace(mlp_contract(), training={"observation": ["up: columns 0 to 2", "heading: 3, 4"]}))
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if "observation[" in line]
+    assert lines == [["observation[0]", "up: columns 0 to 2"], ["observation[1]", "heading: 3, 4"]]
+
+
 def test_limits_that_differ_are_shown_by_element() -> None:
     contract = mlp_contract()
     output = replace(contract.outputs[0], maximum=(2000.0, 2000.0, 2000.0, 1999.5))

@@ -143,13 +143,17 @@ def _flatten(value: Any, at: str) -> Iterable[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _flatten(item, f"{at}.{key}" if at else str(key))
-    elif isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) or _a_sentence(item) for item in value):
         for index, item in enumerate(value):
             yield from _flatten(item, f"{at}[{index}]")
     elif isinstance(value, (list, tuple)):
         yield at, f"[{', '.join(_number(item) for item in value)}]"
     else:
         yield at, _number(value)
+
+
+def _a_sentence(value: Any) -> bool:
+    return isinstance(value, str) and " " in value
 
 
 def _number(value: Any) -> str:
