@@ -376,6 +376,14 @@ def test_thresholds_are_those_of_the_code() -> None:
     assert f"| episodes with an intervention, at most | - | {100 * topic.intervened:g}% |" in page
 
 
+def test_what_other_tasks_ask_is_that_of_the_code() -> None:
+    from rlstack.tasks import TASKS
+
+    others = [name for name in TASKS.names() if name != "quadrotor_hover"]
+    expected = docs.judgement_table(sorted(others, reverse=True))
+    assert expected in docs.text("docs/verification.md"), f"docs/verification.md needs this table:\n{expected}"
+
+
 def test_recipe_defaults_are_those_of_the_code() -> None:
     import dataclasses
 

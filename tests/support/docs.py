@@ -91,6 +91,26 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def judgement_table(names: Iterable[str]) -> str:
+    """Return by what the flights of tasks are judged, and what all of them must reach."""
+    from rlstack.tasks import TASKS
+
+    rows = []
+    for name in names:
+        task = TASKS.load(name)()
+        c, inside, over = task.criteria, task.thresholds, task.thresholds_over_topics
+        limits = [("error", inside.error_m, over.error_m), ("RMSE", inside.rmse_m, over.rmse_m)]
+        asked = "; ".join(f"{what} {_both(a, b, ' m')}" for what, a, b in limits if a is not None)
+        within = f"{c.radius_m:g} m, second {c.from_s:g} to {c.to_s:g} of {c.duration_s:g}"
+        success = _both(100.0 * inside.success, 100.0 * over.success, "%")
+        rows.append((f"`{name}`", within, success, _both(100.0 * inside.lost, 100.0 * over.lost, "%"), asked))
+    return table(("task", "succeeds within", "success, at least", "lost, at most", "median, at most"), rows)
+
+
+def _both(first: float, second: float, unit: str) -> str:
+    return f"{first:g}{unit}" if first == second else f"{first:g}{unit}, {second:g}{unit}"
+
+
 def topic_table() -> str:
     """Return name and type of every common topic."""
     return table(("topic", "type"), ((f"`{name}`", f"`{kind}`") for name, kind in topics.TYPES.items()))
