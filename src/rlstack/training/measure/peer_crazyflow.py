@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# one core, as everything else here; read when JAX starts
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+# One core, as everything else here. JAX starts a thread for each core that it may use, and waits busily on two.
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 import jax
 import jax.numpy as jnp
