@@ -333,7 +333,7 @@ def test_every_topic_and_service_is_described() -> None:
 
 def test_every_task_reward_term_and_disturbance_is_described() -> None:
     from rlstack.tasks import TASKS
-    from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES
+    from rlstack.tasks.quadrotor import DISTURBANCES
 
     tasks, verification = docs.text("docs/tasks.md"), docs.text("docs/verification.md")
     for name in TASKS.names():

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import Kernel
-from rlstack.tasks.catalog.quadrotor_hover import Curriculum, HoverTask, Noise, Observation
+from rlstack.tasks.catalog.quadrotor_hover import HoverTask, Observation
+from rlstack.tasks.quadrotor import Curriculum, Noise
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.training.recipe import Recipe, recipe_from_data

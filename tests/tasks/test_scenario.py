@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlstack.robots import load_robot
-from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES
+from rlstack.tasks.quadrotor import DISTURBANCES
 from rlstack.tasks.sampling import Starts
 from rlstack.tasks.scenario import STATE_NAMES, Scenario
 from tests.support.learning import small_task

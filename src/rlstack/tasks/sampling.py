@@ -56,6 +56,11 @@ class Starts:
             state[name][settled] = 0.0
         return state
 
+    def envelope(self) -> dict[str, float]:
+        """Return the farthest starts, SI units in the keys, for a policy file."""
+        names = ("tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s")
+        return {"position_error_m": self.position_m, **{name: getattr(self, name) for name in names}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Randomisation:

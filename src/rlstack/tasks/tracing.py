@@ -14,11 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from rlstack.fused import expression
 from rlstack.fused.expression import Scalar
 
 Rows = np.ndarray[Any, Any]
+
+_TRACED = WeakIdKeyDictionary()
+"""Tensors that stand for expressions, of every call."""
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -32,10 +36,12 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
         What the function returns, with object arrays for its tensors, without the batch axis.
 
     Raises:
-        CannotTrace: It uses an operation that has no rule here, changes a tensor in place, or decides by a value.
+        CannotTrace: It uses an operation that has no rule here, changes a tensor in place, decides by a value, draws
+            random numbers, or uses a tensor that it has kept from another call.
     """
     tracer = _Tracer()
-    with torch.no_grad(), tracer:
+    # in inference mode torch would not break its operations down to those that have rules
+    with torch.inference_mode(False), torch.no_grad(), tracer:
         result = function(*(_over(tracer.enter, argument) for argument in arguments))
     return _over(lambda tensor: tracer.read(tensor)[0], result)
 
@@ -63,8 +69,12 @@ class _Tracer(TorchDispatchMode):
 
     def enter(self, rows: Rows) -> Tensor:
         example = torch.full((1, *rows.shape), 0.5)
-        self._known[id(example)] = (example, rows[None])
+        self._know(example, rows[None])
         return example
+
+    def _know(self, tensor: Tensor, rows: Rows) -> None:
+        self._known[id(tensor)] = (tensor, rows)
+        _TRACED[tensor] = None
 
     def read(self, tensor: Any) -> Any:
         if not isinstance(tensor, Tensor):
@@ -75,14 +85,27 @@ class _Tracer(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        result = operation(*args, **kwargs)
+        name = operation._schema.name.removeprefix("aten::")
+        if torch.Tag.nondeterministic_seeded in operation.tags:
+            raise CannotTrace(f"torch.{name} is random, and would give every robot the same number at every step")
         everything = [*args, *kwargs.values()]
         flat = [e for entry in everything for e in (entry if isinstance(entry, (list, tuple)) else (entry,))]
-        if not any(id(entry) in self._known for entry in flat):
-            return result
-        name = operation._schema.name.removeprefix("aten::")
+        known = [id(entry) in self._known for entry in flat]
+        for entry, mine in zip(flat, known):
+            if not mine and isinstance(entry, Tensor) and entry in _TRACED:
+                raise CannotTrace(f"torch.{name} is given a tensor of another call: keep none, hand them on as memory")
+        if not any(known):
+            return operation(*args, **kwargs)
+        if name in ("_local_scalar_dense", "is_nonzero", "equal"):
+            raise CannotTrace(
+                "what is done depends on a value (an `if`, float() or int() of a tensor), which differs from robot to"
+                " robot: use torch.where"
+            )
+        if operation._schema.is_mutable:
+            raise CannotTrace(f"torch.{name} changes a tensor in place: use what returns a new one")
         if name not in _RULES:
             raise CannotTrace(f"torch.{name} has no rule for fused kernels; rules: {', '.join(sorted(_RULES))}")
+        result = operation(*args, **kwargs)
         given = [
             [self.read(e) for e in entry] if isinstance(entry, (list, tuple)) else self.read(entry) for entry in args
         ]
@@ -91,7 +114,7 @@ class _Tracer(TorchDispatchMode):
             rows = np.asarray(rows, dtype=object)
             if tuple(tensor.shape) != rows.shape:
                 raise CannotTrace(f"torch.{name} gave {tuple(tensor.shape)}, its rule {rows.shape}")
-            self._known[id(tensor)] = (tensor, rows)
+            self._know(tensor, rows)
         return result
 
 
@@ -188,7 +211,6 @@ _RULES: dict[str, Callable[..., Any]] = {
     "div": lambda a, b: a / b,
     "neg": lambda a: -a,
     "pow": lambda a, b: a**b,
-    "square": lambda a: a * a,
     "reciprocal": lambda a: 1.0 / a,
     **{name: _function(name) for name in ("sqrt", "exp", "log", "tanh", "sigmoid")},
     "rsqrt": lambda a: 1.0 / _function("sqrt")(a),
@@ -201,8 +223,6 @@ _RULES: dict[str, Callable[..., Any]] = {
     "maximum": expression.maximum,
     "where": expression.where,
     **{name: _compare(name) for name in ("lt", "le", "gt", "ge", "eq")},
-    "__and__": lambda a, b: a & b,
-    "__or__": lambda a, b: a | b,
     "bitwise_and": lambda a, b: a & b,
     "logical_and": lambda a, b: a & b,
     "bitwise_or": lambda a, b: a | b,
@@ -222,7 +242,6 @@ _RULES: dict[str, Callable[..., Any]] = {
     "squeeze": lambda a, dim: np.squeeze(a, tuple(np.atleast_1d(dim))),
     "view": lambda a, shape: a.reshape(shape),
     "_unsafe_view": lambda a, shape: a.reshape(shape),
-    "reshape": lambda a, shape: a.reshape(shape),
     "expand": _expand,
     "permute": lambda a, order: a.transpose(order),
     "transpose": lambda a, first, second: a.swapaxes(first, second),
@@ -233,12 +252,12 @@ _RULES: dict[str, Callable[..., Any]] = {
     "split": _split,
     "split_with_sizes": _split,
     "mm": _matmul,
+    "addmm": lambda c, a, b, beta=1, alpha=1: beta * c + alpha * _matmul(a, b),
     "bmm": _matmul,
     "clone": _same,
     "detach": _same,
     "alias": _same,
     "_to_copy": _same,
-    "lift_fresh": _same,
     "ones_like": lambda a, **_: np.full(a.shape, 1.0, dtype=object),
     "zeros_like": lambda a, **_: np.full(a.shape, 0.0, dtype=object),
 }

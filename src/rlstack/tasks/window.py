@@ -34,8 +34,8 @@ class Window:
     Args:
         environment: Whose robots fly; it goes on from where the window ends.
         steps: T.
-        steepest: Bound on the length of one robot's gradient at the state before any step, in units of the reward a
-            second times s; longer ones are shortened to it on their way back. The motion of a robot that tumbles is
+        steepest: Bound on the length of one robot's gradient at any step, as a multiple of the derivative by one
+            step's reward; longer ones are shortened to it on their way back. The motion of a robot that tumbles is
             chaotic: its gradient doubles every few steps and would drown everyone else's, or overflow.
     """
 
@@ -70,14 +70,14 @@ class Window:
         self._command_gradient = array(actions, steps + self._past)
         self._past_gradient = array(actions, max(self._past, 1))
         self._raw_state, self._raw_memory = array(STATE_WIDTH, 1), array(step.memory_width, 1)
-        self._bound = array(1, 1)
+        self.bound = array(1, 1)
         self.steepest = steepest
         self._parameters = array(PARAMETER_WIDTH, 1)
         seen = {"actor": self._at(self.observation, 0), "privileged": self._at(self._privileged, 0)}
         self._first = step.observe.prepare(self._named(0, seen))
         self._forward = [self._prepared(step.cycle, t, self._made(t)) for t in range(steps)]
         self._backward = [self._prepared(step.cycle_reverse, t, self._gradients(t)) for t in range(steps)]
-        shorten = shortened(STATE_WIDTH, step.memory_width, step.device)
+        shorten = shortened({"state": STATE_WIDTH, "memory": step.memory_width}, step.device)
         self._shorten = [shorten.prepare(self._shortening(slot)) for slot in range(2)]
 
     def begin(self) -> None:
@@ -111,7 +111,7 @@ class Window:
         for array in (self._state_gradient, self._memory_gradient, self._command_gradient):
             array.zero_()
         self.observation_gradient[:, self.steps].zero_()
-        self._bound[:] = self.seed.abs().max() * self.steepest * self.environment.task.rate_hz
+        self.bound[:] = self.seed.abs().max() * self.steepest
 
     def reverse(self, t: int) -> None:
         """Go back over step ``t``: from the gradients after it and of the next observation to the action's."""
@@ -163,9 +163,9 @@ class Window:
         return {
             "state": self._at(self._raw_state, 0),
             "memory": self._at(self._raw_memory, 0),
-            "bound": self._at(self._bound, 0),
-            "shorter_state": self._at(self._state_gradient, slot),
-            "shorter_memory": self._at(self._memory_gradient, slot),
+            "bound": self._at(self.bound, 0),
+            "shorter state": self._at(self._state_gradient, slot),
+            "shorter memory": self._at(self._memory_gradient, slot),
         }
 
     def _made(self, t: int) -> dict[str, Tensor]:
@@ -195,12 +195,17 @@ class Window:
         return {GRADIENT + name: array for name, array in named.items()}
 
 
-def shortened(state: int, memory: int, device: str) -> Kernel:
-    """Return the kernel that shortens each robot's gradient to its ``bound``."""
+def shortened(rows: Mapping[str, int], device: str) -> Kernel:
+    """Return the kernel that shortens each robot's gradient, of all arrays together, to its ``bound``.
 
-    def shorten(state: Rows, memory: Rows, bound: Rows) -> dict[str, Rows]:
-        length = np.sqrt((state * state).sum() + (memory * memory).sum() + 1e-30)
+    Args:
+        rows: Of each array; what comes out of ``x`` is called ``shorter x``.
+        device: Where it runs.
+    """
+
+    def shorten(bound: Rows, **arrays: Rows) -> dict[str, Rows]:
+        length = np.sqrt(sum((array * array).sum() for array in arrays.values()) + 1e-30)
         share = minimum(bound[0] / length, 1.0)
-        return {"shorter_state": state * share, "shorter_memory": memory * share}
+        return {f"shorter {name}": array * share for name, array in arrays.items()}
 
-    return Kernel(shorten, {"state": state, "memory": memory, "bound": 1}, device=device)
+    return Kernel(shorten, {**rows, "bound": 1}, device=device)

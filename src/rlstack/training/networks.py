@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rlstack.fused import GRADIENT, Kernel
-from rlstack.tasks.window import Window
+from rlstack.fused import GRADIENT, Kernel, minimum, where
+from rlstack.tasks.window import Window, shortened
 from rlstack.training.algorithm import Actor
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
@@ -109,6 +109,20 @@ class NetworkTape:
         self.output_gradients = [array(layer.out_features, steps) for layer in dense]
         self.wanted = array(window.action.shape[0], steps)
         """Actions before they are clipped."""
+        self.pull = array(window.action.shape[0], steps)
+        """Gradients of the actions before they are clipped."""
+        pulled, at = _pulled(window.action.shape[0], str(like.device)), window.at
+        self._pull = [
+            pulled.prepare(
+                {
+                    "gradient": at(window.action_gradient, t),
+                    "wanted": at(self.wanted, t),
+                    "bound": at(window.bound, 0),
+                    "pull": at(self.pull, t),
+                }
+            )
+            for t in range(steps)
+        ]
         width = network.gru_width
         if width:
             self.fed, self.back = array(3 * width, steps), array(3 * width, steps)
@@ -116,9 +130,19 @@ class NetworkTape:
             self.hidden = array(width, steps + 1)
             """Slot ``t`` is the hidden state before step ``t``."""
             self.hidden_gradient = array(width, steps + 1)
-            self._direct = array(width, 1)
+            self._direct, self._raw = array(width, 1), array(width, 1)
+            shorten = shortened({"hidden": width}, str(like.device))
+            self._shorten = [
+                shorten.prepare(
+                    {
+                        "hidden": window.at(self._raw, 0),
+                        "bound": window.at(window.bound, 0),
+                        "shorter hidden": window.at(self.hidden_gradient, t),
+                    }
+                )
+                for t in range(steps)
+            ]
             gates, back = _gates(width, False), _gates(width, True)
-            at = window.at
             self._gates = [
                 gates.prepare(
                     {
@@ -184,16 +208,15 @@ class NetworkTape:
 
     def reverse(self, t: int) -> None:
         """Go back from the gradient of the action of step ``t`` to that of its observation."""
-        gradient, weight = self._action_gradients[t], self._turned[-1]
-        # an action beyond its range may only be pulled back: a plain clip would leave it there for ever
-        beyond = self._wanted[t] - self._chosen[t]
-        gradient.masked_fill_(beyond.mul_(gradient) < 0.0, 0.0)
+        self._pull[t]()
+        gradient, weight = self._pulls[t], self._turned[-1]
         if self.network.gru_width:
             k = len(self.dense)
             later = self._hidden_gradients[t + 1]
             later.addmm_(weight, gradient)
             self._gates_reverse[t]()
-            torch.addmm(self._direct_view, self._turned[k + 1], self._back_gradients[t], out=self._hidden_gradients[t])
+            torch.addmm(self._direct_view, self._turned[k + 1], self._back_gradients[t], out=self._raw_view)
+            self._shorten[t]()  # as the window does with the state's
             gradient, weight = self._fed_gradients[t], self._turned[k]
         for k in reversed(range(len(self.dense))):
             out = torch.mm(weight, gradient, out=self._out_gradients[k][t])
@@ -215,7 +238,7 @@ class NetworkTape:
             self._write(network.fed, self.fed_gradient, last, False)
             self._write(network.back, self.back_gradient, self.hidden, False)
             last = self.hidden[:, 1:]
-        flat = window.flat(window.action_gradient, steps)
+        flat = window.flat(self.pull, steps)
         rows, _, stride = last.shape
         seen = last.as_strided((rows, steps * stride), (last.stride(0), 1), last.storage_offset())
         network.last.weight.grad = flat @ seen.T
@@ -248,14 +271,14 @@ class NetworkTape:
         self._out_gradients = [[at(array, t) for t in steps] for array in self.output_gradients]
         self._wanted = [at(self.wanted, t) for t in steps]
         self._chosen = [at(window.action, t) for t in steps]
-        self._action_gradients = [at(window.action_gradient, t) for t in steps]
+        self._pulls = [at(self.pull, t) for t in steps]
         if network.gru_width:
             self._fed, self._back = ([at(array, t) for t in steps] for array in (self.fed, self.back))
             self._fed_gradients = [at(self.fed_gradient, t) for t in steps]
             self._back_gradients = [at(self.back_gradient, t) for t in steps]
             self._hidden = [at(self.hidden, t) for t in range(window.steps + 1)]
             self._hidden_gradients = [at(self.hidden_gradient, t) for t in range(window.steps + 1)]
-            self._direct_view = at(self._direct, 0)
+            self._direct_view, self._raw_view = at(self._direct, 0), at(self._raw, 0)
 
 
 def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
@@ -264,6 +287,24 @@ def _linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
     nn.init.uniform_(layer.weight, -bound, bound)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def _pulled(actions: int, device: str) -> Kernel:
+    """Return the kernel from the gradient of clipped actions to that of the actions themselves.
+
+    An action beyond its range may only be pulled back: a plain clip would leave it there for ever. And what one robot
+    pulls is bounded, as in :class:`Window`, since it feeds back from step to step as the state does.
+    """
+
+    def pulled(gradient: Any, wanted: Any, bound: Any) -> dict[str, Any]:
+        made = np.array(
+            [where(((w > 1.0) & (g < 0.0)) | ((w < -1.0) & (g > 0.0)), 0.0, g) for w, g in zip(wanted, gradient)],
+            dtype=object,
+        )
+        share = minimum(bound[0] / np.sqrt((made * made).sum() + 1e-30), 1.0)
+        return {"pull": made * share}
+
+    return Kernel(pulled, {"gradient": actions, "wanted": actions, "bound": 1}, device=device)
 
 
 def _gates(width: int, reverse: bool) -> Kernel:

@@ -5,7 +5,6 @@ The family is that of RAPTOR (Eschmann, Albani, Loianno, arXiv 2509.11481); see 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,19 +12,16 @@ import numpy as np
 
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.tasks import figures
-from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES, Curriculum, Noise, mixed
+from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
 from rlstack.tasks.family import Family, family_scenario, nominal_robot, sample_family
 from rlstack.tasks.paths import Paths
-from rlstack.tasks.sampling import Randomisation, Starts
+from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, dealt, path_steps
+from rlstack.tasks.sampling import Starts
 from rlstack.tasks.scenario import Scenario
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from rlstack.tasks.pipeline import Pipeline
-    from rlstack.tasks.view import View
 
 AHEAD_S = 1.0
 """How much longer than an episode training paths go on, s."""
@@ -42,64 +38,35 @@ class Observation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reward:
+class Reward(quadrotor.Reward):
     """Weights of the reward terms; all but ``lost`` are rates a second."""
 
     near: float = value(2.0)
-    """exp(-4 d) of the distance d to the path's present point in m."""
     at_goal: float = value(2.0)
-    """exp(-25 d)."""
     distance: float = value(-2.0)
-    """Distance in m."""
     velocity: float = value(-0.1)
-    """Speed in m/s relative to the path's."""
     rates: float = value(-0.01)
-    """Squared body rates in rad^2/s^2."""
     heading: float = value(-0.2)
-    """1 - cos of the heading error."""
     action_change: float = value(-0.05)
-    """Squared change of the action."""
-    lost: float = value(-2.0)
-    """Once, when the episode ends as lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundationTask:
+class FoundationTask(QuadrotorTask):
     """Hover and follow paths with any quadrotor of a family, commanding rotor speeds."""
 
-    rate_hz: float = value(100.0, unit="Hz", above=0.0)
-    """Control rate."""
     episode_s: float = value(10.0, unit="s", above=0.0)
     lost_m: float = value(5.0, unit="m", above=0.0)
-    """An episode ends as lost when the robot is farther than this from the path's present point on any axis."""
     lost_rad_s: float = value(35.0, unit="rad/s", above=0.0)
-    """It also ends as lost when the robot turns faster than this about any axis."""
     resting: float = value(0.5, at_least=0.0, at_most=1.0)
     """Share of the paths that rest at one place."""
     slow_bias: float = value(1.0, at_least=0.0)
     """Training draws vehicles more often by this power of one over their torque to inertia: those that turn slowly are
     the ones that are hard to fly, and rare in the family."""
     vehicles: Family = field(default_factory=Family)
-    noise: Noise = field(default_factory=Noise)
     observation: Observation = field(default_factory=Observation)
     reward: Reward = field(default_factory=Reward)
-    curriculum: Curriculum = field(default_factory=Curriculum)
 
-    inputs = (
-        "position",
-        "orientation",
-        "linear_velocity",
-        "angular_velocity",
-        "path_time",
-        "path_position",
-        "path_orientation",
-        "rotor_position",
-        "rotor_yaw_sign",
-        "rotor_speed_min",
-        "rotor_speed_max",
-    )
-    outputs = ("rotor_speed",)
-    max_delay_s = 0.0
+    inputs = (*MOTION, *PATH, "rotor_position", "rotor_yaw_sign", "rotor_speed_min", "rotor_speed_max")
 
     @property
     def criteria(self) -> Criteria:
@@ -119,7 +86,7 @@ class FoundationTask:
     @property
     def path_window(self) -> tuple[int, ...]:
         """Steps ahead of the points that a policy is shown in training: those that it looks at."""
-        return (0, *(max(1, round(t * self.rate_hz)) for t in self.observation.ahead_s))
+        return path_steps(self.observation.ahead_s, self.rate_hz)
 
     @property
     def family(self) -> dict[str, tuple[float, float]]:
@@ -163,17 +130,11 @@ class FoundationTask:
             disturbances: Deal the episodes out over a constant force, wind gusts, mass and motor changes; with
                 False all have the constant force.
         """
-        kinds = DISTURBANCES if disturbances else {"task": Randomisation()}
-        labels = np.array([list(kinds)[i % len(kinds)] for i in range(count)])
         arm = float(np.linalg.norm(robot.rotor_positions[:, :2], axis=1).max())
-        return Scenario(
-            state=Starts(position_m=10.0 * arm / np.sqrt(3.0)).sample(rng, count, robot),
-            goal_position=np.zeros((count, 3)),
-            goal_yaw=np.zeros(count),
-            perturbation=mixed(rng, labels, kinds, robot),
-            labels=labels,
-            path=_rest(count, self.criteria.duration_s),
-        )
+        state = Starts(position_m=10.0 * arm / np.sqrt(3.0)).sample(rng, count, robot)
+        perturbation, labels = dealt(rng, count, robot, disturbances)
+        path = _rest(count, self.criteria.duration_s)
+        return Scenario(state, np.zeros((count, 3)), np.zeros(count), perturbation, labels, path)
 
     def pipeline(self, robot: RobotSpec) -> Pipeline:
         """Return the observation pipeline, which is the same for every robot."""
@@ -202,24 +163,6 @@ class FoundationTask:
             "lost_rad_s": self.lost_rad_s,
             "path_ahead_s": max(self.observation.ahead_s),
         }
-
-    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[View], Tensor]]]:
-        """Return ``{name: (weight, term)}``; each term maps a View to (N,) values."""
-        r = self.reward
-        return {
-            "near": (r.near, lambda s: (-4.0 * s.distance).exp()),
-            "at_goal": (r.at_goal, lambda s: (-25.0 * s.distance).exp()),
-            "distance": (r.distance, lambda s: s.distance),
-            "velocity": (r.velocity, lambda s: s.speed),
-            "rates": (r.rates, lambda s: s.angular_velocity.square().sum(dim=-1)),
-            "heading": (r.heading, lambda s: 1.0 - s.heading_cos),
-            "action_change": (r.action_change, lambda s: (s.action - s.last_action).square().sum(dim=-1)),
-        }
-
-    def lost(self, view: View) -> Tensor:
-        """Return (N,) bool: who has left the path or spins too fast; not finite counts as well."""
-        near = (view.position.abs() <= self.lost_m).all(dim=-1)
-        return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
 
 
 def _rest(count: int, duration_s: float) -> Paths:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +9,15 @@ import numpy as np
 
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.tasks import figures
-from rlstack.tasks.catalog.quadrotor_hover import DISTURBANCES, Curriculum, Noise, mixed
+from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
 from rlstack.tasks.paths import Paths
+from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, dealt, path_steps, rotor_pipeline
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.tasks.scenario import Scenario
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from rlstack.tasks.pipeline import Pipeline
-    from rlstack.tasks.view import View
 
 AHEAD_S = 1.0
 """How much longer than an episode training paths go on, so that a policy never looks beyond their end, s."""
@@ -44,57 +40,32 @@ class Observation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reward:
+class Reward(quadrotor.Reward):
     """Weights of the reward terms; all but ``lost`` are rates a second."""
 
-    at_path: float = value(1.0)
-    """exp(-25 d) of the distance d to the path's present point in m."""
+    at_goal: float = value(1.0)
     distance: float = value(-1.0)
-    """Distance in m."""
     squared: float = value(-30.0)
-    """Squared distance in m^2: what the root mean square error counts."""
     rates: float = value(-0.002)
-    """Squared body rates in rad^2/s^2."""
     heading: float = value(-0.2)
-    """1 - cos of the heading error."""
     action_change: float = value(-0.02)
-    """Squared change of the action."""
-    lost: float = value(-2.0)
-    """Once, when the episode ends as lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrackingTask:
+class TrackingTask(QuadrotorTask):
     """Follow a time-stamped path, commanding rotor speeds."""
 
-    rate_hz: float = value(100.0, unit="Hz", above=0.0)
-    """Control rate."""
     episode_s: float = value(6.0, unit="s", above=0.0)
-    lost_m: float = value(3.0, unit="m", above=0.0)
-    """An episode ends as lost when the robot is farther than this from the path's present point on any axis."""
-    lost_rad_s: float = value(20.0, unit="rad/s", above=0.0)
-    """It also ends as lost when the robot turns faster than this about any axis."""
     speed_share: tuple[float, float] = value((0.2, 0.9), above=0.0, at_most=1.0)
     """Shares of the robot's greatest speed that training paths reach, uniform in this range."""
     acceleration_share: tuple[float, float] = value((0.1, 0.7), above=0.0, at_most=1.0)
     """The same of the acceleration that its thrust can spare."""
     starts: Starts = field(default_factory=lambda: Starts(settled_share=0.5))
     randomisation: Randomisation = field(default_factory=Randomisation)
-    noise: Noise = field(default_factory=Noise)
     observation: Observation = field(default_factory=Observation)
     reward: Reward = field(default_factory=Reward)
-    curriculum: Curriculum = field(default_factory=Curriculum)
 
-    inputs = (
-        "position",
-        "orientation",
-        "linear_velocity",
-        "angular_velocity",
-        "path_time",
-        "path_position",
-        "path_orientation",
-    )
-    outputs = ("rotor_speed",)
+    inputs = (*MOTION, *PATH)
 
     @property
     def criteria(self) -> Criteria:
@@ -114,20 +85,12 @@ class TrackingTask:
     @property
     def path_window(self) -> tuple[int, ...]:
         """Steps ahead of the points that a policy is shown in training: those that it looks at."""
-        return (0, *(max(1, round(t * self.rate_hz)) for t in self.observation.ahead_s))
+        return path_steps(self.observation.ahead_s, self.rate_hz)
 
     @property
     def max_delay_s(self) -> float:
         """Longest delay of commands that training draws, s."""
         return self.randomisation.delay_s[1]
-
-    def reference(self, robot: RobotSpec) -> RobotSpec:
-        """Return the robot that training flies: the robot itself."""
-        return robot
-
-    def validation(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Scenario:
-        """Draw what the best policy of a run is chosen by."""
-        return self.held_out(rng, count, robot, disturbances=False)
 
     def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
         """Draw training episodes without their paths, which all start at the origin."""
@@ -171,27 +134,18 @@ class TrackingTask:
             disturbances: Deal the episodes out over the task's own disturbances, wind gusts, mass and motor
                 changes; with False all have the task's own.
         """
-        kinds = DISTURBANCES if disturbances else {"task": Randomisation()}
-        labels = np.array([list(kinds)[i % len(kinds)] for i in range(count)])
         fine = TrackingTask().sample_paths(rng, count, robot)
         path = Paths(*(array[:, ::HELD_OUT_EVERY] for array in (fine.time_s, fine.position, fine.yaw)))
-        return Scenario(
-            state=Starts(position_m=0.1, tilt_rad=0.2, linear_velocity_m_s=0.2, angular_velocity_rad_s=0.2).sample(
-                rng, count, robot
-            ),
-            goal_position=path.position[:, 0].copy(),
-            goal_yaw=np.zeros(count),
-            perturbation=mixed(rng, labels, kinds, robot),
-            labels=labels,
-            path=path,
-        )
+        starts = Starts(position_m=0.1, tilt_rad=0.2, linear_velocity_m_s=0.2, angular_velocity_rad_s=0.2)
+        state = starts.sample(rng, count, robot)
+        perturbation, labels = dealt(rng, count, robot, disturbances)
+        return Scenario(state, path.position[:, 0].copy(), np.zeros(count), perturbation, labels, path)
 
     def pipeline(self, robot: RobotSpec) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
         from rlstack.tasks import terms
-        from rlstack.tasks.pipeline import Pipeline
 
-        settings, rotors = self.observation, len(robot.rotors)
+        settings = self.observation
         chosen: list[terms.Term] = [
             terms.PathError(settings.max_position_error_m),
             terms.PathAhead(settings.ahead_s),
@@ -200,40 +154,13 @@ class TrackingTask:
             terms.LinearVelocity(),
             terms.AngularVelocity(),
             terms.RotorSpeedEstimate(robot, self.rate_hz),
-            terms.ActionHistory(rotors, settings.action_history),
+            terms.ActionHistory(len(robot.rotors), settings.action_history),
         ]
-        model = robot.rotor_model
-        return Pipeline(chosen, "rotor_speed", [model.speed_min_rad_s] * rotors, [model.speed_max_rad_s] * rotors)
+        return rotor_pipeline(chosen, robot)
 
     def envelope(self) -> dict[str, float]:
         """Return what the policy was trained for, SI units in the keys."""
-        s = self.starts
-        return {
-            "position_error_m": s.position_m,
-            "tilt_rad": s.tilt_rad,
-            "linear_velocity_m_s": s.linear_velocity_m_s,
-            "angular_velocity_rad_s": s.angular_velocity_rad_s,
-            "lost_m": self.lost_m,
-            "lost_rad_s": self.lost_rad_s,
-            "path_ahead_s": max(self.observation.ahead_s),
-        }
-
-    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[View], Tensor]]]:
-        """Return ``{name: (weight, term)}``; each term maps a View to (N,) values."""
-        r = self.reward
-        return {
-            "at_path": (r.at_path, lambda s: (-25.0 * s.distance).exp()),
-            "distance": (r.distance, lambda s: s.distance),
-            "squared": (r.squared, lambda s: s.position.square().sum(dim=-1)),
-            "rates": (r.rates, lambda s: s.angular_velocity.square().sum(dim=-1)),
-            "heading": (r.heading, lambda s: 1.0 - s.heading_cos),
-            "action_change": (r.action_change, lambda s: (s.action - s.last_action).square().sum(dim=-1)),
-        }
-
-    def lost(self, view: View) -> Tensor:
-        """Return (N,) bool: who has left the path or spins too fast; not finite counts as well."""
-        near = (view.position.abs() <= self.lost_m).all(dim=-1)
-        return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
+        return {**self.starts.envelope(), "lost_m": self.lost_m, "lost_rad_s": self.lost_rad_s}
 
 
 TASK = TrackingTask
