@@ -17,8 +17,8 @@ from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.sim.batch import PARAMETERS, STATE, BatchSimulator
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
-from rlstack.tasks.quadrotor import Noise
 from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.quadrotor import Noise
 from rlstack.tasks.sampling import Randomisation
 from tests.support.learning import sensed, small_task
 

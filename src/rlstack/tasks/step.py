@@ -126,7 +126,8 @@ class TaskStep:
     def _observe(self, **rows: Rows) -> dict[str, Rows]:
         memory = self._remembered(rows["memory"])
         actor = tracing.call(self._actor_observation, self._sensed(rows), memory)
-        speeds = rows["state"][STATE["rotor_speed"]] / self.pipeline.maximum.numpy().astype(float) * 2.0 - 1.0
+        slowest, fastest = self.robot.rotor_model.speed_min_rad_s, self.robot.rotor_model.speed_max_rad_s
+        speeds = (rows["state"][STATE["rotor_speed"]] - slowest) * (2.0 / (fastest - slowest)) - 1.0
         columns = list(self.privileged.columns)
         departures = (
             rows["parameters"][columns] - self.privileged.offset.astype(float)
