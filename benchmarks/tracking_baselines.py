@@ -9,6 +9,7 @@ is reported comes from other seeds, and the 2 m by 1 m figure-eight in 5.5 s is 
     python benchmarks/tracking_baselines.py                    # report the ratios that the controllers carry (1 min)
     python benchmarks/tracking_baselines.py --tune             # search first, from those (10 min, one core)
     python benchmarks/tracking_baselines.py --robot x500 --json FILE
+    python benchmarks/tracking_baselines.py --policy runs/*/policy.onnx   # policies that follow paths, beside them
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rlstack.control.lee import LeeController, LeeGains, LeeRatios
 from rlstack.evaluation.baselines import STATE_INPUTS, Baseline, Controller
 from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.rollout import rollout
-from rlstack.policies import contract_for
+from rlstack.policies import Policy, contract_for, load_policy
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
@@ -35,6 +36,7 @@ from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario
 
 Ratios = LeeRatios | CascadeRatios
+Rows = dict[str, dict[str, float]]
 
 PATH = ("path_time", "path_position", "path_orientation")
 
@@ -140,8 +142,8 @@ def tune(
     return middle if cost(name, middle, robot, flights) < lowest else best
 
 
-def report(name: str, ratios: Ratios, robot: RobotSpec, count: int) -> dict[str, dict[str, float]]:
-    """Fly what was never tuned on; return figures by kind of flight."""
+def report(flying: Callable[[Scenario, float], Episodes | None], robot: RobotSpec, count: int) -> Rows:
+    """Fly what was never tuned on; return figures by kind of flight. Kinds that are not flown are left out."""
     rng = np.random.default_rng([REPORTING, 7])
     figure = {ease: figures.figure_eight(count, ease_s=ease) for ease in (0.0, 2.0)}
     kinds = {
@@ -154,7 +156,9 @@ def report(name: str, ratios: Ratios, robot: RobotSpec, count: int) -> dict[str,
     for kind, scenario in kinds.items():
         hover = scenario.path is None
         seconds = 8.0 if scenario.path is None else scenario.path.duration_s
-        episodes = fly(name, ratios, robot, scenario, seconds)
+        episodes = flying(scenario, seconds)
+        if episodes is None:
+            continue
         values, late = rmse(episodes, 3.0 if hover else 0.0), episodes.error_m[episodes.time_s >= 3.0]
         rows[kind] = {
             "median_rmse_m": float(np.median(values)),
@@ -164,6 +168,16 @@ def report(name: str, ratios: Ratios, robot: RobotSpec, count: int) -> dict[str,
             "lost": float((episodes.error_m.max(axis=0) > 2.0).mean()),
         }
     return rows
+
+
+def show(rows: Rows) -> None:
+    """Print a table."""
+    print(f"{'flights':34}{'median RMSE':>13}{'mean':>9}{'95%':>9}{'<0.1 m after 3 s':>18}{'lost':>7}")
+    for kind, row in rows.items():
+        print(
+            f"{kind:34}{row['median_rmse_m']:>11.4f} m{row['mean_rmse_m']:>9.4f}{row['p95_rmse_m']:>9.4f}"
+            f"{100 * row['within_0_1_from_second_3']:>17.1f}%{100 * row['lost']:>6.1f}%"
+        )
 
 
 def main() -> None:
@@ -176,6 +190,7 @@ def main() -> None:
     parser.add_argument("--training-flights", type=int, default=32, help="along each kind of path")
     parser.add_argument("--flights", type=int, default=200, help="the same, reported")
     parser.add_argument("--only", choices=sorted(MAKE), help="one controller")
+    parser.add_argument("--policy", nargs="*", default=[], help="policy files that follow paths")
     parser.add_argument("--json", help="write the figures there as well")
     arguments = parser.parse_args()
     robot = load_robot(arguments.robot)
@@ -189,16 +204,21 @@ def main() -> None:
         if arguments.tune:
             ratios = tune(name, robot, arguments.generations, arguments.population, arguments.spread, flights)
         entry = {"ratios": dataclasses.asdict(ratios), "training_cost_m": cost(name, ratios, robot, flights)}
-        rows = report(name, ratios, robot, arguments.flights)
+        rows = report(lambda flown, s, n=name, r=ratios: fly(n, r, robot, flown, s), robot, arguments.flights)
         result["controllers"][name] = {**entry, "flights": rows}
         print(f"\n{name} on {robot.name}, {time.process_time() - begin:.0f} CPU-s")
         print("ratios: " + ", ".join(f"{key}={number:.3g}" for key, number in entry["ratios"].items()))
-        print(f"{'flights':34}{'median RMSE':>13}{'mean':>9}{'95%':>9}{'<0.1 m after 3 s':>18}{'lost':>7}")
-        for kind, row in rows.items():
-            print(
-                f"{kind:34}{row['median_rmse_m']:>11.4f} m{row['mean_rmse_m']:>9.4f}{row['p95_rmse_m']:>9.4f}"
-                f"{100 * row['within_0_1_from_second_3']:>17.1f}%{100 * row['lost']:>6.1f}%"
-            )
+        show(rows)
+    for path in arguments.policy:
+        policy = load_policy(path, robot=robot)
+
+        def follow(flown: Scenario, seconds: float, policy: Policy = policy) -> Episodes | None:
+            return None if flown.path is None else rollout(policy, flown, robot, seconds)
+
+        rows = report(follow, robot, arguments.flights)
+        result.setdefault("policies", {})[path] = rows
+        print(f"\n{path} on {robot.name}")
+        show(rows)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(result, file, indent=2)
