@@ -19,7 +19,8 @@ from rlstack.schema import value
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.tasks.window import Window
 from rlstack.training.algorithm import Actor, NotFinite
-from rlstack.training.networks import Network, NetworkTape
+from rlstack.training.networks import Network
+from rlstack.training.tape import NetworkTape
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,244 @@
+"""Going through a policy network step by step, and back, without a graph of every operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rlstack.fused import GRADIENT, Kernel, minimum, where
+from rlstack.tasks.window import Window, shortened
+from rlstack.training.networks import Network
+
+
+class NetworkTape:
+    """Flies a :class:`Network` through a :class:`Window` and takes gradients back, without a graph to keep.
+
+    Each step is a handful of matrix products into memory that is used again for every window; what the weights'
+    gradients need is summed over all steps in one product each.
+
+    Args:
+        network: Its gradients are written into ``parameter.grad``.
+        window: Whose observations it sees and whose actions it chooses.
+    """
+
+    def __init__(self, network: Network, window: Window) -> None:
+        self.network, self.window = network, window
+        steps, like = window.steps, window.observation
+
+        def array(rows: int, slots: int) -> Tensor:
+            _, _, stride = like.shape
+            slots += 1 - slots % 2
+            return torch.zeros(rows, slots, stride, device=like.device)
+
+        dense: list[nn.Linear] = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
+        self.dense = dense
+        self.outputs = [array(layer.out_features, steps) for layer in dense]
+        self.output_gradients = [array(layer.out_features, steps) for layer in dense]
+        self.wanted = array(window.action.shape[0], steps)
+        """Actions before they are clipped."""
+        self.pull = array(window.action.shape[0], steps)
+        """Gradients of the actions before they are clipped."""
+        device = str(like.device)
+        pulled, at = _pulled(window.action.shape[0], device), window.at
+        self._pull = [
+            pulled.prepare(
+                {
+                    "gradient": at(window.action_gradient, t),
+                    "wanted": at(self.wanted, t),
+                    "bound": at(window.bound, 0),
+                    "pull": at(self.pull, t),
+                }
+            )
+            for t in range(steps)
+        ]
+        width = network.gru_width
+        if width:
+            self.fed, self.back = array(3 * width, steps), array(3 * width, steps)
+            self.fed_gradient, self.back_gradient = array(3 * width, steps), array(3 * width, steps)
+            self.hidden = array(width, steps + 1)
+            """Slot ``t`` is the hidden state before step ``t``."""
+            self.hidden_gradient = array(width, steps + 1)
+            self._direct, self._raw = array(width, 1), array(width, 1)
+            shorten = shortened({"hidden": width}, device)
+            self._shorten = [
+                shorten.prepare(
+                    {
+                        "hidden": window.at(self._raw, 0),
+                        "bound": window.at(window.bound, 0),
+                        "shorter hidden": window.at(self.hidden_gradient, t),
+                    }
+                )
+                for t in range(steps)
+            ]
+            gates, back = (_gates(width, reverse, device) for reverse in (False, True))
+            self._gates = [
+                gates.prepare(
+                    {
+                        "fed": at(self.fed, t),
+                        "back": at(self.back, t),
+                        "hidden": at(self.hidden, t),
+                        "next": at(self.hidden, t + 1),
+                    }
+                )
+                for t in range(steps)
+            ]
+            self._gates_reverse = [
+                back.prepare(
+                    {
+                        "fed": at(self.fed, t),
+                        "back": at(self.back, t),
+                        "hidden": at(self.hidden, t),
+                        GRADIENT + "next": at(self.hidden_gradient, t + 1),
+                        GRADIENT + "fed": at(self.fed_gradient, t),
+                        GRADIENT + "back": at(self.back_gradient, t),
+                        GRADIENT + "hidden": at(self._direct, 0),
+                    }
+                )
+                for t in range(steps)
+            ]
+        self._views()
+
+    def begin(self) -> None:
+        """Use the network's present weights; the normalisation becomes part of the first layer."""
+        network = self.network
+        with torch.no_grad():
+            first = self.dense[0]
+            self._weights[0].copy_(first.weight * network.scale)
+            self._biases[0].copy_((first.bias - self._weights[0] @ network.mean).unsqueeze(1))
+            for layer, weight, bias in zip(self._others, self._weights[1:], self._biases[1:]):
+                weight.copy_(layer.weight)
+                bias.copy_(layer.bias.unsqueeze(1))
+            for weight, turned in zip(self._weights, self._turned):
+                turned.copy_(weight.T)
+
+    def forward(self, t: int) -> None:
+        """Choose the action of step ``t``."""
+        x = self._seen[t]
+        for k in range(len(self.dense)):
+            x = torch.addmm(self._biases[k], self._weights[k], x, out=self._out[k][t])
+            if self._relu:
+                x.relu_()
+            else:
+                x.tanh_()
+        if self.network.gru_width:
+            k = len(self.dense)
+            torch.addmm(self._biases[k], self._weights[k], x, out=self._fed[t])
+            torch.addmm(self._biases[k + 1], self._weights[k + 1], self._hidden[t], out=self._back[t])
+            self._gates[t]()
+            x = self._hidden[t + 1]
+        wanted = torch.addmm(self._biases[-1], self._weights[-1], x, out=self._wanted[t])
+        torch.clamp(wanted, -1.0, 1.0, out=self._chosen[t])
+
+    def begin_reverse(self) -> None:
+        """Forget the derivatives of the window before."""
+        if self.network.gru_width:
+            self._hidden_gradients[self.window.steps].zero_()
+
+    def reverse(self, t: int) -> None:
+        """Go back from the gradient of the action of step ``t`` to that of its observation."""
+        self._pull[t]()
+        gradient, weight = self._pulls[t], self._turned[-1]
+        if self.network.gru_width:
+            k = len(self.dense)
+            later = self._hidden_gradients[t + 1]
+            later.addmm_(weight, gradient)
+            self._gates_reverse[t]()
+            torch.addmm(self._direct_view, self._turned[k + 1], self._back_gradients[t], out=self._raw_view)
+            self._shorten[t]()  # as the window does with the state's
+            gradient, weight = self._fed_gradients[t], self._turned[k]
+        for k in reversed(range(len(self.dense))):
+            out = torch.mm(weight, gradient, out=self._out_gradients[k][t])
+            if self._relu:
+                gradient = torch.ops.aten.threshold_backward.grad_input(out, self._out[k][t], 0, grad_input=out)
+            else:
+                gradient = torch.ops.aten.tanh_backward.grad_input(out, self._out[k][t], grad_input=out)
+            weight = self._turned[k]
+        torch.mm(weight, gradient, out=self._seen_gradients[t])
+
+    def weight_gradients(self) -> None:
+        """Write the gradient of every parameter, summed over the window."""
+        window, steps, network = self.window, self.window.steps, self.network
+        before = [window.observation, *self.outputs]
+        for k, layer in enumerate(self.dense):
+            self._write(layer, self.output_gradients[k], before[k], k == 0)
+        last = before[-1]
+        if network.gru_width:
+            self._write(network.fed, self.fed_gradient, last, False)
+            self._write(network.back, self.back_gradient, self.hidden, False)
+            last = self.hidden[:, 1:]
+        flat = window.flat(self.pull, steps)
+        rows, _, stride = last.shape
+        seen = last.as_strided((rows, steps * stride), (last.stride(0), 1), last.storage_offset())
+        network.last.weight.grad = flat @ seen.T
+        network.last.bias.grad = flat.sum(dim=1)
+
+    def _write(self, layer: nn.Linear, gradient: Tensor, before: Tensor, first: bool) -> None:
+        steps = self.window.steps
+        flat = self.window.flat(gradient, steps)
+        weight, bias = flat @ self.window.flat(before, steps).T, flat.sum(dim=1)
+        if first:  # of the layer behind the normalisation
+            weight = (weight - torch.outer(bias, self.network.mean)) * self.network.scale
+        layer.weight.grad, layer.bias.grad = weight, bias
+
+    def _views(self) -> None:
+        """Make every view that the steps use once: making them anew would take longer than the products."""
+        network, window, at = self.network, self.window, self.window.at
+        steps = range(window.steps)
+        self._relu = network.activation == "relu"
+        self._others: list[nn.Linear] = [*self.dense[1:]]
+        if network.gru_width:
+            self._others += [network.fed, network.back]
+        self._others.append(network.last)
+        layers = [self.dense[0], *self._others]
+        self._weights = [torch.empty_like(layer.weight) for layer in layers]
+        self._biases = [layer.bias.detach().clone().unsqueeze(1) for layer in layers]
+        self._turned = [torch.empty_like(layer.weight.T.contiguous()) for layer in layers]
+        self._seen = [at(window.observation, t) for t in steps]
+        self._seen_gradients = [at(window.observation_gradient, t) for t in steps]
+        self._out = [[at(array, t) for t in steps] for array in self.outputs]
+        self._out_gradients = [[at(array, t) for t in steps] for array in self.output_gradients]
+        self._wanted = [at(self.wanted, t) for t in steps]
+        self._chosen = [at(window.action, t) for t in steps]
+        self._pulls = [at(self.pull, t) for t in steps]
+        if network.gru_width:
+            self._fed, self._back = ([at(array, t) for t in steps] for array in (self.fed, self.back))
+            self._fed_gradients = [at(self.fed_gradient, t) for t in steps]
+            self._back_gradients = [at(self.back_gradient, t) for t in steps]
+            self._hidden = [at(self.hidden, t) for t in range(window.steps + 1)]
+            self._hidden_gradients = [at(self.hidden_gradient, t) for t in range(window.steps + 1)]
+            self._direct_view, self._raw_view = at(self._direct, 0), at(self._raw, 0)
+
+
+def _pulled(actions: int, device: str) -> Kernel:
+    """Return the kernel from the gradient of clipped actions to that of the actions themselves.
+
+    An action beyond its range may only be pulled back: a plain clip would leave it there for ever. And what one robot
+    pulls is bounded, as in :class:`Window`, since it feeds back from step to step as the state does.
+    """
+
+    def pulled(gradient: Any, wanted: Any, bound: Any) -> dict[str, Any]:
+        made = np.array(
+            [where(((w > 1.0) & (g < 0.0)) | ((w < -1.0) & (g > 0.0)), 0.0, g) for w, g in zip(wanted, gradient)],
+            dtype=object,
+        )
+        share = minimum(bound[0] / np.sqrt((made * made).sum() + 1e-30), 1.0)
+        return {"pull": made * share}
+
+    return Kernel(pulled, {"gradient": actions, "wanted": actions, "bound": 1}, device=device)
+
+
+def _gates(width: int, reverse: bool, device: str) -> Kernel:
+    def gates(fed: Any, back: Any, hidden: Any) -> dict[str, Any]:
+        made = []
+        for k in range(width):
+            reset = (fed[k] + back[k]).sigmoid()
+            update = (fed[width + k] + back[width + k]).sigmoid()
+            new = (fed[2 * width + k] + reset * back[2 * width + k]).tanh()
+            made.append(new + update * (hidden[k] - new))
+        return {"next": np.array(made, dtype=object)}
+
+    rows = {"fed": 3 * width, "back": 3 * width, "hidden": width}
+    return Kernel(gates, rows, tuple(rows) if reverse else None, device)
