@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rlstack.fused import Kernel
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask, Observation
-from rlstack.tasks.quadrotor import Curriculum, Noise
 from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.quadrotor import Curriculum, Noise
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.training.recipe import Recipe, recipe_from_data
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,18 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import frames, load_robot
+from rlstack.robots import load_robot
 from rlstack.sim.batch import PARAMETERS, STATE
-from rlstack.sim.batch.dynamics import advance
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.tasks.step import NOISE_WIDTH, TaskStep
-from rlstack.tasks.view import View
+from tests.support.eager import EagerStep
 from tests.support.learning import small_task
 
 Arrays = dict[str, np.ndarray]
@@ -70,79 +67,18 @@ def run(kernel: Any, rows: Arrays) -> Arrays:
     return made
 
 
-class Eager:
-    """The step as its documentation says it, robots first, in double precision."""
-
-    def __init__(self, env: TrainingEnvironment, rows: Arrays) -> None:
-        self.env, self.task, self.step = env, env.task, env.task_step
-        self.rows = {name: array.astype(np.float64) for name, array in rows.items()}
-        self.pipeline = copy.deepcopy(env.pipeline).double()
-        shapes = {**self.pipeline.memory, "last_action": (self.pipeline.action_size,)}
-        self.memory, start = {}, 0
-        for name, shape in shapes.items():
-            size = int(np.prod(shape))
-            self.memory[name] = torch.from_numpy(self.rows["memory"][start : start + size].T.reshape(ROBOTS, *shape))
-            start += size
-
-    def goal(self, name: str) -> np.ndarray:
-        """Return (N, points + 2, 3)."""
-        return self.rows[name].reshape(3, -1, ROBOTS).transpose(2, 1, 0)
-
-    def sensed(self, state: np.ndarray, noise: np.ndarray, goal: str) -> dict[str, Tensor]:
-        """Return what the policy senses, by name."""
-        s = {name: state[rows].T for name, rows in STATE.items()}
-        sigma, robot = self.task.noise, self.env.robot
-        turned = s["orientation"] + 0.5 * sigma.orientation_rad * noise[3:7].T
-        points = self.goal(goal)[:, :-2] if self.step.window else np.zeros((ROBOTS, 1, 3))
-        model = robot.rotor_model
-        signals = {
-            "position": s["position"] + sigma.position_m * noise[0:3].T,
-            "orientation": frames.normalise(turned),
-            "linear_velocity": frames.rotate_inverse(s["orientation"], s["linear_velocity"])
-            + sigma.linear_velocity_m_s * noise[7:10].T,
-            "angular_velocity": s["angular_velocity"] + sigma.angular_velocity_rad_s * noise[10:13].T,
-            "goal_position": np.zeros((ROBOTS, 3)),
-            "goal_orientation": np.tile([0.0, 0.0, 0.0, 1.0], (ROBOTS, 1)),
-            "path_position": points,
-            "path_time": np.tile(np.array(self.step.window or (0,)) / self.task.rate_hz, (ROBOTS, 1)),
-            "path_orientation": np.tile([0.0, 0.0, 0.0, 1.0], (ROBOTS, points.shape[1], 1)),
-            "rotor_position": np.tile(robot.rotor_positions, (ROBOTS, 1, 1)),
-            "rotor_yaw_sign": np.tile(robot.yaw_torque_signs.astype(float), (ROBOTS, 1)),
-            "rotor_speed_min": np.full((ROBOTS, 1), model.speed_min_rad_s),
-            "rotor_speed_max": np.full((ROBOTS, 1), model.speed_max_rad_s),
-        }
-        return {name: torch.from_numpy(np.ascontiguousarray(signals[name])) for name in self.task.inputs}
-
-    def observed(self, state: np.ndarray, noise: str, goal: str, memory: dict[str, Tensor]) -> np.ndarray:
-        prepared = self.pipeline.prepare(self.sensed(state, self.rows[noise], goal), memory)
-        return self.pipeline.observe(prepared, memory).numpy().T
-
-    def acted(self) -> dict[str, Any]:
-        action = torch.from_numpy(self.rows["action"].T.copy()).clamp(-1.0, 1.0)
-        prepared = self.pipeline.prepare(self.sensed(self.rows["state"], self.rows["noise"], "goal"), self.memory)
-        command = self.pipeline.command(action, prepared).numpy().T
-        past = [self.rows[name] for name in self.step.past]
-        moved = advance(self.rows["state"], self.rows["parameters"], [command, *past], self.step.model)
-        reference = self.goal("goal")[:, -2:] if self.step.window else np.zeros((ROBOTS, 2, 3))
-        view = View(
-            state=torch.from_numpy(moved.T.copy()),
-            action=action,
-            last_action=self.memory["last_action"],
-            goal_position=torch.from_numpy(reference[:, 0].copy()),
-            goal_velocity=torch.from_numpy(reference[:, 1].copy()),
-            parameters=torch.from_numpy(self.rows["parameters"].T.copy()),
-        )
-        weighted = {
-            n: (w / self.task.rate_hz * term(view)).numpy() for n, (w, term) in self.task.reward_terms().items()
-        }
-        lost = self.task.lost(view).numpy()
-        terms = np.stack([*weighted.values(), np.where(lost, self.task.reward.lost, 0.0)])
-        after = {**self.pipeline.remember(prepared, self.memory, action), "last_action": action}
-        return {"next_state": moved, "command": command, "terms": terms, "reward": terms.sum(axis=0, keepdims=True),
-                "lost": lost[None].astype(float), "memory": after}  # fmt: skip
-
-    def flat(self, memory: dict[str, Tensor]) -> np.ndarray:
-        return np.concatenate([memory[name].reshape(ROBOTS, -1).numpy().T for name in self.memory])
+def eager(env: TrainingEnvironment, rows: Arrays) -> dict[str, Any]:
+    """Return what the step gives, in double precision, and the observation before it."""
+    step = EagerStep(env)
+    wide = {name: array.astype(np.float64) for name, array in rows.items()}
+    memory, goal = step.memory(wide["memory"]), wide.get("goal")
+    past = [wide[name] for name in env.task_step.past]
+    action = torch.from_numpy(wide["action"].T.copy())
+    made = step.act(wide["state"], wide["parameters"], memory, past, wide["noise"], goal, action)
+    made["memory"] = step.memory_rows(made["memory"])
+    made["actor"] = step.observe(wide["state"], memory, wide["noise"], goal).numpy().T
+    made["reference"] = [] if goal is None else [step.goal(goal, ROBOTS)[:, -2].T]
+    return made
 
 
 def assert_state(found: np.ndarray, expected: np.ndarray) -> None:
@@ -155,38 +91,35 @@ def assert_state(found: np.ndarray, expected: np.ndarray) -> None:
 def test_what_is_observed_is_the_pipelines_view_of_what_is_sensed(kind: str) -> None:
     env = env_of(kind)
     rows = inputs_of(env)
-    eager = Eager(env, rows)
+    expected = eager(env, rows)
     made = run(env.task_step.observe, rows)
-    expected = eager.observed(eager.rows["state"], "noise", "goal", eager.memory)
     # an observer divides the velocity's rounding by the period
-    np.testing.assert_allclose(made["actor"], expected, rtol=1e-5, atol=1e-4)
-    state, privileged = eager.rows["state"], env._privileged
-    model = env.robot.rotor_model
+    np.testing.assert_allclose(made["actor"], expected["actor"], rtol=1e-5, atol=1e-4)
+    privileged, model = env._privileged, env.robot.rotor_model
     middle, half = (
         (model.speed_max_rad_s + model.speed_min_rad_s) / 2,
         (model.speed_max_rad_s - model.speed_min_rad_s) / 2,
     )
-    speeds = (state[STATE["rotor_speed"]] - middle) / half  # as an action would be scaled
+    speeds = (rows["state"][STATE["rotor_speed"]].astype(float) - middle) / half  # as an action would be scaled
     columns = list(privileged.columns)
-    departures = (eager.rows["parameters"][columns] - privileged.offset[:, None]) * privileged.scale[:, None]
-    reference = [eager.goal("goal")[:, -2].T] if env.task_step.window else []
+    departures = (rows["parameters"][columns].astype(float) - privileged.offset[:, None]) * privileged.scale[:, None]
+    wanted = np.concatenate([speeds, departures, *expected["reference"]])
     # float32 parameters, centred: what is left of them is rounded
-    np.testing.assert_allclose(made["privileged"], np.concatenate([speeds, departures, *reference]), atol=2e-4)
+    np.testing.assert_allclose(made["privileged"], wanted, atol=2e-4)
 
 
 @pytest.mark.parametrize("kind", list(TASKS))
 def test_a_step_is_command_dynamics_reward_and_memory(kind: str) -> None:
     env = env_of(kind)
     rows = inputs_of(env)
-    made, expected = run(env.task_step.act, rows), Eager(env, rows).acted()
-    assert_state(made["next_state"], expected["next_state"])
+    made, expected = run(env.task_step.act, rows), eager(env, rows)
+    assert_state(made["next_state"], expected["state"])
     np.testing.assert_allclose(made["command"], expected["command"], rtol=1e-6, atol=1e-3)
     np.testing.assert_allclose(made["terms"], expected["terms"], rtol=2e-5, atol=2e-6)
-    np.testing.assert_allclose(made["reward"], expected["reward"], rtol=2e-5, atol=5e-6)
-    np.testing.assert_array_equal(made["lost"], expected["lost"])
+    np.testing.assert_allclose(made["reward"][0], expected["reward"], rtol=2e-5, atol=5e-6)
+    np.testing.assert_array_equal(made["lost"][0], expected["lost"])
     assert made["lost"][0, 7] == 1.0 and made["lost"].sum() < ROBOTS / 2
-    memory = Eager(env, rows).flat(expected["memory"])
-    np.testing.assert_allclose(made["next_memory"], memory, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(made["next_memory"], expected["memory"], rtol=1e-5, atol=1e-4)
     assert list(env.task_step.terms) == list(env.task.reward_terms()) and len(expected["terms"]) > 5
 
 
