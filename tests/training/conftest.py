@@ -26,6 +26,7 @@ class Trained:
 def _small_pool() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment, "POOL_SIZE", 512)
+        patch.setattr(environment, "PATH_POOL_SIZE", 32)
         yield
 
 

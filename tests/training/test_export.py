@@ -121,7 +121,9 @@ def test_a_graph_that_differs_is_not_kept_and_leaves_what_was_there(
     contract, path = made._contract(graph), tmp_path / "policy.onnx"
     path.write_bytes(b"an older policy")
     file = mlp.result.policy
-    assert compare(graph, contract, file, ROBOT) > 1e-5 or made.best["step"] == made._steps()  # the last is not the best
+    assert (
+        compare(graph, contract, file, ROBOT) > 1e-5 or made.best["step"] == made._steps()
+    )  # the last is not the best
 
     def converted(*_: object) -> object:
         import onnx
