@@ -63,20 +63,23 @@ def main() -> None:
 
     begin = time.perf_counter()
     simulator = BatchSimulator(robot, count, device=options.device)
-    simulator.step()
+    prompt = BatchSimulator(robot, count, device=options.device, max_delay_s=0.0)
+    simulator.advance()
     ready_s = time.perf_counter() - begin
     task = HoverTask()
     state = task.sample(rng, count, robot).state
-    simulator.set_state(state)
-    simulator.step(np.full((count, 4), robot.hover_speed_rad_s))
+    for each in (simulator, prompt):
+        each.set_state(state)
+        each.step(np.full((count, 4), robot.hover_speed_rad_s))
 
     environment = TrainingEnvironment(task, robot, task.pipeline(robot), count, device=options.device)
     actions = torch.full((count, 4), 0.334, device=options.device)
     with torch.inference_mode():
         environment.observe()
         rows = {
-            "batch simulator, bare": rate(simulator.step, count, 200, options.repeats, cuda),
-            "full environment": rate(lambda: environment.step(actions), count, 60, options.repeats, cuda),
+            "bare, no late commands": rate(prompt.advance, count, 2000, options.repeats, cuda),
+            "bare, up to 50 ms late": rate(simulator.advance, count, 2000, options.repeats, cuda),
+            "full environment": rate(lambda: environment.step(actions), count, 500, options.repeats, cuda),
         }
     model = mujoco_spec(robot, timestep_s=0.001, floor=False).compile()
     data = mujoco.MjData(model)
