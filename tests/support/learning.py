@@ -82,6 +82,21 @@ def small_recipe(**changes: Any) -> Recipe[Any, Any]:
     return recipe_from_data(small_recipe_data(**changes), "small.yaml")
 
 
+def small_apg_data(**changes: Any) -> dict[str, Any]:
+    """Return a recipe of four windows of 64 robots, learned by gradients, as its YAML would hold it."""
+    data = small_recipe_data(algorithm="apg")
+    data["algorithm_settings"] = {
+        "window": 8,
+        "network": "mlp",
+        "hidden": [16],
+        "gru_width": 8,
+        "initial_action": 0.334,
+    }
+    for key, change in changes.items():
+        data[key] = {**data[key], **change} if isinstance(change, dict) else change
+    return data
+
+
 def sensed(env: TrainingEnvironment) -> dict[str, NDArray[np.float32]]:
     """Return (N, ...) of every input that the newest observation was made from, noise included."""
     step, shapes = env.task_step, {}

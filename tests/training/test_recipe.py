@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from rlstack import cli
 from rlstack.errors import UserError
 from rlstack.training.recipe import (
     check_recipe,
@@ -16,7 +19,7 @@ from rlstack.training.recipe import (
     recipe_from_data,
     recipe_to_yaml,
 )
-from tests.support.learning import small_recipe, small_recipe_data
+from tests.support.learning import small_apg_data, small_recipe, small_recipe_data
 
 
 @pytest.mark.parametrize("name", sorted(recipe_files()))
@@ -81,6 +84,51 @@ def test_changes_in_code_are_checked_as_a_file_is() -> None:
         check_recipe(replace(recipe, envs=0), "here")
     with pytest.raises(UserError, match=r"here: task_settings: rate_hz"):
         check_recipe(replace(recipe, task_settings=replace(recipe.task_settings, rate_hz=-1.0)), "here")
+
+
+GLIDER = """
+from dataclasses import dataclass
+from rlstack.tasks.catalog.quadrotor_hover import HoverTask
+
+@dataclass(frozen=True, kw_only=True)
+class Glider(HoverTask):
+    differentiable = False
+"""
+
+
+@pytest.fixture
+def glider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the name of a task that another installed package adds, whose simulator has no gradients."""
+    (tmp_path / "gliders_of_a_test.py").write_text(GLIDER)
+    info = tmp_path / "gliders_of_a_test-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gliders-of-a-test\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[rlstack.tasks]\nglider = gliders_of_a_test:Glider\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "glider"
+    sys.modules.pop("gliders_of_a_test", None)
+
+
+def test_gradients_through_a_simulator_that_has_none_are_refused_with_those_that_have(glider: str) -> None:
+    with pytest.raises(UserError, match=r"^small.yaml: algorithm: 'apg' learns by gradients") as refused:
+        recipe_from_data(small_apg_data(task=glider), "small.yaml")
+    assert str(refused.value).endswith(
+        "that of the task 'glider' has none. Tasks that have them: quadrotor_foundation, quadrotor_hover,"
+        " quadrotor_tracking. Algorithms that need none: ppo."
+    )
+    assert recipe_from_data(small_recipe_data(task=glider), "small.yaml").task == "glider"  # ppo learns it
+    assert recipe_from_data(small_apg_data(), "small.yaml").algorithm == "apg"
+
+
+def test_the_refusal_comes_before_anything_is_made(
+    glider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "small.yaml", tmp_path / "run"
+    file.write_text(yaml.safe_dump(small_apg_data(task=glider)))
+    assert cli.main(["train", str(file), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert "has none. Tasks that have them: " in error and "Traceback" not in error and len(error.splitlines()) == 1
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(

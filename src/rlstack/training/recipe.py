@@ -127,8 +127,8 @@ def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
 
 
 def _differentiable(task: Any) -> bool:
-    """Return whether a task's simulator has gradients; the batch simulator's does, so a task says if it does not."""
-    return bool(getattr(task, "differentiable", True))
+    """Return whether a task says that its simulator has gradients, as those of the batch simulator do."""
+    return bool(getattr(task, "differentiable", False))
 
 
 def recipe_to_yaml(recipe: Recipe[Any, Any]) -> str:
