@@ -17,6 +17,7 @@ from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.sim.batch import PARAMETERS, STATE, BatchSimulator
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
+from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.tasks.quadrotor import Noise
 from rlstack.tasks.sampling import Randomisation
@@ -33,9 +34,10 @@ def robot() -> RobotSpec:
 @pytest.fixture(autouse=True)
 def _small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "POOL_SIZE", 512)
+    monkeypatch.setattr(environment, "PATH_POOL_SIZE", 32)
 
 
-def made(robot: RobotSpec, count: int = 16, seed: int = 0, task: HoverTask | None = None) -> TrainingEnvironment:
+def made(robot: RobotSpec, count: int = 16, seed: int = 0, task: Any = None) -> TrainingEnvironment:
     task = task or small_task()
     built = TrainingEnvironment(task, robot, task.pipeline(robot), count, seed=seed)
     built.observe()
@@ -275,15 +277,17 @@ def test_a_seed_gives_the_same_run_and_another_does_not(robot: RobotSpec) -> Non
     assert not torch.equal(results[0].critic, results[2].critic)
 
 
-def test_it_goes_on_exactly_from_a_saved_state(robot: RobotSpec) -> None:
-    env = made(robot)
+@pytest.mark.parametrize("kind", ["hover", "tracking"])
+def test_it_goes_on_exactly_from_a_saved_state(robot: RobotSpec, kind: str) -> None:
+    task = small_task() if kind == "hover" else replace(TrackingTask(), episode_s=0.5)
+    env = made(robot, task=task)
     for step in range(7):
         env.set_progress(step / 30)
         env.step(actions(env, step))
     file = io.BytesIO()
     torch.save(env.state_dict(), file)
     file.seek(0)
-    other = made(robot, seed=99)
+    other = made(robot, seed=99, task=task)
     other.step(actions(other))  # whatever it did before
     other.load_state_dict(torch.load(file, weights_only=True))
     for step in range(7, 70):  # past the end of every episode and through the curriculum
@@ -292,6 +296,44 @@ def test_it_goes_on_exactly_from_a_saved_state(robot: RobotSpec) -> None:
         expected, found = env.step(actions(env, step)), other.step(actions(env, step))
         for name in ("actor", "critic", "reward", "done", "timed_out"):
             assert torch.equal(getattr(expected, name), getattr(found, name)), (step, name)
+
+
+def test_robots_are_given_their_paths_from_where_they_are_on_them(robot: RobotSpec) -> None:
+    task = TrackingTask()
+    env = made(robot, task=task)
+    paths = task.sample_paths(np.random.default_rng(0), 32, robot).position
+    env._paths = torch.from_numpy(paths.astype(np.float32).transpose(2, 0, 1).reshape(3, -1).copy())
+    length = paths.shape[1]
+    env.path_step[:] = torch.arange(16) * 40  # the last are so near the end that they look beyond it
+    env.path_step[15] = length - 1
+    env.pick[:] = torch.arange(16) + 7
+    slots = 3
+    array = torch.full((env.task_step.goal_width, slots + 2, 20), 9.0)
+    env.fill_goal(array, slots)
+    assert (array[:, slots:] == 9.0).all() and (array[:, :, 16:] == 9.0).all()
+    for slot in range(slots):
+        goal = array[:, slot, :16].reshape(3, -1, 16)
+        for n in range(16):
+            now = int(env.path_step[n]) + slot
+            points = [paths[7 + n, min(now + ahead, length - 1)] for ahead in (*task.path_window, 1)]
+            np.testing.assert_allclose(goal[:, :-1, n].T, points, atol=1e-6)
+            moved = paths[7 + n, min(now + 1, length - 1)] - paths[7 + n, min(now, length - 1)]
+            np.testing.assert_allclose(goal[:, -1, n], moved * task.rate_hz, atol=1e-3)
+
+
+def test_a_robot_that_starts_anew_begins_another_path(robot: RobotSpec) -> None:
+    env = made(robot, task=TrackingTask())
+    before = env.pick.clone()
+    env.age[:] = 0
+    env.age[4:12] = env.max_steps
+    for _ in range(3):
+        env.step(torch.full((16, 4), 0.33))
+    assert (env.path_step[4:12] == 2).all() and (env.path_step[:4] == 3).all()
+    assert (env.pick[:4] == before[:4]).all() and (env.pick[4:12] != before[4:12]).any()
+    critic = env.observe()[1]
+    reference = next(t for t in env.critic_table() if t.name == "reference")
+    start = env.pick * env._path_length + env.path_step + 1
+    torch.testing.assert_close(critic[:, reference.start : reference.start + 3].T, env._paths[:, start])
 
 
 def test_delayed_robots_feel_commands_later(robot: RobotSpec) -> None:
