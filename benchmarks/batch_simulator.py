@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Robot-steps per CPU-second of the batch simulator, bare and as the full training environment, beside MuJoCo's.
 
-One process, one thread; a robot-step is one 10 ms control period of one robot. MuJoCo's row is mj_step alone on the
-generated model at its own step of 1 ms, ten steps counted as one robot-step, in the same run.
+One process, one thread; a robot-step is one 10 ms control period of one robot. Bare are the dynamics alone, with and
+without late commands. The full environment senses with noise, observes (for policy and critic), rewards and starts
+anew who was lost or is done, flown by a policy that hovers, trained here first; only its steps are counted, not
+the policy. MuJoCo's row is mj_step alone on the generated model at its own step of 1 ms, ten steps counted as one
+robot-step, in the same run.
 
     python benchmarks/batch_simulator.py [--robots 4096] [--repeats 5] [--device cpu] [--json FILE]
 """
@@ -26,26 +29,67 @@ import torch
 from rlstack.robots import load_robot
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.sim.batch import BatchSimulator
-from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.training import ALGORITHMS
+from rlstack.training.algorithm import Actor
+from rlstack.training.recipe import load_recipe
 
 PEER = "MuJoCo mj_step loop"
 
 
-def rate(step: Callable[[], None], robot_steps: int, calls: int, repeats: int, wall: bool) -> list[float]:
-    """Return robot-steps a second (CPU or wall) of ``repeats`` measurements of ``calls`` calls."""
-    clock = time.perf_counter if wall else time.process_time
+def rate(calls: int, repeats: int, robot_steps: int, step: Callable[[], float]) -> list[float]:
+    """Return robot-steps a second of ``repeats`` measurements of ``calls`` calls, each of which says what it took."""
     for _ in range(max(3, calls // 10)):
         step()
-    rates = []
-    for _ in range(repeats):
+    return [robot_steps * calls / sum(step() for _ in range(calls)) for _ in range(repeats)]
+
+
+def timed(work: Callable[[], object], cuda: bool, repeat: int = 1) -> Callable[[], float]:
+    """Return a call that does ``work`` and says how many CPU-seconds, on CUDA seconds, it took."""
+    clock = time.perf_counter if cuda else time.process_time
+
+    def measured() -> float:
         begin = clock()
-        for _ in range(calls):
-            step()
-        if wall:
+        for _ in range(repeat):
+            work()
+        if cuda:
             torch.cuda.synchronize()
-        rates.append(robot_steps * calls / (clock() - begin))
-    return rates
+        return clock() - begin
+
+    return measured
+
+
+def hovering(seed: int) -> Actor:
+    """Return a policy that hovers, trained in seconds."""
+    recipe = load_recipe("quadrotor_hover")
+    task, robot = recipe.task_settings, load_robot(recipe.robot)
+    environment = TrainingEnvironment(task, robot, task.pipeline(robot), recipe.envs, seed=seed)
+    algorithm = ALGORITHMS.load(recipe.algorithm)(recipe.algorithm_settings, environment)
+    iterations = recipe.steps // algorithm.steps_per_iteration
+    for k in range(iterations):
+        algorithm.iterate(k / iterations)
+    return algorithm.actor()
+
+
+def full(environment: TrainingEnvironment, actor: Actor, cuda: bool) -> Callable[[], float]:
+    """Return a call that lets the policy fly one step and says what the environment took for it."""
+    seen = environment.observe()[0]
+    actor = actor.to(environment.device)
+    memory = {name: torch.zeros(len(seen), *shape, device=seen.device) for name, shape in actor.memory.items()}
+
+    def step() -> float:
+        nonlocal seen, memory
+        action, memory = actor(seen, memory)
+        if cuda:
+            torch.cuda.synchronize()
+        result = []
+        took = timed(lambda: result.append(environment.step(action)), cuda)()
+        seen = result[0].actor
+        for hidden in memory.values():
+            hidden[result[0].done] = 0.0
+        return took
+
+    return step
 
 
 def main() -> None:
@@ -59,34 +103,27 @@ def main() -> None:
     torch.set_num_threads(1)
     cuda = options.device.startswith("cuda")
     robot = load_robot("crazyflie")
-    count, rng = options.robots, np.random.default_rng(0)
+    count, rng, repeats = options.robots, np.random.default_rng(0), options.repeats
+    task = load_recipe("quadrotor_hover").task_settings
 
-    begin = time.perf_counter()
-    simulator = BatchSimulator(robot, count, device=options.device)
-    prompt = BatchSimulator(robot, count, device=options.device, max_delay_s=0.0)
-    simulator.advance()
-    ready_s = time.perf_counter() - begin
-    task = HoverTask()
-    state = task.sample(rng, count, robot).state
-    for each in (simulator, prompt):
-        each.set_state(state)
-        each.step(np.full((count, 4), robot.hover_speed_rad_s))
-
+    rows, ready_s = {}, 0.0
+    for title, max_delay_s in (("bare", 0.0), ("bare, late commands", 0.05)):
+        begin = time.perf_counter()
+        simulator = BatchSimulator(robot, count, device=options.device, max_delay_s=max_delay_s)
+        simulator.set_state(task.sample(rng, count, robot).state)
+        simulator.step(np.full((count, 4), robot.hover_speed_rad_s))
+        ready_s = ready_s or time.perf_counter() - begin
+        for command in simulator.commands:
+            command[:] = robot.hover_speed_rad_s
+        rows[title] = rate(20, repeats, 50 * count, timed(simulator.advance, cuda, 50))
+    actor = hovering(seed=0)
     environment = TrainingEnvironment(task, robot, task.pipeline(robot), count, device=options.device)
-    actions = torch.full((count, 4), 0.334, device=options.device)
     with torch.inference_mode():
-        environment.observe()
-        rows = {
-            "bare, no late commands": rate(prompt.advance, count, 2000, options.repeats, cuda),
-            "bare, up to 50 ms late": rate(simulator.advance, count, 2000, options.repeats, cuda),
-            "full environment": rate(lambda: environment.step(actions), count, 500, options.repeats, cuda),
-        }
+        rows["full environment"] = rate(400, repeats, count, full(environment, actor, cuda))
     model = mujoco_spec(robot, timestep_s=0.001, floor=False).compile()
     data = mujoco.MjData(model)
     if not cuda:
-        rows["MuJoCo mj_step loop"] = rate(
-            lambda: mujoco.mj_step(model, data, nstep=10), 1, 2000, options.repeats, False
-        )
+        rows[PEER] = rate(20, repeats, 100, timed(lambda: mujoco.mj_step(model, data, nstep=10), False, 100))
 
     peer = statistics.median(rows.get(PEER, [float("nan")]))
     unit = "second" if cuda else "CPU-second"
