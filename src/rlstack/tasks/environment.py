@@ -49,14 +49,16 @@ class StepResult:
 
 @dataclass(frozen=True)
 class _Side:
-    """One of two sets of arrays: a step reads one and writes the other, so that none is made anew."""
+    """One of two sets of arrays: a step reads one and writes the other, so that none is made anew, nor any view."""
 
-    state: Tensor
+    state: Tensor  # (rows, N), as all of them
     memory: Tensor
     seen: Tensor  # the critic's observation, whose first rows are the actor's
     reward: Tensor
     terms: Tensor
     lost: Tensor
+    observed: tuple[Tensor, Tensor]  # (N, columns) of the actor and of the critic
+    earned: dict[str, Tensor]  # (N,) by term
 
 
 class TrainingEnvironment:
@@ -94,8 +96,7 @@ class TrainingEnvironment:
         self._term_names = (*step.terms, "lost")
         self.critic_size = sum(term.size for term in self.critic_table())
         """Columns of the critic's observation: the actor's, then what the actor cannot see."""
-        widths = (STATE_WIDTH, step.memory_width, self.critic_size, 1, len(self._term_names), 1)
-        self._sides = [_Side(*map(self._rows, widths)) for _ in range(2)]
+        self._sides = [self._side(), self._side()]
         self.parameters = self._rows(PARAMETER_WIDTH)
         self._action = self._rows(pipeline.action_size)
         self._commands = self._rows(pipeline.action_size * (len(step.past) + 1))
@@ -162,7 +163,7 @@ class TrainingEnvironment:
     def restart(self, index: Tensor) -> None:
         """Start the robots at ``index`` anew, from episodes of the pool."""
         pick = torch.randint(len(self._pool), (len(index),), generator=self.generator, device=self.device)
-        drawn = self._pool[pick].T
+        drawn = self._pool.index_select(0, pick).T
         self.state.index_copy_(1, index, drawn[:STATE_WIDTH])
         self.parameters.index_copy_(1, index, drawn[STATE_WIDTH:])
         self.memory.index_fill_(1, index, 0.0)
@@ -185,8 +186,7 @@ class TrainingEnvironment:
         if self.task_step.window:
             self.fill_goal(self._goal, 1)
         self._launch()[0]()
-        seen = self._sides[self._turn % 2].seen
-        return seen[: self.pipeline.size].T, seen.T
+        return self._sides[self._turn % 2].observed
 
     def step(self, action: Tensor) -> StepResult:
         """Apply actions (N, actions); they are clipped to -1..1. Call :meth:`observe` once before the first step."""
@@ -195,14 +195,14 @@ class TrainingEnvironment:
         self._turn = (self._turn + 1) % (2 * (len(self.task_step.past) + 1))
         made = self._sides[self._turn % 2]
         self.passed(1)
-        lost = made.lost[0] > 0.5
+        lost = made.lost[0].bool()
         timed_out = self.ended(lost)
         done = lost | timed_out
         over = done.nonzero().squeeze(-1)
         if len(over):
             self.restart(over)
         actor, critic = self.observe()
-        return StepResult(actor, critic, made.reward[0], done, timed_out, dict(zip(self._term_names, made.terms)))
+        return StepResult(actor, critic, made.reward[0], done, timed_out, dict(made.earned))
 
     def ended(self, lost: Tensor) -> Tensor:
         """Return (N,) bool: whose time is over, of those that are not ``lost``."""
@@ -263,7 +263,7 @@ class TrainingEnvironment:
             table = torch.empty(max(4 * size, NOISE_TABLE), device=self.device)
             self._noise_table = table.normal_(generator=self.generator)
         start = int(self._offsets.integers(self._noise_table.numel() - size + 1))
-        array[:, :slots] = self._noise_table[start : start + size].view(rows, slots, stride)
+        array[:, :slots].copy_(self._noise_table[start : start + size].view(rows, slots, stride))
 
     def fill_goal(self, array: Tensor, slots: int) -> None:
         """Write what the robots are to follow at the present and the steps after it into ``array``."""
@@ -303,6 +303,13 @@ class TrainingEnvironment:
             )
             self._launches[self._turn] = observe, act
         return self._launches[self._turn]
+
+    def _side(self) -> _Side:
+        state, memory = self._rows(STATE_WIDTH), self._rows(self.task_step.memory_width)
+        seen, terms = self._rows(self.critic_size), self._rows(len(self._term_names))
+        observed = seen[: self.pipeline.size].T, seen.T
+        earned = dict(zip(self._term_names, terms))
+        return _Side(state, memory, seen, self._rows(1), terms, self._rows(1), observed, earned)
 
     def _turned_commands(self) -> list[Tensor]:
         """Return the commands' arrays: the one to be written next, then the past ones, newest first."""
