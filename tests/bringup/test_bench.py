@@ -219,6 +219,6 @@ def test_a_process_is_charged_with_its_own_time_and_memory() -> None:
     busy = "import time\nx = bytearray(200 << 20)\nwhile time.process_time() < 0.4: pass"
     cost = run_apart(["-c", busy], "busy")
     assert 0.4 <= cost.cpu_s < 2.0 and cost.wall_s >= cost.cpu_s * 0.9
-    assert 200.0 < cost.peak_memory_mib < 400.0
+    assert 200.0 < cost.peak_memory_mib < 700.0
     idle = run_apart(["-c", "import time; time.sleep(0.4)"], "idle")
     assert idle.wall_s >= 0.4 and idle.cpu_s < 0.4

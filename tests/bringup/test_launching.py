@@ -98,7 +98,7 @@ def test_deploy_refuses_what_rlstack_up_refuses(tmp_path):
         deploy.system({"policy": str(tmp_path / "none.onnx")})
     broken = tmp_path / "policy.onnx"
     broken.write_bytes(b"not a policy")
-    write_json(record_path(broken), {"sha256": file_sha256(broken), "passed": True})
+    write_json(record_path(broken), {"sha256": file_sha256(broken), "robot": "crazyflie", "passed": True})
     with pytest.raises(UserError, match=r"not an ONNX file|damaged"):
         deploy.system({"policy": str(broken), "force": "true"})
 

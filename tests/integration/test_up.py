@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 def policy(tmp_path_factory) -> Path:
     """A good hover policy with a passing record."""
     path = write_hover_policy(tmp_path_factory.mktemp("policy") / "policy.onnx", load_robot("crazyflie"))
-    write_json(record_path(path), {"sha256": file_sha256(path), "passed": True})
+    write_json(record_path(path), {"sha256": file_sha256(path), "robot": "crazyflie", "passed": True})
     return path
 
 
@@ -197,7 +197,7 @@ def test_an_unproven_policy_is_refused_unless_forced(tmp_path, capsys):
     path = write_hover_policy(tmp_path / "policy.onnx", load_robot("crazyflie"))
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "has not been verified" in capsys.readouterr().err
-    write_json(record_path(path), {"sha256": file_sha256(path), "passed": False})
+    write_json(record_path(path), {"sha256": file_sha256(path), "robot": "crazyflie", "passed": False})
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "did not pass its verification" in capsys.readouterr().err
     assert cli.main(["up", "deploy", "--policy", str(path), "--force", "--seconds", "0.5"]) == 0

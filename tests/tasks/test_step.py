@@ -145,6 +145,7 @@ def test_a_cycle_is_a_step_and_the_observation_after_it(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["hover", "foundation"])
 def test_the_text_for_cuda_does_the_same(kind: str) -> None:
+    pytest.importorskip("warp")
     env = env_of(kind)
     rows, mine = inputs_of(env), env.task_step
     other = TaskStep(env.task, env.robot, env.pipeline, env._privileged, mine.model, TEST_DEVICE)

@@ -116,7 +116,7 @@ def test_a_folder_that_exists_is_refused_and_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"device": "cuda:9"}, "no device 'cuda:9'"),
+        ({"device": "cuda:9"}, "no device 'cuda:9'|CUDA needs Warp"),
         ({"robot": "nowhere.yaml"}, "Cannot read the robot file"),
         ({"envs": 1, "algorithm_settings": {"minibatches": 9}}, "1 robots make at most 8 minibatches"),
         ({"envs": 4, "algorithm_settings": {"minibatches": 5, "network": "gru"}}, "4 robots make at most 4"),
