@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlstack.robots import load_robot
+from rlstack.tasks import TASKS
 from rlstack.tasks.quadrotor import DISTURBANCES
 from rlstack.tasks.sampling import Starts
 from rlstack.tasks.scenario import STATE_NAMES, Scenario
@@ -70,3 +71,11 @@ def test_held_out_episodes_do_not_depend_on_what_is_trained_on() -> None:
     np.testing.assert_array_equal(one.state["position"], other.state["position"])
     np.testing.assert_array_equal(one.perturbation.force_n, other.perturbation.force_n)
     assert set(one.labels) == {"task"}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("task", TASKS.names())
+def test_every_task_draws_even_a_single_episode(task: str, count: int) -> None:
+    made, robot = TASKS.load(task)(), load_robot("crazyflie")
+    assert len(made.held_out(np.random.default_rng(0), count, robot)) == count
+    assert len(made.validation(np.random.default_rng(0), count, made.reference(robot))) == count

@@ -43,3 +43,9 @@ def test_normalisation_has_mean_and_spread_of_what_was_seen_but_does_not_magnify
     scaled = (seen - network.mean) * network.scale
     assert float(scaled[:, 0].std()) == pytest.approx(1.0, rel=0.01)
     assert float(scaled[:, 1:].abs().max()) < 0.01
+
+
+def test_a_single_sample_has_no_spread() -> None:
+    network = Network(2, 4, (8,), 0, "tanh", 0.0)
+    network.normalise_by(torch.tensor([[1.0, 2.0]]))
+    torch.testing.assert_close(network.scale, torch.full((2,), 1.0 / 0.3))

@@ -51,7 +51,8 @@ class Network(Actor):
     def normalise_by(self, observations: Tensor) -> None:
         """Take mean and spread of observations (samples, columns) as the normalisation from now on."""
         self.mean.copy_(observations.mean(dim=0))
-        self.scale.copy_(1.0 / observations.std(dim=0).clamp(min=0.3))
+        spread = observations.std(dim=0, correction=min(len(observations) - 1, 1))  # a single sample has none
+        self.scale.copy_(1.0 / spread.clamp(min=0.3))
 
     def fold(self) -> None:
         """Make the normalisation part of the first layer; what the network computes stays the same."""

@@ -114,11 +114,11 @@ class TrackingTask(QuadrotorTask):
             "speed_share": self.speed_share,
             "acceleration_share": self.acceleration_share,
         }
-        drawn = [
-            figures.random_figures(rng, third, duration_s=duration, step_s=step),
-            figures.random_lissajous(rng, third, robot, **fitted),
-            figures.random_polynomials(rng, count - 2 * third, robot, **fitted),
-        ]
+        drawn = []
+        if third:
+            drawn.append(figures.random_figures(rng, third, duration_s=duration, step_s=step))
+            drawn.append(figures.random_lissajous(rng, third, robot, **fitted))
+        drawn.append(figures.random_polynomials(rng, count - 2 * third, robot, **fitted))
         position = np.concatenate([path.position[:, :samples] for path in drawn])
         position[::10] = 0.0  # a point to stay at
         time = np.tile(np.arange(samples) * step, (count, 1))
