@@ -388,5 +388,5 @@ def test_what_a_step_gave_lasts_until_the_step_after_the_next(robot: RobotSpec) 
 
 def test_a_device_that_is_not_there_is_refused(robot: RobotSpec) -> None:
     task = small_task()
-    with pytest.raises(UserError, match="no device 'cuda:7' here|CUDA needs Warp"):
+    with pytest.raises(UserError, match=r"no device 'cuda:7' here|CUDA needs Warp"):
         TrainingEnvironment(task, robot, task.pipeline(robot), 2, device="cuda:7")
