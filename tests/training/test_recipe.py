@@ -62,6 +62,14 @@ def test_a_recipe_reads_back_as_it_was_written(tmp_path: Path) -> None:
         ({"algorithm_settings": {"hidden": []}}, r"hidden: \[\] is not allowed: must be the widths"),
         ({"algorithm_settings": {"hidden": [64, 0]}}, r"hidden: 0 is not allowed: must be at least 1"),
         ({"task_settings": 3}, r"task_settings: the file must be a mapping"),
+        (
+            {"task": "quadrotor_tracking", "task_settings": {"speed_share": [0.9, 0.2]}},
+            r"speed_share: \[0.9, 0.2\] is not allowed: the lower end must come first",
+        ),
+        (
+            {"task": "quadrotor_foundation", "task_settings": {"observation": {"ahead_s": []}}},
+            r"observation: ahead_s: \[\] is not allowed: must be at least one time",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )

@@ -150,6 +150,12 @@ class QuadrotorTask:
         return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
 
 
+def check_ahead(ahead_s: tuple[float, ...]) -> None:
+    """Refuse a policy that follows a path but does not look ahead on it, with a ``ValueError``."""
+    if not ahead_s:
+        raise ValueError("ahead_s: [] is not allowed: must be at least one time, such as [0.1].")
+
+
 def path_steps(ahead_s: tuple[float, ...], rate_hz: float) -> tuple[int, ...]:
     """Return the steps ahead of the present point of a path and of those that are ``ahead_s`` s away."""
     return (0, *(max(1, round(t * rate_hz)) for t in ahead_s))

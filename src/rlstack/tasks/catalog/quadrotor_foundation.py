@@ -16,7 +16,7 @@ from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
 from rlstack.tasks.family import Family, family_scenario, nominal_robot, sample_family
 from rlstack.tasks.paths import Paths
-from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, dealt, path_steps
+from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps
 from rlstack.tasks.sampling import Starts
 from rlstack.tasks.scenario import Scenario
 
@@ -35,6 +35,9 @@ class Observation:
     """A path farther away than this is approached as if it were this far, in its direction."""
     ahead_s: tuple[float, ...] = value((0.15, 0.35), unit="s", above=0.0)
     """Where the path is looked at ahead of the present."""
+
+    def __post_init__(self) -> None:
+        check_ahead(self.ahead_s)
 
 
 @dataclass(frozen=True, kw_only=True)

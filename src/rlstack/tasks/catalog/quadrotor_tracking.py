@@ -12,7 +12,7 @@ from rlstack.schema import value
 from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
 from rlstack.tasks.paths import Paths
-from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, dealt, path_steps, rotor_pipeline
+from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps, rotor_pipeline
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.tasks.scenario import Scenario
 
@@ -37,6 +37,9 @@ class Observation:
     """Where the path is looked at ahead of the present."""
     action_history: int = value(2, at_least=1, at_most=64)
     """How many past actions are observed."""
+
+    def __post_init__(self) -> None:
+        check_ahead(self.ahead_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +69,12 @@ class TrackingTask(QuadrotorTask):
     reward: Reward = field(default_factory=Reward)
 
     inputs = (*MOTION, *PATH)
+
+    def __post_init__(self) -> None:
+        for name in ("speed_share", "acceleration_share"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"{name}: {[low, high]} is not allowed: the lower end must come first.")
 
     @property
     def criteria(self) -> Criteria:
