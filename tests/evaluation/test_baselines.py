@@ -55,6 +55,12 @@ def test_the_inputs_decide_what_is_flown(robot):
             assert baseline.contract.robot == robot.name and baseline.contract.state == ()
 
 
+def test_they_see_all_of_a_path_however_far_the_policy_looks(robot):
+    short = contract(robot, *STATE_INPUTS, *PATH_INPUTS, envelope={"path_ahead_s": 0.1})
+    for baseline in baselines(short, robot).values():
+        assert baseline.contract.envelope == {}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_who_is_not_told_a_heading_keeps_his(robot, name):
     still = figures.lissajous((0, 0, 0), (1, 1, 1), (0, 0, 0), 2.0, yaw=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -75,7 +75,12 @@ class Baseline:
 
     def __init__(self, name: str, contract: Contract, controller: Controller, inputs: tuple[str, ...]) -> None:
         ports = tuple(port for port in contract.inputs if port.name in inputs)
-        self.contract = replace(contract, name=name, inputs=ports, state=(), training={}, evaluation={}, sha256="")
+        nothing: dict[str, Any] = {
+            "training": {},
+            "evaluation": {},
+            "envelope": {},
+        }  # how far a policy looks is its own
+        self.contract = replace(contract, name=name, inputs=ports, state=(), sha256="", **nothing)
         self.path = Path(name)
         self.controller = controller
         self._follows_path = PATH_INPUTS[0] in inputs
