@@ -414,3 +414,18 @@ def test_an_update_that_breaks_stops_with_what_broke(tmp_path: Path, settings: d
         pytest.raises(UserError, match=rf"stopped at step 512: {said}"),
     ):
         made._iterate(writer)
+
+
+def test_a_policy_that_broke_without_a_word_is_found_by_its_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoiled(self: Any, inputs: Any, state: Any) -> Any:
+        command, after = step(self, inputs, state)
+        return command * float("nan"), after
+
+    step = run.PolicyGraph.step
+    monkeypatch.setattr(run.PolicyGraph, "step", spoiled)
+    with pytest.raises(
+        UserError, match=r"stopped at step \d+: The policy's command on held-out starts .*learning_rate"
+    ):
+        run.start(small_recipe(), tmp_path / "run")

@@ -24,6 +24,7 @@ from rlstack.errors import UserError
 from rlstack.evaluation.metrics import Score, score
 from rlstack.evaluation.rollout import rollout
 from rlstack.files import write_atomically
+from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training import ALGORITHMS
@@ -216,18 +217,18 @@ class _Run:
         wall, cpu = time.perf_counter(), time.process_time()
         try:
             scalars = self.algorithm.iterate(self.iteration / self.iterations)
+            self.iteration += 1
+            took = time.perf_counter() - wall
+            self.cpu_seconds += time.process_time() - cpu
+            if self._evaluation_due():
+                self._evaluate()
+                scalars["evaluation/success"] = self.success if self.success is not None else 0.0
         except NotFinite as error:
             raise UserError(
                 f"Training stopped at step {self._steps()}: {error}. Lower learning_rate in {self.folder / RECIPE} and"
                 f" go on from the last good checkpoint with `rlstack train --resume {self.folder}`; if it comes again,"
                 " look at that term's scalars in TensorBoard."
             ) from error
-        self.iteration += 1
-        took = time.perf_counter() - wall
-        self.cpu_seconds += time.process_time() - cpu
-        if self._evaluation_due():
-            self._evaluate()
-            scalars["evaluation/success"] = self.success if self.success is not None else 0.0
         self.seconds += time.perf_counter() - wall
         for name, scalar in scalars.items():
             writer.add_scalar(name, scalar, self._steps())
@@ -255,7 +256,12 @@ class _Run:
         policy = TorchPolicy(graph, self._contract(graph), self.robot)
         criteria = self.task.criteria
         seed = self.recipe.selection.seed
-        flown = rollout(policy, self.held_out, self.robot, criteria.duration_s, noise_seed=seed)
+        try:
+            flown = rollout(policy, self.held_out, self.robot, criteria.duration_s, noise_seed=seed)
+        except UserError as error:
+            if isinstance(error.__cause__, PolicyOutputError):
+                raise NotFinite("The policy's command on held-out starts is not finite") from error
+            raise
         figures = score(flown, criteria)
         self.success = figures.success
         rank = _rank(figures)
