@@ -57,6 +57,11 @@ def test_deploy_refuses_a_robot_outside_the_family_unless_forced(policy: Path) -
     assert checked_deployment(policy, "x500", force=True).processes
 
 
+def test_the_way_to_a_proof_names_the_robot_that_is_to_fly(policy: Path) -> None:
+    with pytest.raises(UserError, match="has not been verified.*`rlstack verify .*policy.onnx --robot crazyflie`"):
+        checked_deployment(policy, "crazyflie")
+
+
 def test_deploy_takes_a_robot_of_the_family_that_was_verified_itself(policy: Path) -> None:
     proven(policy, "crazyflie")
     assert checked_deployment(policy, "crazyflie").processes

@@ -56,7 +56,8 @@ def checked_deployment(
             raise UserError(
                 f"{' '.join(departures)} Choose another robot or policy, or fly it all the same with --force."
             )
-        require_proof(policy, spec.name)
+        unnamed = load_policy(policy).contract.needs_robot or robot.endswith((".yaml", ".yml"))
+        require_proof(policy, spec.name, f" --robot {robot}" if unnamed else "")
     return system
 
 

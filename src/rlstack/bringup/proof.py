@@ -25,17 +25,18 @@ def file_sha256(path: str | Path) -> str:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
 
 
-def require_proof(policy: str | Path, robot: str) -> dict[str, Any]:
+def require_proof(policy: str | Path, robot: str, option: str = "") -> dict[str, Any]:
     """Return the verification record of ``policy`` on ``robot``.
 
     Args:
         policy: The policy file.
         robot: The robot's name: what flew well on one vehicle of a family is not proven on another.
+        option: What `rlstack verify` needs beside the policy to fly that robot, such as ``" --robot racer"``.
 
     Raises:
         UserError: There is no record beside the policy, it is of another file or robot, or the policy failed.
     """
-    path, remedy = record_path(policy), f"run `rlstack verify {policy}`, or fly it unproven with --force"
+    path, remedy = record_path(policy), f"run `rlstack verify {policy}{option}`, or fly it unproven with --force"
     try:
         record = json.loads(path.read_text())
         digest, flown, passed = record["sha256"], record["robot"], record["passed"]
@@ -48,7 +49,7 @@ def require_proof(policy: str | Path, robot: str) -> dict[str, Any]:
     if flown != robot:
         raise UserError(
             f"The verification record {path} is of flights of '{flown}', not of '{robot}': run `rlstack verify {policy}"
-            f" --robot {robot}`, or fly it unproven with --force."
+            f"{option or f' --robot {robot}'}`, or fly it unproven with --force."
         )
     if passed is not True:
         raise UserError(f"The policy {policy} did not pass its verification ({_shares(record)}): {remedy}.")
