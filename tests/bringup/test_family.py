@@ -58,7 +58,7 @@ def test_deploy_refuses_a_robot_outside_the_family_unless_forced(policy: Path) -
 
 
 def test_the_way_to_a_proof_names_the_robot_that_is_to_fly(policy: Path) -> None:
-    with pytest.raises(UserError, match="has not been verified.*`rlstack verify .*policy.onnx --robot crazyflie`"):
+    with pytest.raises(UserError, match=r"has not been verified.*`rlstack verify .*policy.onnx --robot crazyflie`"):
         checked_deployment(policy, "crazyflie")
 
 
