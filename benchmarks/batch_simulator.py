@@ -26,7 +26,7 @@ import mujoco
 import numpy as np
 import torch
 
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.sim.batch import BatchSimulator
 from rlstack.tasks.environment import TrainingEnvironment
@@ -62,7 +62,7 @@ def timed(work: Callable[[], object], cuda: bool, repeat: int = 1) -> Callable[[
 def hovering(seed: int) -> Actor:
     """Return a policy that hovers, trained in seconds."""
     recipe = load_recipe("quadrotor_hover")
-    task, robot = recipe.task_settings, load_robot(recipe.robot)
+    task, robot = recipe.task_settings, load_quadrotor(recipe.robot)
     environment = TrainingEnvironment(task, robot, task.pipeline(robot), recipe.envs, seed=seed)
     algorithm = ALGORITHMS.load(recipe.algorithm)(recipe.algorithm_settings, environment)
     iterations = recipe.steps // algorithm.steps_per_iteration
@@ -102,7 +102,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     cuda = options.device.startswith("cuda")
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     count, rng, repeats = options.robots, np.random.default_rng(0), options.repeats
     task = load_recipe("quadrotor_hover").task_settings
 

@@ -221,9 +221,9 @@ def write_network(path: Path, robot_file: Path) -> Path:
     from onnx import TensorProto, helper, numpy_helper
 
     from rlstack.policies import contract_for, write_policy
-    from rlstack.robots import load_robot
+    from rlstack.robots import load_quadrotor
 
-    robot = load_robot(robot_file)
+    robot = load_quadrotor(robot_file)
     contract = contract_for(
         robot,
         ["position", "orientation", "linear_velocity", "angular_velocity", "goal_position"],

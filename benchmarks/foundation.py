@@ -33,14 +33,14 @@ from rlstack.errors import UserError
 from rlstack.evaluation.rollout import Steppable, rollout
 from rlstack.policies import load_policy
 from rlstack.policies.catalogue import contract_for
-from rlstack.robots import RobotSpec, frames, load_robot, robot_names
+from rlstack.robots import Quadrotor, frames, load_quadrotor, robot_names
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.family import Start, Vehicles, nominal_robot, sample_family
 from rlstack.tasks.figures import figure_eight
 from rlstack.tasks.paths import Paths
 
 Array = NDArray[np.float64]
-Loader = Callable[[RobotSpec], Steppable]
+Loader = Callable[[Quadrotor], Steppable]
 
 FLIGHT_S = 10.0
 STABLE_M = 1.0
@@ -63,7 +63,7 @@ class Raptor:
         robot: Its rotors, found by where they sit; commands are fractions of their top speed.
     """
 
-    def __init__(self, network: Any, robot: RobotSpec) -> None:
+    def __init__(self, network: Any, robot: Quadrotor) -> None:
         self.contract = contract_for(robot, GOAL_INPUTS, ["rotor_speed"], name="raptor", task="", rate_hz=100.0)
         self.path = Path("foundation-policy")
         self._network = network
@@ -98,7 +98,7 @@ class Raptor:
         return {"rotor_speed": np.clip(command, self._low, self._high)}
 
 
-def motor_of_rotor(robot: RobotSpec) -> NDArray[np.int64]:
+def motor_of_rotor(robot: Quadrotor) -> NDArray[np.int64]:
     """Return for each rotor of the file which of RAPTOR's motors it is.
 
     Those are 0 front right, 1 back right, 2 back left, 3 front left.
@@ -112,7 +112,7 @@ class Following:
 
     def __init__(self, policy: Steppable) -> None:
         ports = [port for port in policy.contract.inputs if not port.name.startswith("goal_")]
-        robot = load_robot("crazyflie")
+        robot = load_quadrotor("crazyflie")
         path = contract_for(robot, PATH_INPUTS, ["rotor_speed"], name="", task="").inputs
         self.contract = replace(policy.contract, inputs=(*ports, *path))
         self.path = policy.path
@@ -165,7 +165,7 @@ FAMILY_TRIALS = (
 ROBOT_TRIALS = (Trial("hover", "ten_arms", False), Trial("figure-eight", "hover", False, figure=True))
 
 
-def fly(load: Loader, robot: RobotSpec, vehicles: Vehicles, trial: Trial, seed: int) -> dict[str, float]:
+def fly(load: Loader, robot: Quadrotor, vehicles: Vehicles, trial: Trial, seed: int) -> dict[str, float]:
     """Fly one trial with all vehicles; return its figures."""
     policy = load(robot)
     takes_path = any(port.name in PATH_INPUTS for port in policy.contract.inputs)
@@ -196,7 +196,7 @@ def figures(error: Array, rate_hz: float) -> dict[str, float]:
     }
 
 
-def as_in_file(robot: RobotSpec, count: int) -> Vehicles:
+def as_in_file(robot: Quadrotor, count: int) -> Vehicles:
     """Return ``count`` of the same robot, exactly as its file says."""
     arm = float(np.linalg.norm(robot.rotor_positions[:, :2], axis=1).max())
     return Vehicles(Perturbation.none(count), np.full(count, arm), np.zeros(count), {})
@@ -238,11 +238,11 @@ def main() -> None:
     parser.add_argument("--json", help="write all figures here")
     options = parser.parse_args()
 
-    def sensing(robot: RobotSpec) -> RobotSpec:
+    def sensing(robot: Quadrotor) -> Quadrotor:
         return robot if options.noise else replace(robot, sensors={})
 
     policies = loaders(options.policy, not options.no_raptor)
-    family = sensing(nominal_robot(load_robot("crazyflie")))
+    family = sensing(nominal_robot(load_quadrotor("crazyflie")))
     vehicles = sample_family(np.random.default_rng(options.seed), options.vehicles, family)
     result: dict[str, Any] = {"seed": options.seed, "vehicles": options.vehicles, "family": {}, "robots": {}}
     print(f"{options.vehicles} vehicles of the family, seed {options.seed}, {FLIGHT_S:g} s")
@@ -251,11 +251,11 @@ def main() -> None:
         for name, load in policies.items():
             if (row := attempt(load, family, vehicles, trial, options.seed, name)) is not None:
                 result["family"].setdefault(name, {})[trial.name] = row
-    names = robot_names() if options.robots is None else options.robots
+    names = robot_names("quadrotor") if options.robots is None else options.robots
     print(f"\nrobot files as they are, {options.flights} flights each, no disturbance")
     header("robot, trial")
     for robot_name in names:
-        robot = sensing(load_robot(robot_name))
+        robot = sensing(load_quadrotor(robot_name))
         if options.no_drag:
             robot = replace(robot, body=replace(robot.body, linear_drag_n_s_per_m=(0.0, 0.0, 0.0)))
         for trial in ROBOT_TRIALS:
@@ -268,7 +268,7 @@ def main() -> None:
 
 
 def attempt(
-    load: Loader, robot: RobotSpec, vehicles: Vehicles, trial: Trial, seed: int, policy: str, of: str = ""
+    load: Loader, robot: Quadrotor, vehicles: Vehicles, trial: Trial, seed: int, policy: str, of: str = ""
 ) -> dict[str, float] | None:
     """Fly one trial and print its line; None if the policy is not for this robot."""
     what = f"{of}, {trial.name}" if of else trial.name

@@ -24,7 +24,7 @@ from typing import Any
 from rlstack.bringup.apart import train_apart
 from rlstack.bringup.bench import machine
 from rlstack.policies import load_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.training.measure.policy import held_out
 
@@ -49,7 +49,7 @@ def measure(recipe: str, seed: int, episodes: int, folder: Path, cold: bool, ext
     cache = folder / f"kernels-{seed}" if cold else None
     trained = train_apart(recipe, seed, folder / f"seed-{seed}", extra, cache)
     policy = load_policy(Path(trained.pop("policy")))
-    robot = load_robot(policy.contract.robot)
+    robot = load_quadrotor(policy.contract.robot)
     task = TASKS.load(policy.contract.task)()
     flown = held_out(policy, task, robot, episodes)
     return {**trained, **{name: value for name, value in flown.items() if name != "cpu_s"}}

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.support.reference import ReferenceQuadrotor
 
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.batch import BatchSimulator
 
@@ -28,7 +28,7 @@ State = dict[str, np.ndarray]
 COLUMNS = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 
-def start(robot: RobotSpec) -> State:
+def start(robot: Quadrotor) -> State:
     """Return rest at the origin with the rotors at hover speed."""
     zero = np.zeros(3)
     return {
@@ -40,7 +40,7 @@ def start(robot: RobotSpec) -> State:
     }
 
 
-def batch(robot: RobotSpec, commands: np.ndarray, substeps: int = 1) -> list[State]:
+def batch(robot: Quadrotor, commands: np.ndarray, substeps: int = 1) -> list[State]:
     """Fly in the batch simulator."""
     simulator = BatchSimulator(robot, 1, substeps=substeps)
     simulator.set_state({name: array[None] for name, array in start(robot).items()})
@@ -51,7 +51,7 @@ def batch(robot: RobotSpec, commands: np.ndarray, substeps: int = 1) -> list[Sta
     return states
 
 
-def reference(robot: RobotSpec, commands: np.ndarray) -> list[State]:
+def reference(robot: Quadrotor, commands: np.ndarray) -> list[State]:
     """Fly in the reference."""
     quadrotor = ReferenceQuadrotor(robot, step_s=1e-4)
     quadrotor.state.update(start(robot))
@@ -62,7 +62,7 @@ def reference(robot: RobotSpec, commands: np.ndarray) -> list[State]:
     return states
 
 
-def mujoco(robot: RobotSpec, commands: np.ndarray) -> list[State]:
+def mujoco(robot: Quadrotor, commands: np.ndarray) -> list[State]:
     """Fly in the MuJoCo backend, 1 kHz."""
     backend = MujocoBackend(robot, floor=False)
     backend.connect()
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--flights", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     hover, top = robot.hover_speed_rad_s, robot.rotor_model.speed_max_rad_s
     rows: dict[str, dict[str, float]] = {}
     for kind, (low, high) in {"full range": (0.0, top), "hover +-15%": (0.85 * hover, 1.15 * hover)}.items():

@@ -29,7 +29,7 @@ from rlstack.evaluation.baselines import STATE_INPUTS, Baseline, Controller
 from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.rollout import rollout
 from rlstack.policies import Policy, contract_for, load_policy
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.paths import Paths
@@ -43,7 +43,7 @@ PATH = ("path_time", "path_position", "path_orientation")
 TRAINING, REPORTING = 1, 2
 """First word of the seeds; what is reported was never tuned on."""
 
-MAKE: dict[str, tuple[Ratios, Callable[[RobotSpec, Any], Controller]]] = {
+MAKE: dict[str, tuple[Ratios, Callable[[Quadrotor, Any], Controller]]] = {
     "Lee geometric": (LeeRatios(), lambda robot, ratios: LeeController(robot, LeeGains.for_robot(robot, ratios))),
     "cascaded PID": (
         CascadeRatios(),
@@ -52,7 +52,7 @@ MAKE: dict[str, tuple[Ratios, Callable[[RobotSpec, Any], Controller]]] = {
 }
 
 
-def from_hover(robot: RobotSpec, paths: Paths, rng: np.random.Generator, disturbed: bool = True) -> Scenario:
+def from_hover(robot: Quadrotor, paths: Paths, rng: np.random.Generator, disturbed: bool = True) -> Scenario:
     """Return the paths as episodes that begin hovering at the origin."""
     count = len(paths)
     drawn = HoverTask().held_out(rng, count, robot)
@@ -69,7 +69,7 @@ def from_hover(robot: RobotSpec, paths: Paths, rng: np.random.Generator, disturb
     return Scenario(still, paths.position[:, 0], paths.yaw[:, 0], perturbation, drawn.labels, path=paths)
 
 
-def sudden(rng: np.random.Generator, count: int, robot: RobotSpec) -> Paths:
+def sudden(rng: np.random.Generator, count: int, robot: Quadrotor) -> Paths:
     """Draw Lissajous figures that are due at full speed at once, up to 0.6 of the speed limit at the start."""
     amplitude, cycles = rng.uniform(0.3, 1.2, (count, 3)) * [1.0, 1.0, 0.3], rng.integers(1, 3, (count, 3))
     speed = rng.uniform(0.2, 0.6, count) * robot.limits.linear_velocity_m_s
@@ -79,7 +79,7 @@ def sudden(rng: np.random.Generator, count: int, robot: RobotSpec) -> Paths:
     )
 
 
-def scenarios(robot: RobotSpec, stream: int, count: int) -> dict[str, Scenario]:
+def scenarios(robot: Quadrotor, stream: int, count: int) -> dict[str, Scenario]:
     """Draw ``count`` episodes along each kind of path, and four times as many hover starts."""
 
     def rng(kind: int) -> np.random.Generator:
@@ -93,7 +93,7 @@ def scenarios(robot: RobotSpec, stream: int, count: int) -> dict[str, Scenario]:
     }
 
 
-def fly(name: str, ratios: Ratios, robot: RobotSpec, scenario: Scenario, seconds: float) -> Episodes:
+def fly(name: str, ratios: Ratios, robot: Quadrotor, scenario: Scenario, seconds: float) -> Episodes:
     """Fly a controller with such ratios."""
     where = ("goal_position", "goal_orientation") if scenario.path is None else PATH
     inputs = (*STATE_INPUTS, *where)
@@ -108,7 +108,7 @@ def rmse(episodes: Episodes, from_s: float = 0.0) -> np.ndarray:
     return np.asarray(np.sqrt((error**2).mean(axis=0)))
 
 
-def cost(name: str, ratios: Ratios, robot: RobotSpec, flights: dict[str, Scenario]) -> float:
+def cost(name: str, ratios: Ratios, robot: Quadrotor, flights: dict[str, Scenario]) -> float:
     """Return the sum over the kinds of flights of their mean RMSE, of hover starts from second 2 on, in m."""
     total = 0.0
     for scenario in flights.values():
@@ -118,7 +118,7 @@ def cost(name: str, ratios: Ratios, robot: RobotSpec, flights: dict[str, Scenari
 
 
 def tune(
-    name: str, robot: RobotSpec, generations: int, population: int, width: float, flights: dict[str, Scenario]
+    name: str, robot: Quadrotor, generations: int, population: int, width: float, flights: dict[str, Scenario]
 ) -> Ratios:
     """Search from the controller's own ratios; normal distributions of their logarithms follow the best quarter."""
     start = MAKE[name][0]
@@ -142,7 +142,7 @@ def tune(
     return middle if cost(name, middle, robot, flights) < lowest else best
 
 
-def report(flying: Callable[[Scenario, float], Episodes | None], robot: RobotSpec, count: int) -> Rows:
+def report(flying: Callable[[Scenario, float], Episodes | None], robot: Quadrotor, count: int) -> Rows:
     """Fly what was never tuned on; return figures by kind of flight. Kinds that are not flown are left out."""
     rng = np.random.default_rng([REPORTING, 7])
     figure = {ease: figures.figure_eight(count, ease_s=ease) for ease in (0.0, 2.0)}
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--policy", nargs="*", default=[], help="policy files that follow paths")
     parser.add_argument("--json", help="write the figures there as well")
     arguments = parser.parse_args()
-    robot = load_robot(arguments.robot)
+    robot = load_quadrotor(arguments.robot)
     flights = scenarios(robot, TRAINING, arguments.training_flights)
     result: dict[str, Any] = {"robot": robot.name, "controllers": {}}
     for name, (carried, _) in MAKE.items():

@@ -21,7 +21,7 @@ from rlstack.errors import UserError
 from rlstack.guard import GuardConfig
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import COMMANDED, SENSED
-from rlstack.robots import frames, load_robot
+from rlstack.robots import frames, load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoBackend
 from tests.support import docs
 from tests.support.policies import write_constant_policy, write_hover_policy
@@ -173,7 +173,7 @@ def test_launch_arguments_exist(name: str) -> None:
 
 
 def test_refusals_are_shown_as_they_are_said(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_hover_policy(examples / "mine.onnx", load_robot("crazyflie"))
+    write_hover_policy(examples / "mine.onnx", load_quadrotor("crazyflie"))
     shown = [(page, *pair) for page in NAMES for pair in docs.refusals(page)]
     assert len(shown) >= 2
     for page, words, sentence in shown:
@@ -207,7 +207,7 @@ def test_the_policy_files_programs_run(policy: Path, examples: Path, capsys: pyt
     exec(running, {})
     assert len(re.findall(r"\d+\.", capsys.readouterr().out)) == 4, "four rotor speeds"
     inputs = ("position", "orientation", "linear_velocity", "angular_velocity", "goal_position")
-    write_constant_policy(examples / "mine.onnx", load_robot("crazyflie"), 900.0, inputs)
+    write_constant_policy(examples / "mine.onnx", load_quadrotor("crazyflie"), 900.0, inputs)
     exec(writing, {})
     assert cli.main(["show", "policy.onnx"]) == 0
     assert "mine" in capsys.readouterr().out
@@ -223,7 +223,7 @@ def test_the_simulators_programs_run(examples: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_robot_example_loads_and_flies(examples: Path) -> None:
-    robot = load_robot("x500_gazebo.yaml")
+    robot = load_quadrotor("x500_gazebo.yaml")
     assert f"thrust-to-weight {robot.thrust_to_weight:.2f}" in robot_example()
     assert f"2 * {robot.hover_speed_rad_s:.1f} / {robot.rotor_model.speed_max_rad_s:g}" in docs.text("docs/robots.md")
     GuardConfig.from_robot(robot)
@@ -252,7 +252,7 @@ def test_the_robot_example_loads_and_flies(examples: Path) -> None:
 def test_the_refusal_of_a_robot_file_is_shown_as_it_is_said(examples: Path) -> None:
     Path("x500_gazebo.yaml").write_text(robot_example().replace("mass_kg: 2.064", "mass_kg: -2"))
     with pytest.raises(UserError) as refused:
-        load_robot("x500_gazebo.yaml")
+        load_quadrotor("x500_gazebo.yaml")
     assert f"rlstack: {refused.value}" in docs.text("docs/robots.md")
 
 
@@ -263,7 +263,7 @@ def test_the_task_example_trains_and_exports(examples: Path) -> None:
 
     short = ["--steps", "2048", "--envs", "64", "--selection.episodes", "4", "--task-settings.upright", "0.7"]
     result = start(parse_recipe("catch.yaml", short).recipe, examples / "run")
-    contract = load_policy(result.policy, robot=load_robot("crazyflie")).contract
+    contract = load_policy(result.policy, robot=load_quadrotor("crazyflie")).contract
     assert contract.task == "quadrotor_catch"
     assert contract.training["recipe"]["task_settings"]["upright"] == 0.7
     assert contract.envelope["tilt_rad"] == pytest.approx(np.pi)
@@ -272,7 +272,7 @@ def test_the_task_example_trains_and_exports(examples: Path) -> None:
 @pytest.mark.integration
 def test_the_readmes_program_sends_a_flying_robot_elsewhere(tmp_path: Path) -> None:
     (program,) = docs.blocks("README.md", "python")
-    file = write_hover_policy(tmp_path / "policy.onnx", load_robot("crazyflie"))
+    file = write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"))
     with deployed(file):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=140)
     assert done.returncode == 0, done.stderr
@@ -397,7 +397,7 @@ def test_recipe_defaults_are_those_of_the_code() -> None:
 
 
 def test_the_guards_times_are_those_of_the_code() -> None:
-    config = GuardConfig.from_robot(load_robot("crazyflie"))
+    config = GuardConfig.from_robot(load_quadrotor("crazyflie"))
     page = docs.text("docs/guard.md")
     assert f"older than {config.staleness_periods:g} control periods" in page
     assert f"after {config.hover_before_landing_s:g} s it descends at {config.landing_speed_m_s:g} m/s" in page

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rlstack.policies.catalogue import contract_for
-from rlstack.robots import frames, load_robot
+from rlstack.robots import frames, load_quadrotor
 from rlstack.tasks.family import nominal_robot, sample_family
 from rlstack.tasks.figures import figure_eight
 
@@ -58,7 +58,7 @@ def resting(count: int) -> dict[str, Array]:
 
 @pytest.mark.parametrize(("name", "order"), [("crazyflie", [0, 1, 2, 3]), ("x500", [0, 2, 3, 1])])
 def test_motors_are_found_by_where_they_sit(benchmark: Any, name: str, order: list[int]) -> None:
-    robot = load_robot(name)
+    robot = load_quadrotor(name)
     np.testing.assert_array_equal(benchmark.motor_of_rotor(robot), order)
     answer = np.array([[-1.0, -0.5, 0.5, 2.0]])  # front right, back right, back left, front left
     policy = benchmark.Raptor(Network(answer), robot)
@@ -68,7 +68,7 @@ def test_motors_are_found_by_where_they_sit(benchmark: Any, name: str, order: li
 
 def test_the_network_sees_the_state_from_its_goal_and_its_own_last_answer(benchmark: Any) -> None:
     network = Network(np.array([[0.1, 0.2, 0.3, 1.5]]))
-    policy = benchmark.Raptor(network, load_robot("crazyflie"))
+    policy = benchmark.Raptor(network, load_quadrotor("crazyflie"))
     policy.reset(1)
     turned = frames.from_yaw([np.pi / 2])
     inputs = {
@@ -105,7 +105,7 @@ class Recorder:
 
     def __init__(self) -> None:
         inputs = ["position", "orientation", "linear_velocity", "angular_velocity", "goal_position"]
-        self.contract = contract_for(load_robot("crazyflie"), inputs, ["rotor_speed"], name="", task="")
+        self.contract = contract_for(load_quadrotor("crazyflie"), inputs, ["rotor_speed"], name="", task="")
         self.path = Path("recorder")
 
     def reset(self, batch: int = 1) -> None:
@@ -151,7 +151,7 @@ def test_stable_means_near_at_every_instant_of_the_last_second(benchmark: Any) -
 
 def test_raptors_checkpoint_flies_here_as_published(benchmark: Any) -> None:
     network = pytest.importorskip("foundation_policy").Raptor()
-    robot = nominal_robot(load_robot("crazyflie"))
+    robot = nominal_robot(load_quadrotor("crazyflie"))
     vehicles = sample_family(np.random.default_rng(0), 200, robot)
     row = benchmark.fly(lambda r: benchmark.Raptor(network, r), robot, vehicles, benchmark.FAMILY_TRIALS[0], 0)
     assert row["stable"] > 0.88 and row["error_median_m"] < 0.06

@@ -10,7 +10,7 @@ import pytest
 from rlstack.bringup.verify import BATCH, verify
 from rlstack.evaluation.baselines import CONTROLLERS
 from rlstack.policies import load_policy, write_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from tests.support.policies import write_constant_policy, write_hover_policy
 
 pytest.importorskip("matplotlib")
@@ -24,7 +24,7 @@ def for_hover(path: Path) -> Path:
 
 
 def test_classical_controllers_fly_the_same_episodes_and_are_not_judged(tmp_path: Path) -> None:
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     verified = verify(for_hover(write_hover_policy(tmp_path / "policy.onnx", robot)), backends=[BATCH], episodes=8)
     entry = json.loads(verified.record.read_text())["backends"][BATCH]
     assert list(entry["baselines"]) == list(CONTROLLERS)
@@ -36,7 +36,7 @@ def test_classical_controllers_fly_the_same_episodes_and_are_not_judged(tmp_path
 
 
 def test_a_policy_whose_task_they_cannot_fly_is_reported_alone(tmp_path: Path) -> None:
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     policy = for_hover(write_constant_policy(tmp_path / "policy.onnx", robot, 1500.0))
     verified = verify(policy, backends=[BATCH], episodes=2)
     assert json.loads(verified.record.read_text())["backends"][BATCH]["baselines"] == {}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.control.hover import HoverController
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from tests.support import robots
 from tests.support.flights import measure, scatter
 from tests.support.reference import ReferenceQuadrotor
@@ -18,12 +18,12 @@ STEP_S = 5e-3
 
 
 def fly(
-    robot: RobotSpec,
+    robot: Quadrotor,
     seed: int,
     *,
     seconds: float = 5.5,
     tilt_rad: float = np.deg2rad(60.0),
-    plant: RobotSpec | None = None,
+    plant: Quadrotor | None = None,
     force_share: float = 0.0,
     delay_steps: int = 0,
     noisy: bool = False,
@@ -57,7 +57,7 @@ def fly(
     return dict(zip(("error_m", "tilt_rad", "speed", "yaw_rad"), np.array(log).T))
 
 
-def after(robot: RobotSpec, flight: dict[str, np.ndarray], seconds: float) -> dict[str, np.ndarray]:
+def after(robot: Quadrotor, flight: dict[str, np.ndarray], seconds: float) -> dict[str, np.ndarray]:
     start = round(seconds * robot.control_rate_hz)
     return {name: values[start:] for name, values in flight.items()}
 
@@ -78,7 +78,7 @@ def test_a_plant_that_is_not_the_file_is_still_held(name: str, departure: str) -
     robot = ROBOTS[name]
     model = robot.rotor_model
 
-    def lagging(factor: float) -> RobotSpec:
+    def lagging(factor: float) -> Quadrotor:
         times = {k: getattr(model, k) * factor for k in ("rise_time_constant_s", "fall_time_constant_s")}
         return replace(robot, rotor_model=replace(model, **times))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlstack.control.cascade import CascadeController, CascadeGains
 from rlstack.control.lee import LeeController, LeeGains, widest_tilt
 from rlstack.control.reference import Reference, along, rest
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.tasks import figures
 from tests.support import robots
 from tests.support.flights import scatter
@@ -25,7 +25,7 @@ EACH_ROBOT = pytest.mark.parametrize("name", ROBOTS)
 
 
 def fly(
-    robot: RobotSpec,
+    robot: Quadrotor,
     kind: str,
     seconds: float,
     paths: figures.Paths | None = None,

@@ -9,7 +9,7 @@ from rlstack.evaluation.baselines import CONTROLLERS, STATE_INPUTS, baselines
 from rlstack.evaluation.rollout import rollout
 from rlstack.policies import contract_for
 from rlstack.policies.contract import Contract
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
@@ -22,15 +22,15 @@ NAMES = ("Lee geometric", "cascaded PID")
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
+def robot() -> Quadrotor:
     return robots.crazyflie()
 
 
-def contract(robot: RobotSpec, *inputs: str, **changes) -> Contract:
+def contract(robot: Quadrotor, *inputs: str, **changes) -> Contract:
     return contract_for(robot, inputs, ["rotor_speed"], name="learned", task="any", **changes)
 
 
-def hovering(robot: RobotSpec, paths) -> Scenario:
+def hovering(robot: Quadrotor, paths) -> Scenario:
     count = len(paths)
     state = {
         "position": np.zeros((count, 3)),

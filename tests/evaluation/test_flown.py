@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from rlstack.evaluation.flown import describe_disturbances, describe_paths, describe_starts
-from rlstack.robots import frames, load_robot
+from rlstack.robots import frames, load_quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 
 
 def scenario(labels: list[str], **departures) -> Scenario:

@@ -16,14 +16,14 @@ from rlstack.evaluation.page import render
 from rlstack.evaluation.plots import Plot
 from rlstack.evaluation.report import Verification, environment, record, write_report
 from rlstack.policies import contract_for
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.criteria import Criteria, Thresholds
 from rlstack.tasks.scenario import Scenario
 
 pytest.importorskip("matplotlib")
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 NASTY = "<script>alert('\"&')</script>"
 VOID = {"meta", "img", "br"}
 

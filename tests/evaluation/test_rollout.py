@@ -15,7 +15,7 @@ from rlstack.errors import UserError
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.rollout import _Sight, rollout
 from rlstack.policies import Policy, contract_for, load_policy, write_policy
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.paths import Paths
@@ -83,12 +83,12 @@ COUNTER = """
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
-    quiet = load_robot("crazyflie")
+def robot() -> Quadrotor:
+    quiet = load_quadrotor("crazyflie")
     return replace(quiet, sensors={})
 
 
-def policy(text: str, robot: RobotSpec, folder: Path, **arguments) -> Policy:
+def policy(text: str, robot: Quadrotor, folder: Path, **arguments) -> Policy:
     text = text.format(hover=HOVER.format(robot.hover_speed_rad_s), high=robot.rotor_model.speed_max_rad_s)
     model = onnx.parser.parse_model(text)
     for value in (*model.graph.input, *model.graph.output):  # the text form has no dots in names
@@ -102,7 +102,7 @@ def policy(text: str, robot: RobotSpec, folder: Path, **arguments) -> Policy:
     return load_policy(folder / "policy.onnx", robot=robot)
 
 
-def at_rest(robot: RobotSpec, position: list[list[float]], **changes) -> Scenario:
+def at_rest(robot: Quadrotor, position: list[list[float]], **changes) -> Scenario:
     count = len(position)
     upright = np.tile([0.0, 0.0, 0.0, 1.0], (count, 1))
     state = {
@@ -148,7 +148,7 @@ def test_the_policy_senses_velocity_in_base_link_and_the_goals_heading(robot, tm
 
 
 def test_noise_is_that_of_the_robot_file_and_of_the_seed(robot, tmp_path):
-    noisy = load_robot("crazyflie")
+    noisy = load_quadrotor("crazyflie")
     echo = policy(VELOCITY, robot, tmp_path)
     scenario = at_rest(robot, [[0.0, 0.0, 0.0]] * 2000)
     first, again, other = (rollout(echo, scenario, noisy, 0.0, noise_seed=s).command[0, :, :3] for s in (1, 1, 2))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlstack.control.hover import HoverController, HoverGains
 from rlstack.guard import Decision, Guard, Mode
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from tests.support.flights import measure
 from tests.support.reference import ReferenceQuadrotor
 
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 Policy = Callable[[dict[str, Array]], Array]
 
 
-def good_policy(robot: RobotSpec, goal: tuple[float, float, float], speed_m_s: float = 1.0) -> Policy:
+def good_policy(robot: Quadrotor, goal: tuple[float, float, float], speed_m_s: float = 1.0) -> Policy:
     """Return a policy that flies to ``goal``: the classical controller stands in for a learned one."""
     controller = HoverController(robot, HoverGains.for_robot(robot, speed_m_s=speed_m_s))
     controller.reset()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from tests.support.policies import write_hover_policy
 from tests.support.ros import Listener
 
@@ -13,7 +13,7 @@ from tests.support.ros import Listener
 @pytest.fixture(scope="session")
 def hover_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A linear hover controller for the Crazyflie, as a policy file."""
-    return write_hover_policy(tmp_path_factory.mktemp("policies") / "hover.onnx", load_robot("crazyflie"))
+    return write_hover_policy(tmp_path_factory.mktemp("policies") / "hover.onnx", load_quadrotor("crazyflie"))
 
 
 @pytest.fixture

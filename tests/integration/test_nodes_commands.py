@@ -16,12 +16,12 @@ from std_srvs.srv import SetBool, Trigger
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.nodes.robot import RESET_JUMP_NS, RobotNode
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from tests.support.ros import Listener, NodeProcess, heights, nodes
 
 pytestmark = pytest.mark.integration
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 JOINTS = topics.type_of(topics.ROTOR_COMMAND)
 
 

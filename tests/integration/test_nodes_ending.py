@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlstack.interfaces import topics
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from tests.support.policies import write_constant_policy
 from tests.support.ros import Listener, NodeProcess, nodes
 
@@ -76,7 +76,7 @@ def test_a_topic_of_another_type_is_named(hover_policy: Path, listener: Listener
 
 
 def test_a_policy_for_another_robot_ends_the_policy_node(tmp_path: Path) -> None:
-    policy = write_constant_policy(tmp_path / "other.onnx", replace(load_robot("crazyflie"), name="heavy"), 1000.0)
+    policy = write_constant_policy(tmp_path / "other.onnx", replace(load_quadrotor("crazyflie"), name="heavy"), 1000.0)
     with nodes(NodeProcess("policy", policy=policy, robot="crazyflie")) as processes:
         assert processes["policy"].wait() == 2
         said = processes["policy"].output

@@ -15,7 +15,7 @@ from rlstack.evaluation.rollout import rollout
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp, stamp_to_ns
 from rlstack.policies import load_policy
-from rlstack.robots import frames, load_robot
+from rlstack.robots import frames, load_quadrotor
 from rlstack.tasks.criteria import Criteria
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy
@@ -23,7 +23,7 @@ from tests.support.ros import Listener, NodeProcess, nodes
 
 pytestmark = pytest.mark.integration
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 QUIET = replace(ROBOT, sensors={})
 CRITERIA = Criteria(radius_m=0.3, from_s=1.0, to_s=4.0, duration_s=4.0)
 

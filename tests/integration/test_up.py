@@ -15,7 +15,7 @@ import pytest
 
 from rlstack import cli
 from rlstack.bringup.proof import file_sha256, record_path, write_json
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from tests.support.policies import write_hover_policy
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory) -> Path:
     """A good hover policy with a passing record."""
-    path = write_hover_policy(tmp_path_factory.mktemp("policy") / "policy.onnx", load_robot("crazyflie"))
+    path = write_hover_policy(tmp_path_factory.mktemp("policy") / "policy.onnx", load_quadrotor("crazyflie"))
     write_json(record_path(path), {"sha256": file_sha256(path), "robot": "crazyflie", "passed": True})
     return path
 
@@ -194,7 +194,7 @@ def test_bad_input_is_refused_before_anything_starts(policy, words, said, capsys
 
 
 def test_an_unproven_policy_is_refused_unless_forced(tmp_path, capsys):
-    path = write_hover_policy(tmp_path / "policy.onnx", load_robot("crazyflie"))
+    path = write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"))
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "has not been verified" in capsys.readouterr().err
     write_json(record_path(path), {"sha256": file_sha256(path), "robot": "crazyflie", "passed": False})

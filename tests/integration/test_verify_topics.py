@@ -22,7 +22,7 @@ from rlstack.bringup.proof import file_sha256, require_proof
 from rlstack.errors import UserError
 from rlstack.evaluation.rollout import rollout
 from rlstack.policies import load_policy, write_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import TASKS
 from rlstack.tasks.scenario import Scenario
@@ -30,7 +30,7 @@ from tests.support.policies import write_constant_policy, write_hover_policy
 
 pytestmark = pytest.mark.integration
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 HOVER = np.full(4, ROBOT.hover_speed_rad_s)
 
 

@@ -6,9 +6,9 @@ from visualization_msgs.msg import Marker
 
 from rlstack.interfaces.messages import path_message
 from rlstack.nodes.markers import Markers
-from rlstack.robots import frames, load_robot
+from rlstack.robots import frames, load_quadrotor
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 LEVEL = np.array([0.0, 0.0, 0.0, 1.0])
 
 

@@ -11,14 +11,14 @@ from rlstack.errors import UserError
 from rlstack.interfaces.signal_reader import GoalPath
 from rlstack.nodes.policy_loop import PolicyLoop
 from rlstack.policies import load_policy, write_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from tests.policies.graphs import path_contract, path_model
 from tests.support.policies import write_constant_policy, write_counting_policy
 
 MS = 1_000_000
 LATCHED = frozenset({"goal"})
 HERE = {"position": np.zeros(3)}
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rlstack import schema
 from rlstack.policies import METADATA_KEY, Contract, contract_for, contract_for_family
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 
 INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
 SIZES = {"position": 3, "orientation": 4, "linear_velocity": 3, "angular_velocity": 3}
 HIDDEN = 8
 
 
-def crazyflie() -> RobotSpec:
-    return load_robot("crazyflie")
+def crazyflie() -> Quadrotor:
+    return load_quadrotor("crazyflie")
 
 
 def weights(seed: int = 0, inputs: int = 13, hidden: int = HIDDEN) -> dict[str, np.ndarray]:
@@ -205,7 +205,7 @@ def family_model() -> onnx.ModelProto:
     return model(nodes, inputs, {"rotor_speed": [4], "next_state.calls": [1]}, arrays)
 
 
-def family_reference(robot: RobotSpec, position: np.ndarray, yaw_rate: float, calls: int = 0) -> np.ndarray:
+def family_reference(robot: Quadrotor, position: np.ndarray, yaw_rate: float, calls: int = 0) -> np.ndarray:
     """What :func:`family_model` commands one robot."""
     share = 0.5 + robot.rotor_positions @ position - 0.1 * yaw_rate * robot.yaw_torque_signs + 0.01 * calls
     low, high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s

@@ -11,11 +11,11 @@ from rlstack.errors import UserError
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.policies import Contract, StatePort, contract_for, load_policy
 from rlstack.policies.catalogue import check_robot
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from tests.policies.graphs import crazyflie, gru_contract, gru_model, mlp_contract, mlp_model, put, sealed
 
 
-def refused(folder: Path, contract: Contract | dict[str, Any], robot: RobotSpec | None = None) -> str:
+def refused(folder: Path, contract: Contract | dict[str, Any], robot: Quadrotor | None = None) -> str:
     """The hash is right: only the contract is wrong."""
     with pytest.raises(UserError) as caught:
         load_policy(put(folder, sealed(mlp_model(), contract)), robot=robot)

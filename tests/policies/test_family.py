@@ -28,7 +28,7 @@ from rlstack.policies import (
 )
 from rlstack.policies.catalogue import check_robot
 from rlstack.policies.table import WIDTH
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.robots.family import PARAMETERS, family_parameters
 from tests.policies.graphs import (
     FAMILY,
@@ -56,7 +56,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_one_file_flies_many_robots(file: Path, name: str) -> None:
     """Rotors in whatever order, other limits, other layouts: the robot file's numbers reach the graph at every step."""
-    robot = load_robot(name)
+    robot = load_quadrotor(name)
     policy = load_policy(file, robot=robot)
     rng = np.random.default_rng(0)
     for calls in range(5):
@@ -66,7 +66,7 @@ def test_one_file_flies_many_robots(file: Path, name: str) -> None:
 
 
 def test_a_bound_contract_is_like_one_for_that_robot_alone(file: Path) -> None:
-    robot = load_robot("x500")
+    robot = load_quadrotor("x500")
     contract = load_policy(file, robot=robot).contract
     alone = contract_for(robot, FAMILY_INPUTS[:2], ["rotor_speed"], name="any", task="quadrotor_foundation")
     assert (contract.inputs, contract.outputs, contract.robot) == (alone.inputs, alone.outputs, "x500")
@@ -79,7 +79,7 @@ def test_a_bound_contract_is_like_one_for_that_robot_alone(file: Path) -> None:
 
 
 def test_a_batch_is_fed_the_robots_numbers_too(file: Path) -> None:
-    robot = load_robot("racer")
+    robot = load_quadrotor("racer")
     policy = load_policy(file, robot=robot)
     position = np.random.default_rng(1).normal(size=(6, 3))
     for batch in (6, 2):
@@ -102,7 +102,7 @@ def test_without_a_robot_it_can_be_shown_and_not_stepped(file: Path) -> None:
     policy = load_policy(file)
     assert policy.contract.needs_robot and policy.contract.robot == "quadrotor"
     policy.reset(3)
-    with pytest.raises(UserError, match=r"family 'quadrotor' .*load_robot\(NAME\).*crazyflie.*x500"):
+    with pytest.raises(UserError, match=r"family 'quadrotor' .*load_quadrotor\(NAME\).*crazyflie.*x500"):
         policy.step({"position": np.zeros(3), "angular_velocity": np.zeros(3), **robot_inputs(crazyflie())})
     with pytest.raises(UserError, match=r"policy.onnx .*say which one flies with --robot \(known: crazyflie"):
         robot_name(policy.contract, "policy.onnx")
@@ -117,7 +117,7 @@ def test_the_family_is_shown(file: Path) -> None:
     (row,) = [line for line in text.splitlines() if line.startswith("  rotor_position ")]
     assert "[4, 3]" in row and "robot file" in row and "rotors[].position_m" in row
     assert "robot's" in text and max(map(len, text.splitlines())) <= WIDTH
-    bound = describe(load_policy(file, robot=load_robot("x500")).contract)
+    bound = describe(load_policy(file, robot=load_quadrotor("x500")).contract)
     assert "x500, of the family below" in bound and "mass_kg" in bound and "rotor_position" not in bound
     assert "family" not in describe(mlp_contract())
 
@@ -133,16 +133,16 @@ def test_the_contract_survives_the_file(file: Path) -> None:
 
 def test_departures_name_parameter_value_and_range() -> None:
     assert family_departures(family_contract(), crazyflie()) == []
-    assert family_departures(family_contract(), load_robot("x500")) == [
+    assert family_departures(family_contract(), load_quadrotor("x500")) == [
         "x500 has a torque_per_thrust_m of 0.10847, outside the range 0.005 to 0.05 that the policy was trained over."
     ]
-    assert family_departures(mlp_contract(), load_robot("x500")) == [], "it is not for a family"
+    assert family_departures(mlp_contract(), load_quadrotor("x500")) == [], "it is not for a family"
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(sorted(PARAMETERS)), st.floats(0.2, 0.999), st.sampled_from(ROBOTS))
 def test_every_parameter_is_flagged_on_both_sides_and_at_neither_end(key: str, share: float, name: str) -> None:
-    robot = load_robot(name)
+    robot = load_quadrotor(name)
     value = family_parameters(robot)[key]
     if key == "rotor_unevenness":  # of these robots, 0 but for rounding
         assert family_departures(family_contract({key: (0.0, 0.0)}), robot) == []
@@ -167,7 +167,7 @@ def test_loading_for_a_robot_outside_the_family_is_no_error(file: Path) -> None:
 # ---- robots that do not fit
 
 
-def with_rotors(places: list[tuple[float, float]], signs: tuple[int, ...] = (-1, 1, -1, 1)) -> RobotSpec:
+def with_rotors(places: list[tuple[float, float]], signs: tuple[int, ...] = (-1, 1, -1, 1)) -> Quadrotor:
     rotors = crazyflie().rotors
     changed = [
         replace(r, position_m=(x, y, 0.0), yaw_torque_sign=sign) for r, (x, y), sign in zip(rotors, places, signs)
@@ -187,7 +187,7 @@ CROSS = [(0.1, -0.1), (-0.1, -0.1), (-0.1, 0.1), (0.1, 0.1)]
         (with_rotors(CROSS, (-1, 1, 1, -1)), "neighbouring rotors turn opposite ways"),
     ],
 )
-def test_another_layout_is_refused(file: Path, robot: RobotSpec, words: str) -> None:
+def test_another_layout_is_refused(file: Path, robot: Quadrotor, words: str) -> None:
     with pytest.raises(UserError, match=f"{words}.*, which crazyflie is not. Train a policy for crazyflie alone"):
         load_policy(file, robot=robot)
     assert load_policy(file, robot=with_rotors(CROSS, (1, -1, 1, -1))).contract.robot == "crazyflie"
@@ -267,7 +267,7 @@ def test_a_graph_that_leaves_the_robots_range_is_refused(tmp_path: Path) -> None
     # with the numbers of the robot that is to fly
     path = put(tmp_path, sealed(bare, family_contract()))
     with pytest.raises(UserError, match=r"\(167 to 2800 rad/s\)"):
-        load_policy(path, robot=load_robot("racer"))
+        load_policy(path, robot=load_quadrotor("racer"))
 
 
 def _scalar(name: str, number: float) -> Any:
@@ -277,7 +277,7 @@ def _scalar(name: str, number: float) -> Any:
 
 
 def test_robot_inputs_are_those_of_the_catalogue() -> None:
-    robot = load_robot("mrs_f330")
+    robot = load_quadrotor("mrs_f330")
     values = robot_inputs(robot)
     assert values.keys() == ROBOT_FILE.keys() and not ROBOT_FILE.keys() & SENSED.keys()
     for name, value in values.items():

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.robots.family import PARAMETERS, family_parameters
 from rlstack.robots.spec import STANDARD_GRAVITY
 
-CRAZYFLIE = load_robot("crazyflie")
+CRAZYFLIE = load_quadrotor("crazyflie")
 
 
-def with_rotors(robot: RobotSpec, places: list[tuple[float, float, float]]) -> RobotSpec:
+def with_rotors(robot: Quadrotor, places: list[tuple[float, float, float]]) -> Quadrotor:
     return replace(robot, rotors=tuple(replace(r, position_m=p) for r, p in zip(robot.rotors, places)))
 
 
@@ -38,7 +38,7 @@ def test_the_crazyflies_numbers_by_hand() -> None:
 
 def test_torque_to_inertia_is_the_torque_that_the_rotors_can_make() -> None:
     """Two rotors at full thrust, two at none; the definition leaves out a factor of the square root of 2."""
-    robot = load_robot("racer")
+    robot = load_quadrotor("racer")
     model, found = robot.rotor_model, family_parameters(robot)
     thrust = float(model.thrust(np.array(model.speed_max_rad_s)))
     for axis, (key, inertia) in enumerate(zip(("roll", "pitch"), robot.body.inertia_kg_m2)):

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.mjcf import BODY, mujoco_spec, rest_height, to_mjcf
 from tests.support.robots import crazyflie, large
 
 
 @pytest.fixture(params=[crazyflie(), large()], ids=lambda r: r.name)
-def robot(request: pytest.FixtureRequest) -> RobotSpec:
+def robot(request: pytest.FixtureRequest) -> Quadrotor:
     return request.param
 
 
-def assert_same_robot(model: mujoco.MjModel, robot: RobotSpec, rtol: float) -> None:
+def assert_same_robot(model: mujoco.MjModel, robot: Quadrotor, rtol: float) -> None:
     body = model.body(BODY)
     np.testing.assert_allclose(body.mass, robot.body.mass_kg, rtol=rtol)
     np.testing.assert_allclose(body.inertia, robot.body.inertia_kg_m2, rtol=rtol)
@@ -35,7 +35,7 @@ def assert_same_robot(model: mujoco.MjModel, robot: RobotSpec, rtol: float) -> N
     assert (model.nq, model.nv, model.nu) == (7, 6, 0)
 
 
-def test_the_compiled_model_has_exactly_the_files_mass_inertia_and_rotors(robot: RobotSpec) -> None:
+def test_the_compiled_model_has_exactly_the_files_mass_inertia_and_rotors(robot: Quadrotor) -> None:
     model = mujoco_spec(robot, timestep_s=0.002).compile()
     assert_same_robot(model, robot, rtol=0.0)
     assert model.opt.timestep == 0.002
@@ -49,11 +49,11 @@ def test_the_inertia_axes_are_not_sorted_or_turned() -> None:
     np.testing.assert_array_equal(model.body(BODY).iquat, [1.0, 0.0, 0.0, 0.0])
 
 
-def test_the_text_is_the_same_robot_to_what_mjcf_writes(robot: RobotSpec) -> None:
+def test_the_text_is_the_same_robot_to_what_mjcf_writes(robot: Quadrotor) -> None:
     assert_same_robot(mujoco.MjModel.from_xml_string(to_mjcf(robot)), robot, rtol=1e-5)
 
 
-def test_only_the_collision_cylinder_touches(robot: RobotSpec) -> None:
+def test_only_the_collision_cylinder_touches(robot: Quadrotor) -> None:
     model = mujoco_spec(robot).compile()
     touching = [g for g in range(model.ngeom) if model.geom_contype[g] and model.geom_bodyid[g] > 0]
     assert [model.geom(g).name for g in touching] == [BODY]
@@ -99,8 +99,8 @@ def test_a_picture_shows_orange_ahead_and_blue_behind(tmp_path: Path) -> None:
 import sys
 import mujoco, numpy as np
 from rlstack.robots.mjcf import CAMERA, mujoco_spec
-from rlstack.robots import load_robot
-model = mujoco_spec(load_robot("crazyflie")).compile()
+from rlstack.robots import load_quadrotor
+model = mujoco_spec(load_quadrotor("crazyflie")).compile()
 data = mujoco.MjData(model)
 data.qpos[2] = 0.5
 mujoco.mj_forward(model, data)

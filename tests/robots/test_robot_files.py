@@ -10,12 +10,12 @@ import pytest
 from rlstack.control.hover import HoverController
 from rlstack.control.mixer import Mixer
 from rlstack.guard import GuardConfig
-from rlstack.robots import RobotSpec, frames, load_robot, robot_names
+from rlstack.robots import Quadrotor, frames, load_quadrotor, robot_names
 from rlstack.robots.spec import robot_files
 from rlstack.sim.backends.mujoco import MujocoBackend
 from tests.support import docs
 
-EACH_ROBOT = pytest.mark.parametrize("name", robot_names())
+EACH_ROBOT = pytest.mark.parametrize("name", robot_names("quadrotor"))
 
 PUBLISHED = {
     # name: mass kg, thrust-to-weight, hover command as a share of the top speed
@@ -46,7 +46,7 @@ def place(position: tuple[float, float, float]) -> str:
     return f"{'front' if x > 0.0 else 'back'} {'left' if y > 0.0 else 'right'}"
 
 
-def torque_to_inertia(robot: RobotSpec) -> float:
+def torque_to_inertia(robot: Quadrotor) -> float:
     """Return the roll torque over the roll inertia, 1/s^2, as RAPTOR's family is given: sqrt(2) x, top thrust."""
     top = robot.thrust_to_weight * robot.weight_n / len(robot.rotors)
     return math.sqrt(2.0) * abs(robot.rotors[0].position_m[0]) * top / robot.body.inertia_kg_m2[0]
@@ -54,7 +54,7 @@ def torque_to_inertia(robot: RobotSpec) -> float:
 
 @EACH_ROBOT
 def test_the_numbers_are_those_published(name: str) -> None:
-    robot = load_robot(name)
+    robot = load_quadrotor(name)
     mass, thrust_to_weight, hover = PUBLISHED[name]
     assert robot.name == name
     assert robot.body.mass_kg == mass
@@ -64,7 +64,7 @@ def test_the_numbers_are_those_published(name: str) -> None:
 
 @EACH_ROBOT
 def test_rotors_have_the_vehicles_own_order_and_turn_its_way(name: str) -> None:
-    rotors = load_robot(name).rotors
+    rotors = load_quadrotor(name).rotors
     assert tuple(place(rotor.position_m) for rotor in rotors) == ORDERS[name]
     for rotor in rotors:
         assert rotor.yaw_torque_sign == (-1 if place(rotor.position_m) in COUNTER_CLOCKWISE else 1)
@@ -72,7 +72,7 @@ def test_rotors_have_the_vehicles_own_order_and_turn_its_way(name: str) -> None:
 
 @EACH_ROBOT
 def test_it_can_hover_turn_about_every_axis_and_is_a_body(name: str) -> None:
-    robot = load_robot(name)
+    robot = load_quadrotor(name)
     model = robot.rotor_model
     assert 1.5 < robot.thrust_to_weight < 15.0
     # room to go down as well as up
@@ -89,12 +89,12 @@ def test_it_can_hover_turn_about_every_axis_and_is_a_body(name: str) -> None:
 
 @EACH_ROBOT
 def test_rotors_at_rest_neither_lift_nor_press(name: str) -> None:
-    assert float(load_robot(name).rotor_model.thrust(np.array(0.0))) == 0.0
+    assert float(load_quadrotor(name).rotor_model.thrust(np.array(0.0))) == 0.0
 
 
 @EACH_ROBOT
 def test_the_limits_leave_room_to_fly(name: str) -> None:
-    robot = load_robot(name)
+    robot = load_quadrotor(name)
     config = GuardConfig.from_robot(robot)  # refuses what no guard can keep
     gains = HoverController(robot).gains
     assert gains.tilt_rad < 0.8 * config.tilt_rad
@@ -106,7 +106,7 @@ def test_the_limits_leave_room_to_fly(name: str) -> None:
 
 @EACH_ROBOT
 def test_the_fallback_controller_holds_it_in_the_generated_model(name: str) -> None:
-    robot = load_robot(name)
+    robot = load_quadrotor(name)
     goal, period = np.array([0.0, 0.0, 1.0]), 1.0 / robot.control_rate_hz
     controller, backend = HoverController(robot), MujocoBackend(robot, noise_seed=1)
     backend.connect()
@@ -141,8 +141,8 @@ def test_the_fallback_controller_holds_it_in_the_generated_model(name: str) -> N
 
 def test_the_pages_table_is_that_of_the_files() -> None:
     rows = []
-    for name in robot_names():
-        robot, about = load_robot(name), robot_files()[name].read_text().splitlines()[0]
+    for name in robot_names("quadrotor"):
+        robot, about = load_quadrotor(name), robot_files()[name].read_text().splitlines()[0]
         model = robot.rotor_model
         lag = sorted({f"{time:g}" for time in (model.rise_time_constant_s, model.fall_time_constant_s)})
         rows.append(

@@ -1,4 +1,4 @@
-"""RobotSpec: the shipped file is good and sourced; bad files are refused with key, value and what is allowed."""
+"""Quadrotor: the shipped file is good and sourced; bad files are refused with key, value and what is allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec, RotorModel, load_robot, robot_names
+from rlstack.robots import Quadrotor, RotorModel, load_quadrotor, robot_names
 from rlstack.robots.spec import robot_files
 
 FILE = robot_files()["crazyflie"]
@@ -30,7 +30,7 @@ def refused(tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> str:
     path = tmp_path / "robot.yaml"
     path.write_text(yaml.safe_dump(data))
     with pytest.raises(UserError) as caught:
-        load_robot(path)
+        load_quadrotor(path)
     message = str(caught.value)
     assert message.startswith(str(path))
     return message.removeprefix(f"{path}: ")
@@ -40,7 +40,7 @@ def refused(tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> str:
 
 
 def test_the_crazyflie_is_what_the_paper_says() -> None:
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     assert robot.rotor_names == ("m1", "m2", "m3", "m4")
     assert robot.body.mass_kg == 0.027
     assert robot.thrust_to_weight == pytest.approx(2.25, abs=0.01)
@@ -52,7 +52,7 @@ def test_the_crazyflie_is_what_the_paper_says() -> None:
     assert robot.rotor_model.thrust_coefficients[2] == pytest.approx(3.16e-10 * (60 / (2 * np.pi)) ** 2, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", robot_names())
+@pytest.mark.parametrize("name", robot_names("quadrotor"))
 def test_every_line_with_a_number_cites_a_source_of_the_header(name: str) -> None:
     text = robot_files()[name].read_text()
     sources = set(re.findall(r"^#\s+\[(\d+)\]", text, flags=re.MULTILINE))
@@ -74,7 +74,7 @@ def test_every_line_with_a_number_cites_a_source_of_the_header(name: str) -> Non
 
 
 def test_a_path_loads_like_a_name() -> None:
-    assert load_robot(FILE) == load_robot(str(FILE)) == load_robot("crazyflie")
+    assert load_quadrotor(FILE) == load_quadrotor(str(FILE)) == load_quadrotor("crazyflie")
 
 
 # ---- bad files
@@ -82,19 +82,19 @@ def test_a_path_loads_like_a_name() -> None:
 
 def test_an_unknown_robot_lists_the_nearest() -> None:
     with pytest.raises(UserError, match=r"Unknown robot 'crazyfly'. Nearest: crazyflie, .*. Known: crazyflie, .*x500"):
-        load_robot("crazyfly")
+        load_quadrotor("crazyfly")
 
 
 def test_a_file_that_is_not_there_or_is_no_yaml_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"Cannot read the robot file .*none\.yaml: No such file"):
-        load_robot(tmp_path / "none.yaml")
+        load_quadrotor(tmp_path / "none.yaml")
     path = tmp_path / "bad.yaml"
     path.write_text("body: [1, 2")
     with pytest.raises(UserError, match=r"bad\.yaml is not valid YAML"):
-        load_robot(path)
+        load_quadrotor(path)
     path.write_text("- 1\n- 2\n")
     with pytest.raises(UserError, match=r"bad\.yaml: the file must be a mapping"):
-        load_robot(path)
+        load_quadrotor(path)
 
 
 def test_an_unknown_key_is_refused_with_the_nearest(tmp_path: Path) -> None:
@@ -198,8 +198,8 @@ def test_to_data_and_back_is_the_same_robot(
     data["body"].update(mass_kg=mass, inertia_kg_m2=[size, size * ratio[0], size * min(ratio[1], ratio[0] + 0.99)])
     for rotor, name in zip(data["rotors"], names):
         rotor.update(name=name, position_m=[arm, -arm, 0.0])
-    robot = schema.load(RobotSpec, data, "here")
-    again = schema.load(RobotSpec, yaml.safe_load(yaml.safe_dump(schema.to_data(robot))), "there")
+    robot = schema.load(Quadrotor, data, "here")
+    again = schema.load(Quadrotor, yaml.safe_load(yaml.safe_dump(schema.to_data(robot))), "there")
     assert again == robot
     assert robot.rotor_names == tuple(names)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.robots.mjcf import rest_height
 from rlstack.sim.backends.mujoco import BACKEND, MujocoBackend
 from tests.support.reference import ReferenceQuadrotor
@@ -18,18 +18,18 @@ from tests.support.robots import large
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
-    return load_robot("crazyflie")
+def robot() -> Quadrotor:
+    return load_quadrotor("crazyflie")
 
 
-def connected(robot: RobotSpec, **options: object) -> MujocoBackend:
+def connected(robot: Quadrotor, **options: object) -> MujocoBackend:
     backend = MujocoBackend(robot, **options)  # type: ignore[arg-type]
     backend.connect()
     return backend
 
 
 def largest_departure(
-    robot: RobotSpec, seed: int, physics_rate_hz: float, gyroscopic: bool, spread: float = 1.0
+    robot: Quadrotor, seed: int, physics_rate_hz: float, gyroscopic: bool, spread: float = 1.0
 ) -> np.ndarray:
     """Return the largest departure from the reference over 1 s of random rotor commands at 100 Hz, drag on.
 
@@ -72,7 +72,7 @@ def largest_departure(
 
 
 @pytest.mark.parametrize("gyroscopic", [False, True], ids=["plain", "gyroscopic"])
-def test_random_rotor_commands_for_a_second_match_the_reference(robot: RobotSpec, gyroscopic: bool) -> None:
+def test_random_rotor_commands_for_a_second_match_the_reference(robot: Quadrotor, gyroscopic: bool) -> None:
     worst = np.max([largest_departure(robot, seed, 1000.0, gyroscopic) for seed in range(3)], axis=0)
     assert (worst < [1e-4, 2e-4, 2e-4, 1e-3]).all(), worst
 
@@ -82,12 +82,12 @@ def test_another_robot_with_unequal_lags_and_linear_thrust_matches_too() -> None
     assert (worst < [1e-4, 2e-4, 2e-4, 1e-3]).all(), worst
 
 
-def test_the_error_is_of_second_order_in_the_step(robot: RobotSpec) -> None:
+def test_the_error_is_of_second_order_in_the_step(robot: Quadrotor) -> None:
     coarse, fine = (largest_departure(robot, 0, rate, False)[:3] for rate in (500.0, 1000.0))
     assert (coarse / fine > 3.0).all() and (coarse / fine < 5.0).all(), coarse / fine
 
 
-def test_the_gyroscopic_term_matters_so_agreeing_on_it_means_something(robot: RobotSpec) -> None:
+def test_the_gyroscopic_term_matters_so_agreeing_on_it_means_something(robot: Quadrotor) -> None:
     ends = []
     for gyroscopic in (False, True):
         backend = connected(robot, gyroscopic=gyroscopic, floor=False)
@@ -99,7 +99,7 @@ def test_the_gyroscopic_term_matters_so_agreeing_on_it_means_something(robot: Ro
     assert np.linalg.norm(ends[0] - ends[1]) > 0.1
 
 
-def test_it_runs_at_least_eight_times_as_fast_as_time(robot: RobotSpec) -> None:
+def test_it_runs_at_least_eight_times_as_fast_as_time(robot: Quadrotor) -> None:
     backend = connected(robot)
     command = {"rotor_speed": np.full(4, robot.hover_speed_rad_s)}
     backend.reset({"position": np.array([0.0, 0.0, 1.0]), **command})
@@ -111,14 +111,14 @@ def test_it_runs_at_least_eight_times_as_fast_as_time(robot: RobotSpec) -> None:
     assert 1.0 / (time.process_time() - begin) > 8.0
 
 
-def test_without_a_floor_it_falls_past_zero(robot: RobotSpec) -> None:
+def test_without_a_floor_it_falls_past_zero(robot: Quadrotor) -> None:
     backend = connected(robot, floor=False)
     assert backend.read().signals["position"][2] == rest_height(robot)
     backend.step(1.0)
     assert backend.read().signals["position"][2] < -4.0
 
 
-def test_a_world_file_can_be_flown_in(robot: RobotSpec, tmp_path: Path) -> None:
+def test_a_world_file_can_be_flown_in(robot: Quadrotor, tmp_path: Path) -> None:
     world = tmp_path / "table.xml"
     world.write_text(
         "<mujoco><worldbody><body name='box'><freejoint/><geom type='box' size='.1 .1 .1'/></body>"
@@ -134,18 +134,18 @@ def test_a_world_file_can_be_flown_in(robot: RobotSpec, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", [10.0, -1.0, float("nan"), 1e6])
-def test_a_physics_rate_that_cannot_work_is_refused(robot: RobotSpec, rate: float) -> None:
+def test_a_physics_rate_that_cannot_work_is_refused(robot: Quadrotor, rate: float) -> None:
     with pytest.raises(UserError, match=r"physics_rate_hz: .* must be from .* \(100.0 Hz\) to 100000 Hz"):
         BACKEND(robot, physics_rate_hz=rate)
 
 
-def test_without_mujoco_the_command_that_installs_it_is_said(robot: RobotSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mujoco_the_command_that_installs_it_is_said(robot: Quadrotor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(UserError, match=r"pip install 'rlstack\[sim\]'"):
         BACKEND(robot)
 
 
-def test_a_diverged_simulation_says_so(robot: RobotSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_diverged_simulation_says_so(robot: Quadrotor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # MuJoCo logs its warning in the working folder
     backend = connected(robot)
     backend.reset({"position": np.array([0.0, 0.0, 1.0]), "angular_velocity": np.array([1e8, 2e8, 1e8])})

@@ -26,9 +26,9 @@ WHERE = """
 import json
 import rlstack
 from rlstack.resources import find_resource, list_resources
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 found = {name: str(find_resource(name)) for name in ("launch/deploy.launch.py", "config/fastdds.xml", "package.xml")}
-print(json.dumps({"module": rlstack.__file__, "robot": load_robot("crazyflie").name,
+print(json.dumps({"module": rlstack.__file__, "robot": load_quadrotor("crazyflie").name,
                   "recipes": sorted(list_resources("policies", ".yaml")), **found}))
 """
 """Prints where a Python finds rlstack and what ships beside it."""

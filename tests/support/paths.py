@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario
 
 
-def circles(robot: RobotSpec, count: int, seconds: float = 8.0, points: int = 81) -> Scenario:
+def circles(robot: Quadrotor, count: int, seconds: float = 8.0, points: int = 81) -> Scenario:
     """Return tilted circles of up to 1 m radius, each begun at its first pose at rest, the robot as in its file."""
     time = np.linspace(0.0, seconds, points)
     turn = 2.0 * np.pi * time / seconds

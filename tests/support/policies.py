@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from rlstack.policies import NEXT_STATE_PREFIX, STATE_PREFIX, contract_for, write_policy
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 Array = NDArray[np.float64]
@@ -21,7 +21,7 @@ HOVER_INPUTS = (*ODOMETRY, "goal_position")
 TRACKING_INPUTS = (*ODOMETRY, "path_time", "path_position")
 
 
-def hover_gains(robot: RobotSpec) -> Array:
+def hover_gains(robot: Quadrotor) -> Array:
     """Return LQR gains (rotors, 17) on position error, orientation xyzw, velocities and rotor speed error."""
     rotors, period = len(robot.rotors), 1.0 / robot.control_rate_hz
     hover, model = robot.hover_speed_rad_s, robot.rotor_model
@@ -48,7 +48,7 @@ def hover_gains(robot: RobotSpec) -> Array:
     return np.hstack([gain[:, 0:3], turn, gain[:, 3:6], gain[:, 9:12], gain[:, 12:]])
 
 
-def write_hover_policy(path: Path, robot: RobotSpec, rate_hz: float | None = None) -> Path:
+def write_hover_policy(path: Path, robot: Quadrotor, rate_hz: float | None = None) -> Path:
     """Write a linear hover controller on odometry and goal; the rotors' speeds are its recurrent state."""
     nodes, constants = _linear_control(robot, rate_hz)
     nodes = [
@@ -59,7 +59,7 @@ def write_hover_policy(path: Path, robot: RobotSpec, rate_hz: float | None = Non
     return _write(path, robot, HOVER_INPUTS, nodes, constants, {"spin": (len(robot.rotors),)}, rate_hz)
 
 
-def write_tracking_policy(path: Path, robot: RobotSpec) -> Path:
+def write_tracking_policy(path: Path, robot: Quadrotor) -> Path:
     """Write the same controller for the point of the path that is due, at its velocity; for headings near 0."""
     nodes, constants = _linear_control(robot, None)
     whole = {"zero": [0], "one": [1], "two": [2], "last": [-1], "end": [2**31]}
@@ -98,7 +98,7 @@ def write_tracking_policy(path: Path, robot: RobotSpec) -> Path:
     )
 
 
-def _linear_control(robot: RobotSpec, rate_hz: float | None) -> tuple[list[onnx.NodeProto], dict[str, Array]]:
+def _linear_control(robot: Quadrotor, rate_hz: float | None) -> tuple[list[onnx.NodeProto], dict[str, Array]]:
     """Return nodes from ``error`` and ``velocity_error`` to the command, and their constants."""
     period = 1.0 / (rate_hz or robot.control_rate_hz)
     constants = {
@@ -123,7 +123,7 @@ def _linear_control(robot: RobotSpec, rate_hz: float | None) -> tuple[list[onnx.
 
 
 def write_constant_policy(
-    path: Path, robot: RobotSpec, speed: float, inputs: tuple[str, ...] = ("position",), rate_hz: float | None = None
+    path: Path, robot: Quadrotor, speed: float, inputs: tuple[str, ...] = ("position",), rate_hz: float | None = None
 ) -> Path:
     """Write a policy that always commands ``speed`` rad/s; it reads ``inputs`` and ignores them."""
     constants = {"nothing": np.zeros((3, len(robot.rotors))), "speed": np.full(len(robot.rotors), speed)}
@@ -136,7 +136,7 @@ def write_constant_policy(
     return _write(path, robot, inputs, nodes, constants, rate_hz=rate_hz)
 
 
-def write_counting_policy(path: Path, robot: RobotSpec) -> Path:
+def write_counting_policy(path: Path, robot: Quadrotor) -> Path:
     """Write a recurrent policy that commands 100 rad/s plus the number of its earlier steps since a reset."""
     rotors = len(robot.rotors)
     constants = {"nothing": np.zeros((3, 1)), "one": np.ones(1), "base": np.full(rotors, 100.0)}
@@ -151,7 +151,7 @@ def write_counting_policy(path: Path, robot: RobotSpec) -> Path:
 
 def _write(
     path: Path,
-    robot: RobotSpec,
+    robot: Quadrotor,
     inputs: tuple[str, ...],
     nodes: list[onnx.NodeProto],
     constants: dict[str, Array],

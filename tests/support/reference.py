@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 Array = NDArray[np.float64]
@@ -28,7 +28,7 @@ class ReferenceQuadrotor:
     """
 
     def __init__(
-        self, robot: RobotSpec, step_s: float = 1e-3, gyroscopic: bool = False, floor_m: float | None = None
+        self, robot: Quadrotor, step_s: float = 1e-3, gyroscopic: bool = False, floor_m: float | None = None
     ) -> None:
         self.robot, self.step_s, self.gyroscopic, self.floor_m = robot, step_s, gyroscopic, floor_m
         self._inertia = np.array(robot.body.inertia_kg_m2)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlstack.robots import Limits, RigidBody, RobotSpec, Rotor, RotorModel, load_robot
+from rlstack.robots import Limits, Quadrotor, RigidBody, Rotor, RotorModel, load_quadrotor
 
 
-def crazyflie() -> RobotSpec:
+def crazyflie() -> Quadrotor:
     """Return the shipped Crazyflie."""
-    return load_robot("crazyflie")
+    return load_quadrotor("crazyflie")
 
 
-def large() -> RobotSpec:
+def large() -> Quadrotor:
     """Return a made-up 1.5 kg quadrotor: long front arms, other motor order, linear thrust term, unequal lags."""
-    return RobotSpec(
+    return Quadrotor(
         name="large",
         kind="quadrotor",
         description="made up for tests",
@@ -53,6 +53,6 @@ def large() -> RobotSpec:
     )
 
 
-def heavier(robot: RobotSpec, factor: float) -> RobotSpec:
+def heavier(robot: Quadrotor, factor: float) -> Quadrotor:
     """Return the robot with another mass, for a plant that is not what the controller believes."""
     return replace(robot, body=replace(robot.body, mass_kg=robot.body.mass_kg * factor))

@@ -7,21 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from tests.support.reference import ReferenceQuadrotor
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
-    return load_robot("crazyflie")
+def robot() -> Quadrotor:
+    return load_quadrotor("crazyflie")
 
 
-def without_drag(robot: RobotSpec) -> RobotSpec:
+def without_drag(robot: Quadrotor) -> Quadrotor:
     return replace(robot, body=replace(robot.body, linear_drag_n_s_per_m=(0.0, 0.0, 0.0)))
 
 
-def test_free_fall_is_a_parabola_and_keeps_energy_and_angular_momentum(robot: RobotSpec) -> None:
+def test_free_fall_is_a_parabola_and_keeps_energy_and_angular_momentum(robot: Quadrotor) -> None:
     inertia = (3.0e-6, 4.0e-6, 6.0e-6)
     body = replace(robot.body, inertia_kg_m2=inertia, linear_drag_n_s_per_m=(0.0, 0.0, 0.0))
     quad = ReferenceQuadrotor(replace(robot, body=body))
@@ -36,7 +36,7 @@ def test_free_fall_is_a_parabola_and_keeps_energy_and_angular_momentum(robot: Ro
     np.testing.assert_allclose(frames.rotate(state["orientation"], inertia * now), inertia * rate, rtol=1e-6)
 
 
-def test_motor_lag_is_exponential_with_its_own_rise_and_fall(robot: RobotSpec) -> None:
+def test_motor_lag_is_exponential_with_its_own_rise_and_fall(robot: Quadrotor) -> None:
     model = replace(robot.rotor_model, rise_time_constant_s=0.1, fall_time_constant_s=0.2)
     quad = ReferenceQuadrotor(replace(robot, rotor_model=model))
     quad.state["rotor_speed"] = np.array([0.0, 0.0, 1000.0, 1000.0])
@@ -44,7 +44,7 @@ def test_motor_lag_is_exponential_with_its_own_rise_and_fall(robot: RobotSpec) -
     np.testing.assert_allclose(speed, [1000 * (1 - np.exp(-1)), 0.0, 1000 * np.exp(-0.5), 1000.0], rtol=1e-9)
 
 
-def test_hovers_at_the_hover_speed_and_drifts_under_a_constant_force(robot: RobotSpec) -> None:
+def test_hovers_at_the_hover_speed_and_drifts_under_a_constant_force(robot: Quadrotor) -> None:
     quad = ReferenceQuadrotor(without_drag(robot))
     hover = np.full(4, robot.hover_speed_rad_s)
     quad.state["rotor_speed"] = hover.copy()
@@ -59,7 +59,7 @@ def test_hovers_at_the_hover_speed_and_drifts_under_a_constant_force(robot: Robo
     ids=["rear rotors push the nose down", "right rotors roll to the left", "clockwise rotors yaw to the left"],
 )
 def test_rotors_turn_the_body_the_way_the_file_says(
-    robot: RobotSpec, faster: tuple[str, ...], axis: int, sign: float
+    robot: Quadrotor, faster: tuple[str, ...], axis: int, sign: float
 ) -> None:
     quad = ReferenceQuadrotor(robot)
     quad.state["rotor_speed"] = np.array([1600.0 if name in faster else 1400.0 for name in robot.rotor_names])
@@ -68,7 +68,7 @@ def test_rotors_turn_the_body_the_way_the_file_says(
     assert np.all(np.abs(np.delete(rate, axis)) < 1e-6 * abs(rate[axis]))
 
 
-def test_drag_acts_along_body_axes(robot: RobotSpec) -> None:
+def test_drag_acts_along_body_axes(robot: Quadrotor) -> None:
     body = replace(robot.body, linear_drag_n_s_per_m=(0.027, 0.0, 0.0))
     quad = ReferenceQuadrotor(replace(robot, body=body))
     quad.state.update(orientation=frames.from_yaw(np.pi / 2), linear_velocity=np.array([1.0, 1.0, 0.0]))
@@ -76,7 +76,7 @@ def test_drag_acts_along_body_axes(robot: RobotSpec) -> None:
     np.testing.assert_allclose(velocity[:2], [1.0, np.exp(-0.5)], rtol=1e-9)  # only the world's y is the body's x
 
 
-def test_gyroscopic_term_keeps_the_momentum_of_body_and_rotors_together(robot: RobotSpec) -> None:
+def test_gyroscopic_term_keeps_the_momentum_of_body_and_rotors_together(robot: Quadrotor) -> None:
     model = replace(robot.rotor_model, thrust_coefficients=(0.0, 0.0, 1e-20), torque_per_thrust_m=0.0)
     idle = without_drag(robot)
     object.__setattr__(idle, "rotor_model", model)  # rotors that spin but do not lift, which no file may say
@@ -94,7 +94,7 @@ def test_gyroscopic_term_keeps_the_momentum_of_body_and_rotors_together(robot: R
     assert np.linalg.norm(quad.state["angular_velocity"] - rate) > 0.1
 
 
-def test_halving_the_step_changes_nothing_that_matters(robot: RobotSpec) -> None:
+def test_halving_the_step_changes_nothing_that_matters(robot: Quadrotor) -> None:
     ends = []
     for step_s in (1e-3, 2.5e-4):
         quad = ReferenceQuadrotor(robot, step_s=step_s)
@@ -106,7 +106,7 @@ def test_halving_the_step_changes_nothing_that_matters(robot: RobotSpec) -> None
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-6, atol=1e-6)
 
 
-def test_the_floor_stops_a_fall(robot: RobotSpec) -> None:
+def test_the_floor_stops_a_fall(robot: Quadrotor) -> None:
     quad = ReferenceQuadrotor(robot, floor_m=-0.1)
     state = quad.step(np.zeros(4), 1.0)
     assert state["position"][2] == -0.1

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.sim.batch import PARAMETERS, STATE, BatchSimulator
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
@@ -27,8 +27,8 @@ QUIET = Noise(position_m=0.0, orientation_rad=0.0, linear_velocity_m_s=0.0, angu
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
-    return load_robot("crazyflie")
+def robot() -> Quadrotor:
+    return load_quadrotor("crazyflie")
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def _small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "PATH_POOL_SIZE", 32)
 
 
-def made(robot: RobotSpec, count: int = 16, seed: int = 0, task: Any = None) -> TrainingEnvironment:
+def made(robot: Quadrotor, count: int = 16, seed: int = 0, task: Any = None) -> TrainingEnvironment:
     task = task or small_task()
     built = TrainingEnvironment(task, robot, task.pipeline(robot), count, seed=seed)
     built.observe()
@@ -53,7 +53,7 @@ def put(env: TrainingEnvironment, index: int, **columns: list[float]) -> None:
         env.state[STATE[name], index] = torch.tensor(values)
 
 
-def test_observations_have_the_columns_of_their_tables(robot: RobotSpec) -> None:
+def test_observations_have_the_columns_of_their_tables(robot: Quadrotor) -> None:
     env = made(robot)
     actor, critic = env.observe()
     assert actor.shape == (16, env.pipeline.size)
@@ -64,7 +64,7 @@ def test_observations_have_the_columns_of_their_tables(robot: RobotSpec) -> None
     torch.testing.assert_close(critic[:, : env.pipeline.size], actor)
 
 
-def test_the_critic_sees_true_rotor_speeds_and_departures_of_spread_one(robot: RobotSpec) -> None:
+def test_the_critic_sees_true_rotor_speeds_and_departures_of_spread_one(robot: Quadrotor) -> None:
     env = made(robot, count=4000)
     critic = env.observe()[1]
     columns = {t.name: critic[:, t.start : t.start + t.size] for t in env.critic_table()[len(env.pipeline.table()) :]}
@@ -80,13 +80,13 @@ def test_the_critic_sees_true_rotor_speeds_and_departures_of_spread_one(robot: R
     assert env.observe()[1][0, term.start] == pytest.approx(0.05 / (0.2 / 12**0.5), rel=0.1)
 
 
-def test_a_task_that_varies_nothing_shows_the_critic_rotor_speeds_alone(robot: RobotSpec) -> None:
+def test_a_task_that_varies_nothing_shows_the_critic_rotor_speeds_alone(robot: Quadrotor) -> None:
     env = made(robot, task=small_task(randomisation=Randomisation(force_sigma=0.0, torque_sigma_m=0.0)))
     assert env.critic_size == env.pipeline.size + 4
     assert torch.isfinite(env.observe()[1]).all()
 
 
-def test_a_reset_takes_a_whole_episode_from_the_pool(robot: RobotSpec) -> None:
+def test_a_reset_takes_a_whole_episode_from_the_pool(robot: Quadrotor) -> None:
     env = made(robot)
     for _ in range(3):
         env.step(actions(env, 1))  # so that there is something to forget
@@ -111,13 +111,13 @@ def test_a_reset_takes_a_whole_episode_from_the_pool(robot: RobotSpec) -> None:
     assert moved.max() < 0.02
 
 
-def test_robots_start_spread_over_the_episode(robot: RobotSpec) -> None:
+def test_robots_start_spread_over_the_episode(robot: Quadrotor) -> None:
     env = made(robot, count=2000)
     assert env.age.min() < 3 and env.age.max() > env.max_steps - 4
     assert env.age.float().mean() == pytest.approx(env.max_steps / 2, rel=0.1)
 
 
-def test_lost_and_timed_out_are_told_apart(robot: RobotSpec) -> None:
+def test_lost_and_timed_out_are_told_apart(robot: Quadrotor) -> None:
     task = small_task(lost_rad_s=15.0)
     env = made(robot, task=task)
     env.age[:] = 0
@@ -135,7 +135,7 @@ def test_lost_and_timed_out_are_told_apart(robot: RobotSpec) -> None:
 
 @pytest.mark.parametrize("where", ["position", "orientation", "linear_velocity", "angular_velocity", "rotor_speed"])
 @pytest.mark.parametrize("what", [float("nan"), float("inf")])
-def test_a_state_that_is_not_finite_is_lost_and_does_not_spread(robot: RobotSpec, where: str, what: float) -> None:
+def test_a_state_that_is_not_finite_is_lost_and_does_not_spread(robot: Quadrotor, where: str, what: float) -> None:
     env, twin = made(robot), made(robot)
     for one in (env, twin):
         one.age[:] = 0
@@ -154,7 +154,7 @@ def test_a_state_that_is_not_finite_is_lost_and_does_not_spread(robot: RobotSpec
         assert torch.isfinite(result.critic).all() and torch.isfinite(result.reward).all()
 
 
-def test_an_action_that_is_not_finite_does_not_outlive_its_robot(robot: RobotSpec) -> None:
+def test_an_action_that_is_not_finite_does_not_outlive_its_robot(robot: Quadrotor) -> None:
     env = made(robot)
     bad = actions(env)
     bad[5, 2] = float("nan")
@@ -164,7 +164,7 @@ def test_an_action_that_is_not_finite_does_not_outlive_its_robot(robot: RobotSpe
         assert torch.isfinite(result.actor).all() and torch.isfinite(env.state).all()
 
 
-def test_the_reward_is_the_sum_of_its_terms(robot: RobotSpec) -> None:
+def test_the_reward_is_the_sum_of_its_terms(robot: Quadrotor) -> None:
     task = small_task()
     env = made(robot, task=task)
     env.set_progress(1.0)
@@ -187,13 +187,13 @@ class OneTerm(HoverTask):
 
 @pytest.mark.parametrize("weight", [3.0, -3.0])
 @pytest.mark.parametrize("done", [0.0, 1.0])
-def test_weights_are_rates_whatever_the_curriculum(robot: RobotSpec, weight: float, done: float) -> None:
+def test_weights_are_rates_whatever_the_curriculum(robot: Quadrotor, weight: float, done: float) -> None:
     env = made(robot, task=OneTerm(**vars(small_task()), weight=weight))
     env.set_progress(done)
     torch.testing.assert_close(env.step(actions(env)).terms["one"], torch.full((16,), weight / 100.0))
 
 
-def test_the_curriculum_widens_the_starts(robot: RobotSpec) -> None:
+def test_the_curriculum_widens_the_starts(robot: Quadrotor) -> None:
     env = made(robot)  # half scale at the start, whole after half of the steps
     reach = {}
     for done in (0.0, 0.25, 0.5, 1.0):
@@ -205,7 +205,7 @@ def test_the_curriculum_widens_the_starts(robot: RobotSpec) -> None:
     assert reach[0.5] == reach[1.0] == pytest.approx(0.2, rel=0.02)
 
 
-def test_a_pool_is_drawn_anew_only_when_the_curriculum_moves(robot: RobotSpec) -> None:
+def test_a_pool_is_drawn_anew_only_when_the_curriculum_moves(robot: Quadrotor) -> None:
     env = made(robot)
     env.set_progress(0.25)
     pool = env._pool
@@ -215,7 +215,7 @@ def test_a_pool_is_drawn_anew_only_when_the_curriculum_moves(robot: RobotSpec) -
     assert env._pool is not pool
 
 
-def test_noise_is_on_the_inputs_and_not_on_the_state(robot: RobotSpec) -> None:
+def test_noise_is_on_the_inputs_and_not_on_the_state(robot: Quadrotor) -> None:
     noise = Noise(position_m=0.03, orientation_rad=0.02, linear_velocity_m_s=0.05, angular_velocity_rad_s=0.07)
     env = made(robot, count=4000, task=small_task(noise=noise))
     env.state[:] = env.state[:, :1].clone()
@@ -233,7 +233,7 @@ def test_noise_is_on_the_inputs_and_not_on_the_state(robot: RobotSpec) -> None:
     np.testing.assert_allclose(np.linalg.norm(found["orientation"], axis=1), 1.0, atol=1e-6)
 
 
-def test_noise_is_new_at_every_step_and_for_every_robot(robot: RobotSpec) -> None:
+def test_noise_is_new_at_every_step_and_for_every_robot(robot: Quadrotor) -> None:
     env = made(robot, count=500)
     drawn = []
     for seed in range(4):
@@ -260,7 +260,7 @@ def truth(env: TrainingEnvironment) -> dict[str, np.ndarray]:
     }
 
 
-def test_without_noise_the_truth_is_sensed(robot: RobotSpec) -> None:
+def test_without_noise_the_truth_is_sensed(robot: Quadrotor) -> None:
     env = made(robot, task=small_task(noise=QUIET))
     found = sensed(env)
     assert set(found) == set(env.task.inputs)
@@ -268,7 +268,7 @@ def test_without_noise_the_truth_is_sensed(robot: RobotSpec) -> None:
         np.testing.assert_allclose(found[name], array, atol=1e-6, rtol=1e-6, err_msg=name)
 
 
-def test_a_seed_gives_the_same_run_and_another_does_not(robot: RobotSpec) -> None:
+def test_a_seed_gives_the_same_run_and_another_does_not(robot: Quadrotor) -> None:
     runs = [made(robot, seed=seed) for seed in (4, 4, 5)]
     for step in range(20):
         results = [env.step(actions(env, step)) for env in runs]
@@ -278,7 +278,7 @@ def test_a_seed_gives_the_same_run_and_another_does_not(robot: RobotSpec) -> Non
 
 
 @pytest.mark.parametrize("kind", ["hover", "tracking"])
-def test_it_goes_on_exactly_from_a_saved_state(robot: RobotSpec, kind: str) -> None:
+def test_it_goes_on_exactly_from_a_saved_state(robot: Quadrotor, kind: str) -> None:
     task = small_task() if kind == "hover" else replace(TrackingTask(), episode_s=0.5)
     env = made(robot, task=task)
     for step in range(7):
@@ -298,7 +298,7 @@ def test_it_goes_on_exactly_from_a_saved_state(robot: RobotSpec, kind: str) -> N
             assert torch.equal(getattr(expected, name), getattr(found, name)), (step, name)
 
 
-def test_robots_are_given_their_paths_from_where_they_are_on_them(robot: RobotSpec) -> None:
+def test_robots_are_given_their_paths_from_where_they_are_on_them(robot: Quadrotor) -> None:
     task = TrackingTask()
     env = made(robot, task=task)
     paths = task.sample_paths(np.random.default_rng(0), 32, robot).position
@@ -321,7 +321,7 @@ def test_robots_are_given_their_paths_from_where_they_are_on_them(robot: RobotSp
             np.testing.assert_allclose(goal[:, -1, n], moved * task.rate_hz, atol=1e-3)
 
 
-def test_a_robot_that_starts_anew_begins_another_path(robot: RobotSpec) -> None:
+def test_a_robot_that_starts_anew_begins_another_path(robot: Quadrotor) -> None:
     env = made(robot, task=TrackingTask())
     before = env.pick.clone()
     env.age[:] = 0
@@ -336,7 +336,7 @@ def test_a_robot_that_starts_anew_begins_another_path(robot: RobotSpec) -> None:
     torch.testing.assert_close(critic[:, reference.start : reference.start + 3].T, env._paths[:, start])
 
 
-def test_delayed_robots_feel_commands_later(robot: RobotSpec) -> None:
+def test_delayed_robots_feel_commands_later(robot: Quadrotor) -> None:
     delayed = replace(small_task().randomisation, delay_s=(0.05, 0.05), mass=(1.0, 1.0), thrust=(1.0, 1.0))
     env = made(robot, task=small_task(randomisation=delayed))
     env.age[:] = 0
@@ -349,7 +349,7 @@ def test_delayed_robots_feel_commands_later(robot: RobotSpec) -> None:
     assert (env.state[rotors] > before + 10.0).all()
 
 
-def test_every_delay_flies_on_the_command_of_its_time(robot: RobotSpec) -> None:
+def test_every_delay_flies_on_the_command_of_its_time(robot: Quadrotor) -> None:
     """Long enough for every array of past commands to have been used twice; one robot starts anew in between."""
     task = small_task(episode_s=5.0, lost_m=1e3, lost_rad_s=1e6)
     env = made(robot, task=replace(task, randomisation=replace(task.randomisation, delay_s=(0.0, 0.05))))
@@ -374,7 +374,7 @@ def test_every_delay_flies_on_the_command_of_its_time(robot: RobotSpec) -> None:
             np.testing.assert_allclose(found[:, 3], expected[:, 3], rtol=1e-5)
 
 
-def test_what_a_step_gave_lasts_until_the_step_after_the_next(robot: RobotSpec) -> None:
+def test_what_a_step_gave_lasts_until_the_step_after_the_next(robot: Quadrotor) -> None:
     """rsl_rl keeps an observation while the next is made."""
     env = made(robot)
     first = env.step(actions(env))
@@ -386,7 +386,7 @@ def test_what_a_step_gave_lasts_until_the_step_after_the_next(robot: RobotSpec) 
     assert all(torch.equal(first.terms[name], term) for name, term in kept_terms.items())
 
 
-def test_a_device_that_is_not_there_is_refused(robot: RobotSpec) -> None:
+def test_a_device_that_is_not_there_is_refused(robot: Quadrotor) -> None:
     task = small_task()
     with pytest.raises(UserError, match=r"no device 'cuda:7' here|CUDA needs Warp"):
         TrainingEnvironment(task, robot, task.pipeline(robot), 2, device="cuda:7")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.robots.family import family_parameters
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.tasks.family import Family, Vehicles, family_scenario, nominal_robot, sample_family
@@ -23,16 +23,16 @@ SHARE = 4.0 / np.sqrt(COUNT)  # four standard errors of a mean of numbers of ord
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
-    return nominal_robot(load_robot("crazyflie"))
+def robot() -> Quadrotor:
+    return nominal_robot(load_quadrotor("crazyflie"))
 
 
 @pytest.fixture(scope="module")
-def drawn(robot: RobotSpec) -> Vehicles:
+def drawn(robot: Quadrotor) -> Vehicles:
     return sample_family(np.random.default_rng(0), COUNT, robot)
 
 
-def as_robot(reference: RobotSpec, vehicles: Vehicles, index: int) -> RobotSpec:
+def as_robot(reference: Quadrotor, vehicles: Vehicles, index: int) -> Quadrotor:
     """Return one vehicle as a robot file would have it, from its departures alone."""
     p = vehicles.perturbation.take(np.array([index]))
     body, model = reference.body, reference.rotor_model
@@ -59,7 +59,7 @@ def as_robot(reference: RobotSpec, vehicles: Vehicles, index: int) -> RobotSpec:
     )
 
 
-def test_departures_make_the_vehicle_that_was_drawn(robot: RobotSpec, drawn: Vehicles) -> None:
+def test_departures_make_the_vehicle_that_was_drawn(robot: Quadrotor, drawn: Vehicles) -> None:
     for i in range(20):
         vehicle = as_robot(robot, drawn, i)
         found = family_parameters(vehicle)
@@ -104,7 +104,7 @@ def test_arms_follow_the_mass_with_the_deviation(drawn: Vehicles) -> None:
         assert np.mean(half) == pytest.approx(0.1 * np.sqrt(2.0 / np.pi), abs=0.1 * SHARE)
 
 
-def test_forces_are_normal_with_each_vehicles_deviation(robot: RobotSpec, drawn: Vehicles) -> None:
+def test_forces_are_normal_with_each_vehicles_deviation(robot: Quadrotor, drawn: Vehicles) -> None:
     ratio, mass = drawn.parameters["thrust_to_weight"], drawn.parameters["mass_kg"]
     unit = 3.0 * drawn.force_sigma_n / (0.3 * (ratio - 1.0) * ratio * mass)
     np.testing.assert_allclose(np.quantile(unit, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=SHARE)
@@ -116,7 +116,7 @@ def test_forces_are_normal_with_each_vehicles_deviation(robot: RobotSpec, drawn:
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_starts_are_within_ten_arm_lengths_and_90_degrees(robot: RobotSpec, drawn: Vehicles, scale: float) -> None:
+def test_starts_are_within_ten_arm_lengths_and_90_degrees(robot: Quadrotor, drawn: Vehicles, scale: float) -> None:
     scenario = drawn.scenario(np.random.default_rng(1), robot, scale=scale)
     state = scenario.state
     settled = ~state["position"].any(axis=1)
@@ -136,7 +136,7 @@ def test_starts_are_within_ten_arm_lengths_and_90_degrees(robot: RobotSpec, draw
     assert not scenario.goal_position.any() and scenario.path is None
 
 
-def test_starts_within_ten_arm_lengths_of_each_axis_fill_the_cube(robot: RobotSpec, drawn: Vehicles) -> None:
+def test_starts_within_ten_arm_lengths_of_each_axis_fill_the_cube(robot: Quadrotor, drawn: Vehicles) -> None:
     position = drawn.scenario(np.random.default_rng(1), robot, start="ten_arms_each_axis").state["position"]
     unit = position[position.any(axis=1)] / 10.0
     unit = unit / drawn.arm_m[position.any(axis=1), None]
@@ -144,7 +144,7 @@ def test_starts_within_ten_arm_lengths_of_each_axis_fill_the_cube(robot: RobotSp
     np.testing.assert_allclose(np.quantile(unit, [0.25, 0.5, 0.75], axis=0).T, [[-0.5, 0.0, 0.5]] * 3, atol=2.0 * SHARE)
 
 
-def test_hover_starts_carry_every_vehicle(robot: RobotSpec, drawn: Vehicles) -> None:
+def test_hover_starts_carry_every_vehicle(robot: Quadrotor, drawn: Vehicles) -> None:
     vehicles = drawn.take(slice(0, 50))
     path = Paths(np.tile([0.0, 1.0], (50, 1)), np.arange(300.0).reshape(50, 2, 3), np.full((50, 2), 0.3))
     scenario = vehicles.scenario(np.random.default_rng(1), robot, start="hover", path=path)
@@ -158,7 +158,7 @@ def test_hover_starts_carry_every_vehicle(robot: RobotSpec, drawn: Vehicles) -> 
     np.testing.assert_allclose(lift.sum(axis=1), vehicles.parameters["mass_kg"] * STANDARD_GRAVITY, rtol=1e-9)
 
 
-def test_one_seed_gives_the_same_vehicles_whatever_else_is_asked(robot: RobotSpec) -> None:
+def test_one_seed_gives_the_same_vehicles_whatever_else_is_asked(robot: Quadrotor) -> None:
     one = family_scenario(np.random.default_rng(3), 10, robot)
     other = family_scenario(np.random.default_rng(3), 10, robot, disturbances=False, start="hover")
     third = family_scenario(np.random.default_rng(4), 10, robot)
@@ -171,7 +171,7 @@ def test_one_seed_gives_the_same_vehicles_whatever_else_is_asked(robot: RobotSpe
 @settings(deadline=None, max_examples=25)
 @given(low=st.floats(1.1, 3.0), width=st.floats(0.0, 3.0), mass=st.floats(0.01, 3.0), deviation=st.floats(0.0, 0.3))
 def test_any_other_family_is_hit_too(low: float, width: float, mass: float, deviation: float) -> None:
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     family = Family(thrust_to_weight=(low, low + width), mass_kg=(mass, 2.0 * mass), size_deviation=deviation)
     vehicles = sample_family(np.random.default_rng(0), 5, robot, family)
     for i in range(5):
@@ -181,15 +181,15 @@ def test_any_other_family_is_hit_too(low: float, width: float, mass: float, devi
             assert least * (1.0 - 1e-9) <= found[name] <= most * (1.0 + 1e-9)
 
 
-def test_the_nominal_robot_has_the_familys_curve_and_its_own_top(robot: RobotSpec) -> None:
-    crazyflie = load_robot("crazyflie")
+def test_the_nominal_robot_has_the_familys_curve_and_its_own_top(robot: Quadrotor) -> None:
+    crazyflie = load_quadrotor("crazyflie")
     assert robot.thrust_to_weight == pytest.approx(crazyflie.thrust_to_weight)
     top = crazyflie.rotor_model.speed_max_rad_s
     share = robot.rotor_model.thrust(np.array([0.0, 0.5 * top])) / robot.rotor_model.thrust(np.array([top]))
     np.testing.assert_allclose(share, [0.0320103, 0.306635], rtol=1e-4)
 
 
-def test_what_no_family_can_be_drawn_from_is_refused(robot: RobotSpec) -> None:
+def test_what_no_family_can_be_drawn_from_is_refused(robot: Quadrotor) -> None:
     plus = replace(robot, rotors=tuple(replace(r, position_m=(0.0, r.position_m[1], 0.0)) for r in robot.rotors))
     with pytest.raises(UserError, match="has a rotor on its x or y axis"):
         sample_family(np.random.default_rng(0), 3, plus)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks.paths import Paths
 from tests.support.learning import small_task
 
@@ -53,7 +53,7 @@ def test_time_that_does_not_go_on_is_refused():
 
 
 def test_a_scenario_knows_where_its_robots_ought_to_be():
-    scenario = small_task().held_out(np.random.default_rng(0), 3, load_robot("crazyflie"))
+    scenario = small_task().held_out(np.random.default_rng(0), 3, load_quadrotor("crazyflie"))
     times = np.array([0.0, 1.0])
     np.testing.assert_array_equal(scenario.goal_over(times), np.stack([scenario.goal_position] * 2))
     offset = np.array([1.0, 0.0, 0.0])

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
-from rlstack.robots import frames, load_robot
+from rlstack.robots import frames, load_quadrotor
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.pipeline import Pipeline, rotation_matrix, to_body, to_world
 from rlstack.tasks.terms import ActionHistory, AngularVelocity, LinearVelocity, Up
 from tests.support.learning import small_task
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 
 
 def made() -> Pipeline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
@@ -13,7 +13,7 @@ from rlstack.tasks.privileged import privileged_terms
 from rlstack.tasks.sampling import Randomisation
 from tests.support.learning import small_task
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 
 
 def test_what_varies_is_shown_in_the_order_of_the_parameters_named() -> None:

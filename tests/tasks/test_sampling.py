@@ -9,7 +9,7 @@ import pytest
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.sampling import Randomisation, Starts
 
@@ -18,8 +18,8 @@ SHARE = 4.0 / np.sqrt(COUNT)  # four standard errors of a mean of numbers of ord
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
-    return load_robot("crazyflie")
+def robot() -> Quadrotor:
+    return load_quadrotor("crazyflie")
 
 
 def starts(**changes: float) -> Starts:
@@ -39,7 +39,7 @@ def draw(seed: int = 0) -> np.random.Generator:
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_starts_are_uniform_within_their_ranges(robot: RobotSpec, scale: float) -> None:
+def test_starts_are_uniform_within_their_ranges(robot: Quadrotor, scale: float) -> None:
     state = starts(settled_share=0.0).sample(draw(), COUNT, robot, scale)
     for name, limit in (("position", 0.3), ("linear_velocity", 0.7), ("angular_velocity", 2.0)):
         unit = state[name] / (limit * scale)
@@ -59,7 +59,7 @@ def test_starts_are_uniform_within_their_ranges(robot: RobotSpec, scale: float) 
     assert frames.tilt(state["orientation"]).max() <= 1.2 * scale
 
 
-def test_a_share_starts_settled(robot: RobotSpec) -> None:
+def test_a_share_starts_settled(robot: Quadrotor) -> None:
     state = starts().sample(draw(), COUNT, robot)
     settled = (state["position"] == 0.0).all(axis=1)
     assert settled.mean() == pytest.approx(0.25, abs=SHARE)
@@ -68,7 +68,7 @@ def test_a_share_starts_settled(robot: RobotSpec) -> None:
     np.testing.assert_array_equal(state["orientation"][settled], np.tile([0.0, 0.0, 0.0, 1.0], (settled.sum(), 1)))
 
 
-def test_a_seed_gives_the_same_draw(robot: RobotSpec) -> None:
+def test_a_seed_gives_the_same_draw(robot: Quadrotor) -> None:
     for sample in (starts().sample, lambda *a: vars(Randomisation(mass=(0.5, 1.5)).sample(*a))):
         one, same, other = (sample(draw(seed), 10, robot) for seed in (1, 1, 2))
         assert all((one[name] == same[name]).all() for name in one)
@@ -90,7 +90,7 @@ RANGES = {
 
 
 @pytest.mark.parametrize(("setting", "drawn"), RANGES.items())
-def test_each_range_is_drawn_uniformly_and_alone(robot: RobotSpec, setting: str, drawn: str) -> None:
+def test_each_range_is_drawn_uniformly_and_alone(robot: Quadrotor, setting: str, drawn: str) -> None:
     low, high = (0.01, 0.03) if setting == "delay_s" else (0.6, 1.8)
     nothing = {"force_sigma": 0.0, "torque_sigma_m": 0.0, "gust_start_s": (0.0, 0.0), "gust_duration_s": (0.0, 0.0)}
     p = Randomisation(**{**nothing, setting: (low, high)}).sample(draw(), COUNT, robot)  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def test_each_range_is_drawn_uniformly_and_alone(robot: RobotSpec, setting: str,
     ("setting", "drawn"),
     [("force_sigma", "force_n"), ("torque_sigma_m", "torque_n_m"), ("gust_sigma", "gust_force_n")],
 )
-def test_disturbances_are_normal_in_weights(robot: RobotSpec, setting: str, drawn: str) -> None:
+def test_disturbances_are_normal_in_weights(robot: Quadrotor, setting: str, drawn: str) -> None:
     sigmas = {"force_sigma": 0.0, "torque_sigma_m": 0.0, "gust_sigma": 0.0, setting: 0.1}
     drawn_array = getattr(Randomisation(**sigmas).sample(draw(), COUNT, robot), drawn) / (0.1 * robot.weight_n)  # type: ignore[arg-type]
     np.testing.assert_allclose(drawn_array.mean(axis=0), 0.0, atol=SHARE)

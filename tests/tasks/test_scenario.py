@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.tasks.quadrotor import DISTURBANCES
 from rlstack.tasks.sampling import Starts
@@ -15,7 +15,7 @@ from tests.support.learning import small_task
 
 @pytest.fixture
 def scenario() -> Scenario:
-    return small_task().held_out(np.random.default_rng(0), 12, load_robot("crazyflie"))
+    return small_task().held_out(np.random.default_rng(0), 12, load_quadrotor("crazyflie"))
 
 
 def test_it_holds_whole_states(scenario: Scenario) -> None:
@@ -50,7 +50,7 @@ def test_shifting_moves_start_and_goal_together_and_leaves_the_original(scenario
 
 def test_held_out_episodes_are_dealt_out_over_the_disturbances() -> None:
     count = 3 * len(DISTURBANCES)
-    scenario = small_task().held_out(np.random.default_rng(0), count, load_robot("crazyflie"))
+    scenario = small_task().held_out(np.random.default_rng(0), count, load_quadrotor("crazyflie"))
     p = scenario.perturbation
     assert (p.force_n != 0.0).all()  # the task's own disturbance is always there
     for kind, randomisation in DISTURBANCES.items():
@@ -63,7 +63,7 @@ def test_held_out_episodes_are_dealt_out_over_the_disturbances() -> None:
 
 
 def test_held_out_episodes_do_not_depend_on_what_is_trained_on() -> None:
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     one, other = (
         small_task(**changes).held_out(np.random.default_rng(7), 9, robot, disturbances=False)
         for changes in ({}, {"episode_s": 3.0, "starts": Starts(position_m=0.01)})
@@ -76,6 +76,6 @@ def test_held_out_episodes_do_not_depend_on_what_is_trained_on() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("task", TASKS.names())
 def test_every_task_draws_even_a_single_episode(task: str, count: int) -> None:
-    made, robot = TASKS.load(task)(), load_robot("crazyflie")
+    made, robot = TASKS.load(task)(), load_quadrotor("crazyflie")
     assert len(made.held_out(np.random.default_rng(0), count, robot)) == count
     assert len(made.validation(np.random.default_rng(0), count, made.reference(robot))) == count

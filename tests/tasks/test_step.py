@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, STATE
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
@@ -29,7 +29,7 @@ TASKS: dict[str, Any] = {"hover": small_task(), "tracking": TrackingTask(), "fou
 @cache
 def env_of(kind: str) -> TrainingEnvironment:
     task = TASKS[kind]
-    robot = task.reference(load_robot("crazyflie"))
+    robot = task.reference(load_quadrotor("crazyflie"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(environment, "POOL_SIZE", 512)
         patch.setattr(environment, "PATH_POOL_SIZE", 20)
@@ -190,7 +190,7 @@ def test_late_robots_fly_on_what_was_commanded_before() -> None:
 
 def test_without_delays_no_command_is_kept() -> None:
     task = replace(TASKS["hover"], randomisation=replace(TASKS["hover"].randomisation, delay_s=(0.0, 0.0)))
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     env = env_of("hover")
     model = replace(env.task_step.model, max_delay_s=task.max_delay_s)
     step = TaskStep(task, robot, env.pipeline, env._privileged, model)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.tasks.environment import critic_table
 from rlstack.tasks.privileged import privileged_terms
@@ -17,15 +17,15 @@ from tests.support.robots import large
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
-    return load_robot("crazyflie")
+def robot() -> Quadrotor:
+    return load_quadrotor("crazyflie")
 
 
 def section(text: str, title: str) -> str:
     return next(part for part in text.split("\n\n") if part.startswith(title))
 
 
-def test_every_column_of_both_observations_has_its_row(robot: RobotSpec) -> None:
+def test_every_column_of_both_observations_has_its_row(robot: Quadrotor) -> None:
     task = small_task()
     text = describe_task(task, robot)
     pipeline = task.pipeline(robot)
@@ -40,7 +40,7 @@ def test_every_column_of_both_observations_has_its_row(robot: RobotSpec) -> None
     assert f"{pipeline.size} columns" in own
 
 
-def test_inputs_actions_rewards_endings_and_settings_are_shown_with_units(robot: RobotSpec) -> None:
+def test_inputs_actions_rewards_endings_and_settings_are_shown_with_units(robot: Quadrotor) -> None:
     task = small_task()
     text = describe_task(task, robot)
     assert "100 Hz" in text and "0.5 s (50 steps)" in text
@@ -65,7 +65,7 @@ def test_it_describes_any_robot_and_a_task_without_privileged_terms() -> None:
 
 
 @pytest.mark.parametrize("name", ["quadrotor_tracking", "quadrotor_foundation"])
-def test_paths_families_and_what_is_judged_are_shown(robot: RobotSpec, name: str) -> None:
+def test_paths_families_and_what_is_judged_are_shown(robot: Quadrotor, name: str) -> None:
     task = TASKS.load(name)()
     text = describe_task(task, robot)
     assert re.search(r"path_position +\[points, 3\] +m +odom +goal_path: poses", section(text, "inputs"))
@@ -79,7 +79,7 @@ def test_paths_families_and_what_is_judged_are_shown(robot: RobotSpec, name: str
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_a_task_for_a_family_is_shown_with_its_vehicles_and_what_the_robot_file_gives(robot: RobotSpec) -> None:
+def test_a_task_for_a_family_is_shown_with_its_vehicles_and_what_the_robot_file_gives(robot: Quadrotor) -> None:
     task = TASKS.load("quadrotor_foundation")()
     text = describe_task(task, robot)
     assert re.search(r"rotor_position +\[4, 3\] +m +base_link +robot file: rotors\[\]", section(text, "inputs"))

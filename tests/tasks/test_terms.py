@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import terms
@@ -77,7 +77,7 @@ def test_history_is_newest_first_and_forgets(length: int) -> None:
 
 
 @pytest.mark.parametrize("robot", [crazyflie(), large()], ids=lambda r: r.name)
-def test_the_lag_estimate_is_the_simulators_rotor_speed(robot: RobotSpec) -> None:
+def test_the_lag_estimate_is_the_simulators_rotor_speed(robot: Quadrotor) -> None:
     model, rate_hz = robot.rotor_model, 100.0
     term = terms.RotorSpeedEstimate(robot, rate_hz)
     middle, reach = (
@@ -96,7 +96,7 @@ def test_the_lag_estimate_is_the_simulators_rotor_speed(robot: RobotSpec) -> Non
         np.testing.assert_allclose(estimated, simulator.state()["rotor_speed"], rtol=1e-5)
 
 
-def closed_loop_estimate(robot: RobotSpec, perturbation: Perturbation, duration_s: float) -> tuple[np.ndarray, ...]:
+def closed_loop_estimate(robot: Quadrotor, perturbation: Perturbation, duration_s: float) -> tuple[np.ndarray, ...]:
     """Hover by a linear controller; return the estimate in the world frame, mean and spread over the last second."""
     rate_hz, model, count = 100.0, robot.rotor_model, len(perturbation)
     observer = terms.DisturbanceEstimate(robot, rate_hz, bandwidth_hz=1.0)
@@ -159,7 +159,7 @@ def test_a_wrong_mass_is_estimated_as_what_it_does_in_hover() -> None:
 
 
 def test_the_first_observation_estimates_nothing_and_no_surprise_is_unbounded() -> None:
-    term = terms.DisturbanceEstimate(load_robot("crazyflie"), 100.0, 1.0)
+    term = terms.DisturbanceEstimate(load_quadrotor("crazyflie"), 100.0, 1.0)
     memory = {name: torch.zeros(1, *shape) for name, shape in term.memory.items()}
     inputs = {**turned(TURN), "linear_velocity": torch.full((1, 3), 50.0)}
     assert (term.prepare(inputs, memory)["disturbance"] == 0.0).all()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rlstack.fused.rows import zeros
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, STATE
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
@@ -41,7 +41,7 @@ def _small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(task: Any, steps: int = STEPS, steepest: float = NO_BOUND, robots: int = ROBOTS) -> Window:
-    robot = task.reference(load_robot("crazyflie"))
+    robot = task.reference(load_quadrotor("crazyflie"))
     env = TrainingEnvironment(task, robot, task.pipeline(robot), robots, seed=3)
     if env.task_step.window:
         env.path_step.random_(0, 50)

@@ -16,7 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from rlstack.errors import UserError
 from rlstack.policies import load_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks.quadrotor import QuadrotorTask
 from rlstack.training import run
 from rlstack.training.algorithms.apg import APG
@@ -50,7 +50,7 @@ def test_a_run_learns_and_leaves_a_policy_file_that_does_the_same(tmp_path: Path
     result = run.start(recipe(algorithm_settings={"network": network}), tmp_path / "run", told.append)
     assert result.finished and [p.steps for p in told] == [512, 1024, 1536, 2048]
     assert all(math.isfinite(p.reward_per_s) and 0.0 <= p.lost_share <= 1.0 for p in told)
-    policy = load_policy(result.policy, robot=load_robot("crazyflie"))
+    policy = load_policy(result.policy, robot=load_quadrotor("crazyflie"))
     assert policy.contract.training["algorithm"] == "apg"
     made = run._Run(run.recipe_of(tmp_path / "run"), tmp_path / "run")
     made.load(load_checkpoint(tmp_path / "run"))
@@ -59,7 +59,7 @@ def test_a_run_learns_and_leaves_a_policy_file_that_does_the_same(tmp_path: Path
     policy.reset(env.count)
     env.reset_all()
     memory = {name: torch.zeros(env.count, *shape) for name, shape in actor.memory.items()}
-    seen, top, resets = env.observe()[0], load_robot("crazyflie").rotor_model.speed_max_rad_s, 0
+    seen, top, resets = env.observe()[0], load_quadrotor("crazyflie").rotor_model.speed_max_rad_s, 0
     with torch.inference_mode():
         for _ in range(25):
             inputs = {port.name: sensed(env)[port.name] for port in policy.contract.inputs}

@@ -13,7 +13,7 @@ import yaml
 from rlstack import cli
 from rlstack.errors import UserError
 from rlstack.policies import family_departures, load_policy, write_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.training.command import (
     describe_evaluation,
@@ -137,7 +137,7 @@ def test_a_policy_for_a_family_is_proven_with_a_robot_inside_it(mlp: Trained, tm
     recipe = replace(plain, task_settings=TASKS.load("quadrotor_foundation")())
     assert for_a_family(recipe)
     name = flown_by(recipe, policy)
-    assert name != "crazyflie" and not family_departures(contract, load_robot(name))
+    assert name != "crazyflie" and not family_departures(contract, load_quadrotor(name))
     assert flown_by(replace(recipe, robot="x500"), policy) == "x500"  # which is inside
     nobodys = write_policy(family_model(), family_contract({"mass_kg": (90.0, 91.0)}), tmp_path / "heavy.onnx")
     assert nobodys.needs_robot and flown_by(recipe, tmp_path / "heavy.onnx") == "crazyflie"

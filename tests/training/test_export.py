@@ -10,14 +10,14 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.policies import PolicyOutputError, load_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.training import export, run
 from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.export import TorchPolicy, compare, export_policy
 from tests.support.learning import sensed
 from tests.training.conftest import Trained
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 
 
 def loaded(trained: Trained) -> run._Run:

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from rlstack.policies import contract_for, load_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks.pipeline import Pipeline, Tensors, Term, to_body
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import TOLERANCE, PolicyGraph, compare, export_policy
 
-ROBOT = load_robot("crazyflie")
+ROBOT = load_quadrotor("crazyflie")
 INPUTS = ("position", "orientation", "path_time", "path_position")
 
 

@@ -6,7 +6,7 @@ import pytest
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.rollout import rollout
 from rlstack.policies import load_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks import TASKS, environment
 from rlstack.training import run
 from rlstack.training.command import parse_recipe
@@ -18,7 +18,7 @@ def test_the_hover_recipe_reaches_its_target(tmp_path, monkeypatch):
     monkeypatch.setattr(environment, "POOL_SIZE", 65_536)  # other tests of this folder make do with few starts
     recipe = parse_recipe("quadrotor_hover", ["--seed", "11"]).recipe
     result = run.start(recipe, tmp_path / "run")
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     task = TASKS.load("quadrotor_hover")()
     starts = task.held_out(np.random.default_rng(2_024), 1000, robot, disturbances=False)
     policy = load_policy(result.policy, robot=robot)

@@ -77,7 +77,7 @@ def test_the_policy_file_says_where_it_comes_from(trained: Trained) -> None:
     assert (contract.name, contract.task, contract.robot) == ("small", "quadrotor_hover", "crazyflie")
     assert contract.training["seed"] == 3 and contract.training["algorithm"] == "ppo"
     assert contract.training["recipe"]["envs"] == 64
-    names = [term.name for term in recipe.task_settings.pipeline(run.load_robot("crazyflie")).table()]
+    names = [term.name for term in recipe.task_settings.pipeline(run.load_quadrotor("crazyflie")).table()]
     assert [line.split(":")[0] for line in contract.training["observation"]] == names
     assert contract.evaluation["episodes"] == 8 and contract.evaluation["held_out_seed"] == 11
     assert contract.rate_hz == 20.0

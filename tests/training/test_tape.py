@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.environment import TrainingEnvironment
@@ -34,7 +34,7 @@ every_network = pytest.mark.parametrize("kind", list(NETWORKS))
 
 def taped(kind: str, task: Any, steepest: float = NO_BOUND, seed: int = 0) -> NetworkTape:
     torch.manual_seed(seed)
-    robot = task.reference(load_robot("crazyflie"))
+    robot = task.reference(load_quadrotor("crazyflie"))
     env = TrainingEnvironment(task, robot, task.pipeline(robot), ROBOTS, seed=3)
     hidden, width, activation = NETWORKS[kind]
     network = Network(env.pipeline.size, 4, hidden, width, activation, 0.2)

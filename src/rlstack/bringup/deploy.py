@@ -16,7 +16,7 @@ from rlstack.bringup.supervisor import Outcome, Supervisor
 from rlstack.bringup.system import System, deploy_system
 from rlstack.errors import UserError
 from rlstack.policies import family_departures, load_policy
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 
 FIRST_ODOMETRY_S = 60.0
 """How long the robot node may take from its start to its first odometry: Python, ROS and a simulator have to load."""
@@ -49,7 +49,7 @@ def checked_deployment(
             proof, or a robot outside the family that the policy was trained over.
     """
     system = deploy_system(policy, robot, backend, **options)
-    spec = load_robot(robot)
+    spec = load_quadrotor(robot)
     departures = family_departures(load_policy(policy, robot=spec).contract, spec)
     if not force:
         if departures:

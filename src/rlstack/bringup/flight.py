@@ -24,7 +24,7 @@ from rlstack.evaluation.episodes import Episodes
 from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
@@ -52,7 +52,7 @@ _TAKEN_OVER = (str(Mode.HOVER), str(Mode.LAND))
 def fly_over_topics(
     policy: str | Path,
     scenario: Scenario,
-    robot: RobotSpec,
+    robot: Quadrotor,
     backend_name: str = "mujoco",
     duration_s: float = 8.0,
     *,
@@ -285,7 +285,7 @@ class _Sensed:
 
     def __init__(self, backend: Any, seed: int | None, first: int) -> None:
         self._backend, self._seed, self._first = backend, seed, first
-        self.robot: RobotSpec = backend.robot
+        self.robot: Quadrotor = backend.robot
         self.sensed, self.commanded = backend.sensed, backend.commanded
         self.connect, self.write, self.step = backend.connect, backend.write, backend.step
         self.reset, self.disarm, self.close = backend.reset, backend.disarm, backend.close
@@ -306,7 +306,7 @@ class _Sensed:
         return reading if self._noise is None else replace(reading, signals=self._noise.applied(dict(reading.signals)))
 
 
-def _make_backend(name: str, robot: RobotSpec) -> Any:
+def _make_backend(name: str, robot: Quadrotor) -> Any:
     factory = BACKENDS.load(name)
     if not getattr(factory, "owns_time", False) or not hasattr(factory, "perturb"):
         raise UserError(f"The backend '{name}' is not a simulator that can be perturbed: verify in another, as mujoco.")

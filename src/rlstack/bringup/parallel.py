@@ -16,7 +16,7 @@ from rlstack.bringup.flight import OnProgress, fly_over_topics
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Episodes
 from rlstack.processes import die_with_parent
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.tasks.scenario import Scenario
 
 MOST_WORKERS = 8
@@ -32,7 +32,7 @@ class _Share:
 
     policy: str
     scenario: Scenario
-    robot: RobotSpec
+    robot: Quadrotor
     backend_name: str
     duration_s: float
     robot_name: str
@@ -49,7 +49,7 @@ def workers_for(episodes: int) -> int:
 def fly_in_parallel(
     policy: str | Path,
     scenario: Scenario,
-    robot: RobotSpec,
+    robot: Quadrotor,
     backend_name: str = "mujoco",
     duration_s: float = 8.0,
     *,

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 
 Parameter = bool | int | float | str | tuple[float, ...]
 """What a ROS parameter may hold here."""
@@ -125,7 +125,7 @@ def deploy_system(
     Raises:
         UserError: An unknown robot or backend (nearest names listed), or a value that makes no sense.
     """
-    robot, spec = _resolve_robot(robot), load_robot(robot)
+    robot, spec = _resolve_robot(robot), load_quadrotor(robot)
     simulated = is_simulator(backend)
     if not math.isfinite(real_time_factor) or real_time_factor <= 0.0:
         raise UserError(f"The real-time factor {real_time_factor} is not allowed: give a number above 0, such as 1.0.")

@@ -19,7 +19,7 @@ from rlstack.evaluation.metrics import Score, score
 from rlstack.evaluation.report import Verification, environment, record, write_report
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import family_departures, load_policy, robot_name
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.tasks.scenario import Scenario
 
@@ -125,7 +125,7 @@ def verify(
     path = Path(policy).expanduser()
     loaded = load_policy(path)
     flown = robot or robot_name(loaded.contract, str(policy))
-    spec = load_robot(flown)
+    spec = load_quadrotor(flown)
     loaded = load_policy(path, robot=spec)
     digest = file_sha256(path)
     counts = {name: episodes or EPISODES.get(name, EPISODES_OVER_TOPICS) for name in names}
@@ -172,7 +172,7 @@ def verify(
     return Verified(verification, report, proof)
 
 
-def draw(task: Any, robot: RobotSpec, count: int, seed: int) -> Scenario:
+def draw(task: Any, robot: Quadrotor, count: int, seed: int) -> Scenario:
     """Return held-out episodes of a task, under its own disturbances and those that it was not trained with."""
     scenario: Scenario = task.held_out(np.random.default_rng([_STREAM, seed]), count, robot)
     return scenario

@@ -19,7 +19,7 @@ from rlstack.control.hover import LONGEST_STEP_S, authority
 from rlstack.control.lee import widest_tilt
 from rlstack.control.reference import Reference
 from rlstack.control.rotors import RotorBatch, bounded, feasible, integrated
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 
@@ -86,7 +86,7 @@ class CascadeGains:
     """Largest that the integrals may ask for, per axis."""
 
     @staticmethod
-    def for_robot(robot: RobotSpec, ratios: CascadeRatios | None = None) -> CascadeGains:
+    def for_robot(robot: Quadrotor, ratios: CascadeRatios | None = None) -> CascadeGains:
         """Return gains from the robot's motors, rate and limits."""
         r = ratios or CascadeRatios()
         period = 1.0 / robot.control_rate_hz
@@ -129,7 +129,7 @@ class CascadeController:
         gains: Gains; from the robot if None.
     """
 
-    def __init__(self, robot: RobotSpec, gains: CascadeGains | None = None) -> None:
+    def __init__(self, robot: Quadrotor, gains: CascadeGains | None = None) -> None:
         self.robot = robot
         self.gains = gains or CascadeGains.for_robot(robot)
         self.rotors = RotorBatch(robot, self.gains.horizon_s)

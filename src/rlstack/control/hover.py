@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rlstack.control.mixer import Mixer, allocation
 from rlstack.control.motors import MotorModel
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 
@@ -59,7 +59,7 @@ class HoverGains:
     """Largest acceleration that the integral may ask for, per axis."""
 
     @staticmethod
-    def for_robot(robot: RobotSpec, latency_s: float | None = None, speed_m_s: float = 1.0) -> HoverGains:
+    def for_robot(robot: Quadrotor, latency_s: float | None = None, speed_m_s: float = 1.0) -> HoverGains:
         """Return gains from the robot's motors and rate.
 
         Args:
@@ -105,7 +105,7 @@ attitude, position to velocity, integral to position. Chosen in closed loop with
 a 1.5 kg robot, for recovery from 60 degrees and for margin: two periods of delay, motors 30% slower, mass 20% up."""
 
 
-def authority(robot: RobotSpec) -> tuple[float, float]:
+def authority(robot: Quadrotor) -> tuple[float, float]:
     """Return the angular accelerations in rad/s^2 that are left at hover: the lesser of roll and pitch, and yaw."""
     model = robot.rotor_model
     low, high = (float(model.thrust(np.array(s))) for s in (model.speed_min_rad_s, model.speed_max_rad_s))
@@ -123,7 +123,7 @@ class HoverController:
         gains: Gains; from the robot if None.
     """
 
-    def __init__(self, robot: RobotSpec, gains: HoverGains | None = None) -> None:
+    def __init__(self, robot: Quadrotor, gains: HoverGains | None = None) -> None:
         self.robot = robot
         self.gains = gains or HoverGains.for_robot(robot)
         self.mixer = Mixer(robot)

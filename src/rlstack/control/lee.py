@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rlstack.control.hover import LONGEST_STEP_S, authority
 from rlstack.control.reference import Reference
 from rlstack.control.rotors import RotorBatch, bounded, cross, feasible, integrated
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 
@@ -71,7 +71,7 @@ class LeeGains:
     """Largest rate that is fed forward."""
 
     @staticmethod
-    def for_robot(robot: RobotSpec, ratios: LeeRatios | None = None) -> LeeGains:
+    def for_robot(robot: Quadrotor, ratios: LeeRatios | None = None) -> LeeGains:
         """Return gains from the robot's motors, rate and limits."""
         r = ratios or LeeRatios()
         period = 1.0 / robot.control_rate_hz
@@ -101,7 +101,7 @@ class LeeGains:
         )
 
 
-def widest_tilt(robot: RobotSpec) -> float:
+def widest_tilt(robot: Quadrotor) -> float:
     """Return the largest tilt in rad that a tracking controller may ask for.
 
     Level flight stays possible with a tenth of the weight in hand, and the guard's limit keeps a margin.
@@ -121,7 +121,7 @@ class LeeController:
         gains: Gains; from the robot if None.
     """
 
-    def __init__(self, robot: RobotSpec, gains: LeeGains | None = None) -> None:
+    def __init__(self, robot: Quadrotor, gains: LeeGains | None = None) -> None:
         self.robot = robot
         self.gains = gains or LeeGains.for_robot(robot)
         self.rotors = RotorBatch(robot, self.gains.horizon_s)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class Mixer:
         UserError: The rotors' positions and directions cannot turn the body about every axis.
     """
 
-    def __init__(self, robot: RobotSpec) -> None:
+    def __init__(self, robot: Quadrotor) -> None:
         self.allocation = allocation(robot)
         """(4, 4): wrench = allocation @ rotor thrusts."""
         row_sizes = np.abs(self.allocation).max(axis=1, keepdims=True)
@@ -89,7 +89,7 @@ class Mixer:
         return [min(max(f + share * dz * y, lo), hi) for f, y, lo, hi in zip(thrusts, self._yaw, low, high)]
 
 
-def allocation(robot: RobotSpec) -> Array:
+def allocation(robot: Quadrotor) -> Array:
     """Return the matrix (4, rotors) from rotor thrusts in N to (thrust N, torque x, y, z N m) in ``base_link``."""
     positions = robot.rotor_positions
     return np.stack(

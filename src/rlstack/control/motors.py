@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 
 
 class MotorModel:
@@ -18,7 +18,7 @@ class MotorModel:
         horizon_s: How soon a wanted speed shall be reached; the lead of :meth:`command_for`.
     """
 
-    def __init__(self, robot: RobotSpec, horizon_s: float) -> None:
+    def __init__(self, robot: Quadrotor, horizon_s: float) -> None:
         model = robot.rotor_model
         self._low, self._high = model.speed_min_rad_s, model.speed_max_rad_s
         self._rise_s, self._fall_s = model.rise_time_constant_s, model.fall_time_constant_s

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.control.mixer import Mixer
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ class RotorBatch:
         UserError: The rotors cannot turn the body about every axis (as from ``Mixer``).
     """
 
-    def __init__(self, robot: RobotSpec, horizon_s: float) -> None:
+    def __init__(self, robot: Quadrotor, horizon_s: float) -> None:
         model = robot.rotor_model
         self._model = model
         self._allocation = Mixer(robot).allocation

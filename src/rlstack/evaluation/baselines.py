@@ -14,7 +14,7 @@ from rlstack.control.lee import LeeController, LeeGains
 from rlstack.control.reference import Reference, along, rest
 from rlstack.evaluation.episodes import Array
 from rlstack.policies.contract import Contract
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 
 STATE_INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
 GOAL_INPUTS = ("goal_position",)
@@ -53,7 +53,7 @@ class Controller(Protocol):
         """Return rotor speeds (N, rotors) in rad/s."""
 
 
-CONTROLLERS: dict[str, Callable[[RobotSpec], Controller]] = {
+CONTROLLERS: dict[str, Callable[[Quadrotor], Controller]] = {
     "Lee geometric": lambda robot: LeeController(robot, LeeGains.for_robot(robot)),
     "cascaded PID": lambda robot: CascadeController(robot, CascadeGains.for_robot(robot)),
 }
@@ -120,7 +120,7 @@ class Baseline:
         return along(time, position, np.asarray(heading, dtype=float), self.controller.gains.lead_s)
 
 
-def baselines(contract: Contract, robot: RobotSpec) -> dict[str, Baseline]:
+def baselines(contract: Contract, robot: Quadrotor) -> dict[str, Baseline]:
     """Return the classical controllers that can fly a policy's task, by name; none for a task that they cannot.
 
     A policy that is told a path gets them as path followers, one that is told a goal as hover controllers.

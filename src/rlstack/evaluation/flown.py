@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.evaluation.episodes import Array
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
 
@@ -52,7 +52,7 @@ def describe_paths(scenario: Scenario) -> str:
     )
 
 
-def describe_disturbances(scenario: Scenario, robot: RobotSpec) -> dict[str, str]:
+def describe_disturbances(scenario: Scenario, robot: Quadrotor) -> dict[str, str]:
     """Return for each label of the scenario, in order of first appearance, what its episodes are flown under.
 
     Ranges are those of the arrays, so they say what was flown rather than what was asked for.
@@ -63,7 +63,7 @@ def describe_disturbances(scenario: Scenario, robot: RobotSpec) -> dict[str, str
     return described
 
 
-def _describe(p: Perturbation, robot: RobotSpec) -> str:
+def _describe(p: Perturbation, robot: Quadrotor) -> str:
     parts = []
     values: Mapping[str, Array] = vars(p)
     for name, what in _SCALES.items():

@@ -17,7 +17,7 @@ from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.metrics import Score, judge
 from rlstack.files import write_atomically
 from rlstack.policies.contract import Contract
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.schema import to_data
 from rlstack.tasks.criteria import Thresholds
 from rlstack.tasks.scenario import Scenario
@@ -51,7 +51,7 @@ class Verification:
 
     contract: Contract
     sha256: str
-    robot: RobotSpec
+    robot: Quadrotor
     scores: Mapping[str, Score]
     thresholds: Mapping[str, Thresholds]
     episodes: Mapping[str, Episodes]

@@ -13,7 +13,7 @@ from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array, Episodes
 from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.catalogue import check_robot
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import STATE_NAMES, Scenario
@@ -48,7 +48,7 @@ class Steppable(Protocol):
 def rollout(
     policy: Steppable,
     scenario: Scenario,
-    robot: RobotSpec,
+    robot: Quadrotor,
     duration_s: float,
     on_progress: Callable[[int, int], None] | None = None,
     *,
@@ -177,7 +177,7 @@ def _check_ports(policy: Steppable, scenario: Scenario) -> tuple[tuple[str, ...]
     return inputs, outputs[0]
 
 
-def _simulator(robot: RobotSpec, scenario: Scenario, rate_hz: float, device: str, gyroscopic: bool) -> BatchSimulator:
+def _simulator(robot: Quadrotor, scenario: Scenario, rate_hz: float, device: str, gyroscopic: bool) -> BatchSimulator:
     try:
         from rlstack.sim.batch import BatchSimulator
     except ImportError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.schema import value
 
 
@@ -66,7 +66,7 @@ class GuardConfig:
         return self.staleness_periods / self.control_rate_hz
 
     @staticmethod
-    def from_robot(robot: RobotSpec, *, allow_wider: bool = False, **overrides: Any) -> GuardConfig:
+    def from_robot(robot: Quadrotor, *, allow_wider: bool = False, **overrides: Any) -> GuardConfig:
         """Return the robot's own limits, changed by ``overrides``.
 
         Args:

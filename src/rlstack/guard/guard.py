@@ -14,7 +14,7 @@ from rlstack.guard.decision import Decision, Mode
 from rlstack.guard.observation import Observation, broken_limit, parse
 from rlstack.guard.pilot import Pilot
 from rlstack.guard.watch import SLACK_S, Clock, PolicyWatch
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 
 GUARD_FLIES = (Mode.TAKEOFF, Mode.HOVER, Mode.LAND)
 
@@ -40,7 +40,7 @@ class Guard:
         config: Limits and times; the robot's own if None.
     """
 
-    def __init__(self, robot: RobotSpec, config: GuardConfig | None = None) -> None:
+    def __init__(self, robot: Quadrotor, config: GuardConfig | None = None) -> None:
         self.robot = robot
         self.config = config or GuardConfig.from_robot(robot)
         self.mode = Mode.DISARMED

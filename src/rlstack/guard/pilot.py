@@ -9,7 +9,7 @@ from rlstack.control.hover import LONGEST_STEP_S, HoverController
 from rlstack.control.landing import LEAD_M, Descent
 from rlstack.guard.config import GuardConfig
 from rlstack.guard.observation import Observation
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 
 FENCE_MARGIN_M = 0.1
 """How far inside the geofence the guard keeps its own goals."""
@@ -23,7 +23,7 @@ class Pilot:
         config: Limits and speeds.
     """
 
-    def __init__(self, robot: RobotSpec, config: GuardConfig) -> None:
+    def __init__(self, robot: Quadrotor, config: GuardConfig) -> None:
         self._config = config
         self._controller = HoverController(robot)
         self._low, self._high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.registry import Registry
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 
 Array = NDArray[np.float64]
 Signals = Mapping[str, Array]
@@ -38,7 +38,7 @@ class Backend(Protocol):
     ``linear_acceleration`` and, where it can, ``measured_rotor_speed``; it takes the command ``rotor_speed``.
     """
 
-    robot: RobotSpec
+    robot: Quadrotor
     owns_time: bool
     """True for a simulator: time passes only in :meth:`step`."""
     sensed: tuple[str, ...]
@@ -77,4 +77,4 @@ class Backend(Protocol):
 
 
 BACKENDS = Registry("backend", "rlstack.sim.backends", "BACKEND", "rlstack.backends")
-"""Each entry is called with a RobotSpec and keyword options and returns an unconnected Backend."""
+"""Each entry is called with a Quadrotor and keyword options and returns an unconnected Backend."""

@@ -19,7 +19,7 @@ from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 
 JUMP_NS = NANOSECONDS // 2
 """Stamps that go back, or ahead by more than this, mean another flight."""
@@ -88,7 +88,7 @@ class GuardNode(ManagedNode):
         """Read the limits and make the topics."""
         from std_srvs.srv import SetBool, Trigger
 
-        robot = load_robot(self.parameters["robot"])
+        robot = load_quadrotor(self.parameters["robot"])
         config = GuardConfig.from_robot(robot, allow_wider=self.parameters["allow_wider"], **self._overrides())
         self.guard = Guard(robot, config)
         self._rotors = len(robot.rotors)

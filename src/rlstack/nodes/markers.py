@@ -8,7 +8,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import set_stamp
 from rlstack.interfaces.path_data import read_path_data
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.frames import rotate
 
 PATH_WIDTH_M = 0.01
@@ -21,7 +21,7 @@ class Markers:
         robot: What is shown.
     """
 
-    def __init__(self, robot: RobotSpec) -> None:
+    def __init__(self, robot: Quadrotor) -> None:
         self._array = quadrotor_markers(robot)
         self._offsets = [(0.0, 0.0, 0.0), *(rotor.position_m for rotor in robot.rotors)]
         self._new_path: bytes | None = None
@@ -51,7 +51,7 @@ class Markers:
         self._array.markers[len(self._offsets) :] = [path_marker(path.position)]
 
 
-def quadrotor_markers(robot: RobotSpec) -> Any:
+def quadrotor_markers(robot: Quadrotor) -> Any:
     """Return a ``visualization_msgs/MarkerArray`` of body and rotors, fixed in ``base_link``."""
     from visualization_msgs.msg import Marker, MarkerArray
 

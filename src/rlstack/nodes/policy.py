@@ -21,7 +21,7 @@ from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.policies import Policy, Port, load_policy, robot_name
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.robots.frames import from_yaw
 
 _LATCHED = frozenset({topics.GOAL, topics.GOAL_PATH})
@@ -124,10 +124,10 @@ class PolicyNode(ManagedNode):
         path = self.parameters["policy"]
         if not path:
             raise UserError("The policy node needs a policy file: --ros-args -p policy:=PATH.")
-        robot = load_robot(self.parameters["robot"]) if self.parameters["robot"] else None
+        robot = load_quadrotor(self.parameters["robot"]) if self.parameters["robot"] else None
         policy = load_policy(path, robot=robot)
         if robot is None:
-            policy = load_policy(path, robot=load_robot(robot_name(policy.contract, path)))
+            policy = load_policy(path, robot=load_quadrotor(robot_name(policy.contract, path)))
         return policy
 
     def _sender(self, port: Port) -> Callable[[int, Array], None]:

@@ -27,7 +27,7 @@ from rlstack.nodes.goal_path import QUALITIES
 from rlstack.nodes.markers import Markers
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 
 RESET_JUMP_NS = NANOSECONDS
 """A reset makes the stamps jump ahead by this much; whoever keeps a state over time starts afresh when stamps jump."""
@@ -180,7 +180,7 @@ class RobotNode(ManagedNode):
 
     # Topics --------------------------------------------------------------------------------------------------
 
-    def _create_topics(self, robot: RobotSpec) -> None:
+    def _create_topics(self, robot: Quadrotor) -> None:
         from std_srvs.srv import Trigger
 
         backend = self.backend
@@ -220,7 +220,7 @@ class RobotNode(ManagedNode):
 
         return fill
 
-    def _odom_filler(self, robot: RobotSpec) -> Callable[[int, Signals], Any]:
+    def _odom_filler(self, robot: Quadrotor) -> Callable[[int, Signals], Any]:
         sensor = robot.sensors.get(topics.ODOM)
         noise = {name: getattr(sensor, name) for name in ODOMETRY_NOISE} if sensor else {}
         odometry = OdometryMessage(topics.type_of(topics.ODOM)(), topics.WORLD_FRAME, topics.BODY_FRAME, **noise)
@@ -228,7 +228,7 @@ class RobotNode(ManagedNode):
             stamp, s["position"], s["orientation"], s["linear_velocity"], s["angular_velocity"]
         )
 
-    def _imu_filler(self, robot: RobotSpec) -> Callable[[int, Signals], Any]:
+    def _imu_filler(self, robot: Quadrotor) -> Callable[[int, Signals], Any]:
         sensor = robot.sensors[topics.IMU]
         imu = ImuMessage(
             topics.type_of(topics.IMU)(),
@@ -238,7 +238,7 @@ class RobotNode(ManagedNode):
         )
         return lambda stamp, s: imu.fill(stamp, s["angular_velocity"], s["linear_acceleration"])
 
-    def _joint_filler(self, robot: RobotSpec) -> Callable[[int, Signals], Any]:
+    def _joint_filler(self, robot: Quadrotor) -> Callable[[int, Signals], Any]:
         joints = RotorMessage(topics.type_of(topics.JOINT_STATES)(), robot.rotor_names)
         return lambda stamp, s: joints.fill(stamp, s["measured_rotor_speed"])
 
@@ -377,7 +377,7 @@ class RobotNode(ManagedNode):
 
     def _make_backend(self) -> Backend:
         factory = BACKENDS.load(self.parameters["backend"])
-        robot = load_robot(self.parameters["robot"])
+        robot = load_quadrotor(self.parameters["robot"])
         options = {}
         if "noise_seed" in inspect.signature(factory).parameters:
             seed = self.parameters["noise_seed"]

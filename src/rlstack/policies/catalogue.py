@@ -12,7 +12,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.interfaces.signals import Signal
 from rlstack.policies.contract import NEXT_STATE_PREFIX, SCHEMA_VERSION, STATE_PREFIX, Contract, Port, StatePort
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 
 MAX_ELEMENTS = 2**25
 """Of one input, output or state: a 3840 x 2160 RGB image passes, a typing error that asks for gigabytes does not."""
@@ -21,7 +21,7 @@ _RETRAIN = "Train and export the policy again with this rlstack."
 
 
 def contract_for(
-    robot: RobotSpec,
+    robot: Quadrotor,
     inputs: Sequence[str],
     outputs: Sequence[str],
     *,
@@ -66,7 +66,7 @@ def contract_for(
     )
 
 
-def command_range(robot: RobotSpec, name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def command_range(robot: Quadrotor, name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the least and the greatest value of each element that ``robot`` takes as the command ``name``.
 
     Raises:
@@ -105,7 +105,7 @@ def check_contract(contract: Contract, where: str) -> None:
             _check_range(where, port)
 
 
-def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
+def check_robot(contract: Contract, robot: Quadrotor, where: str) -> None:
     """Refuse a contract for another robot, another order of its rotors, or commands beyond its limits.
 
     Raises:
@@ -151,7 +151,7 @@ def port_of(signal: Signal, rotors: Sequence[str], *, by_name: bool = True) -> P
     )
 
 
-def _output_port(signal: Signal, robot: RobotSpec) -> Port:
+def _output_port(signal: Signal, robot: Quadrotor) -> Port:
     minimum, maximum = command_range(robot, signal.name)
     return replace(port_of(signal, robot.rotor_names), minimum=minimum, maximum=maximum)
 

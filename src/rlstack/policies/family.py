@@ -14,7 +14,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import signals
 from rlstack.policies.catalogue import command_range, port_of
 from rlstack.policies.contract import SCHEMA_VERSION, Contract, Port, StatePort
-from rlstack.robots import RobotSpec, robot_names
+from rlstack.robots import Quadrotor, robot_names
 from rlstack.robots.family import PARAMETERS, family_parameters
 
 Array = NDArray[np.float64]
@@ -124,7 +124,7 @@ def check_family(contract: Contract, where: str) -> None:
             )
 
 
-def robot_inputs(robot: RobotSpec) -> dict[str, Array]:
+def robot_inputs(robot: Quadrotor) -> dict[str, Array]:
     """Return the value of every signal of :data:`rlstack.interfaces.signals.ROBOT_FILE` for one robot."""
     model = robot.rotor_model
     return {
@@ -135,7 +135,7 @@ def robot_inputs(robot: RobotSpec) -> dict[str, Array]:
     }
 
 
-def bind(contract: Contract, robot: RobotSpec, where: str) -> tuple[Contract, dict[str, Array]]:
+def bind(contract: Contract, robot: Quadrotor, where: str) -> tuple[Contract, dict[str, Array]]:
     """Return the contract of a family's policy for one robot of it, and what is fed to the graph at every step.
 
     The contract is then like one for that robot alone: its name, rotor names and limits, and no input that is not on
@@ -161,7 +161,7 @@ def bind(contract: Contract, robot: RobotSpec, where: str) -> tuple[Contract, di
     return bound, {port.name: values[port.name] for port in contract.inputs if port.name in values}
 
 
-def family_departures(contract: Contract, robot: RobotSpec) -> list[str]:
+def family_departures(contract: Contract, robot: Quadrotor) -> list[str]:
     """Return a sentence for each parameter in which ``robot`` is outside what the policy was trained over.
 
     Args:
@@ -188,12 +188,12 @@ def robot_name(contract: Contract, where: str) -> str:
     if contract.needs_robot:
         raise UserError(
             f"{where} is a policy for the family '{contract.robot}', not for one robot: say which one flies with"
-            f" --robot (known: {', '.join(robot_names())}, or a robot file)."
+            f" --robot (known: {', '.join(robot_names('quadrotor'))}, or a robot file)."
         )
     return contract.robot
 
 
-def _check_layout(robot: RobotSpec, where: str) -> None:
+def _check_layout(robot: Quadrotor, where: str) -> None:
     quadrants = {}
     for rotor in robot.rotors:
         x, y, _ = rotor.position_m
@@ -211,10 +211,10 @@ def _check_layout(robot: RobotSpec, where: str) -> None:
         )
 
 
-def _named(port: Port, robot: RobotSpec, catalogue: Mapping[str, signals.Signal]) -> Port:
+def _named(port: Port, robot: Quadrotor, catalogue: Mapping[str, signals.Signal]) -> Port:
     return port_of(catalogue[port.name], robot.rotor_names)
 
 
-def _limited(port: Port, robot: RobotSpec) -> Port:
+def _limited(port: Port, robot: Quadrotor) -> Port:
     minimum, maximum = command_range(robot, port.name)
     return replace(port, minimum=minimum, maximum=maximum)

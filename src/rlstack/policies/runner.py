@@ -167,10 +167,10 @@ class Policy:
         return bool(batched)
 
     def _refuse_to_fly(self) -> None:
+        known = ", ".join(robot_names(self.contract.robot))
         raise UserError(
             f"{self.path} is a policy for the family '{self.contract.robot}' and was not told which robot flies: load"
-            f" it with load_policy(path, robot=load_robot(NAME)), where NAME is one of {', '.join(robot_names())} or a"
-            " robot file."
+            f" it with load_policy(path, robot=load_quadrotor(NAME)), where NAME is one of {known} or a robot file."
         )
 
     def _refuse_names(self, inputs: Mapping[str, Any]) -> None:

@@ -1,5 +1,18 @@
 """What a robot is: its file, its frames, its actuators, and the models that simulators load."""
 
-from rlstack.robots.spec import Limits, RigidBody, RobotSpec, Rotor, RotorModel, Sensor, load_robot, robot_names
+from rlstack.robots.kinds.quadrotor import Limits, Quadrotor, RigidBody, Rotor, RotorModel, load_quadrotor
+from rlstack.robots.sensing import Sensor
+from rlstack.robots.spec import RobotSpec, load_robot, robot_names
 
-__all__ = ["Limits", "RigidBody", "RobotSpec", "Rotor", "RotorModel", "Sensor", "load_robot", "robot_names"]
+__all__ = [
+    "Limits",
+    "Quadrotor",
+    "RigidBody",
+    "RobotSpec",
+    "Rotor",
+    "RotorModel",
+    "Sensor",
+    "load_quadrotor",
+    "load_robot",
+    "robot_names",
+]

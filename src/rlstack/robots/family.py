@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from rlstack.robots.spec import RobotSpec
+from rlstack.robots.kinds.quadrotor import Quadrotor
 
 PARAMETERS: dict[str, str] = {
     "mass_kg": "mass",
@@ -24,7 +24,7 @@ PARAMETERS: dict[str, str] = {
 """Every parameter of a vehicle by name, with its meaning; the unit is in the name."""
 
 
-def family_parameters(robot: RobotSpec) -> dict[str, float]:
+def family_parameters(robot: Quadrotor) -> dict[str, float]:
     """Return the value of each of :data:`PARAMETERS` for one vehicle.
 
     Torque to inertia is as RAPTOR defines it (Eschmann et al., arXiv 2509.11481, and its published sampler): the arm of

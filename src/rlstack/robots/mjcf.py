@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
+from rlstack.robots.kinds.quadrotor import Quadrotor
+from rlstack.robots.spec import STANDARD_GRAVITY
 
 BODY = "base_link"
 """Name of the robot's body; the free joint, the collision geom and the camera are named after it."""
@@ -32,13 +33,13 @@ def import_mujoco() -> Any:
     return mujoco
 
 
-def rest_height(robot: RobotSpec) -> float:
+def rest_height(robot: Quadrotor) -> float:
     """Return the height of ``base_link`` above a level floor that the robot stands on, m."""
     return robot.body.collision_height_m / 2.0
 
 
 def mujoco_spec(
-    robot: RobotSpec, *, timestep_s: float = 0.001, world: str | Path | None = None, floor: bool = True
+    robot: Quadrotor, *, timestep_s: float = 0.001, world: str | Path | None = None, floor: bool = True
 ) -> Any:
     """Return an editable MuJoCo model of one robot, standing at the origin of a world.
 
@@ -79,7 +80,7 @@ def mujoco_spec(
     return spec
 
 
-def to_mjcf(robot: RobotSpec) -> str:
+def to_mjcf(robot: Quadrotor) -> str:
     """Return the robot in an empty world with a floor as MJCF text, for other programs.
 
     Raises:
@@ -144,7 +145,7 @@ def _empty_world(mujoco: Any, floor: bool) -> Any:
     return spec
 
 
-def _add_collision(mujoco: Any, body: Any, robot: RobotSpec, timestep_s: float) -> None:
+def _add_collision(mujoco: Any, body: Any, robot: Quadrotor, timestep_s: float) -> None:
     body.add_geom(
         name=BODY,
         type=mujoco.mjtGeom.mjGEOM_CYLINDER,
@@ -158,7 +159,7 @@ def _add_collision(mujoco: Any, body: Any, robot: RobotSpec, timestep_s: float) 
     )
 
 
-def _add_visuals(mujoco: Any, body: Any, robot: RobotSpec) -> None:
+def _add_visuals(mujoco: Any, body: Any, robot: Quadrotor) -> None:
     geom, reach, radius = mujoco.mjtGeom, _reach(robot), robot.rotor_model.radius_m
 
     def add(kind: Any, size: list[float], colour: tuple[float, float, float], alpha: float = 1.0, **where: Any) -> None:
@@ -203,7 +204,7 @@ def _add_camera(mujoco: Any, body: Any, reach: float) -> None:
     camera.alt.xyaxes = [*right.tolist(), *up.tolist()]
 
 
-def _reach(robot: RobotSpec) -> float:
+def _reach(robot: Quadrotor) -> float:
     """Return the distance from the centre to the outermost propeller tip, m: the scale of everything that is seen."""
     positions: NDArray[np.float64] = robot.rotor_positions
     return float(np.linalg.norm(positions, axis=1).max()) + robot.rotor_model.radius_m

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec, Sensor
+from rlstack.robots import Quadrotor, Sensor
 from rlstack.robots.frames import from_rotation_vector, multiply
 
 Array = NDArray[np.float64]
@@ -22,7 +22,7 @@ class SensorNoise:
         seed: Of the noise.
     """
 
-    def __init__(self, robot: RobotSpec, seed: int) -> None:
+    def __init__(self, robot: Quadrotor, seed: int) -> None:
         silent = Sensor(rate_hz=1.0)
         odom, imu = robot.sensors.get("odom", silent), robot.sensors.get("imu", silent)
         self._orientation_rad = odom.orientation_noise_rad

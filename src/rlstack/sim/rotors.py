@@ -8,7 +8,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.sim.perturbation import Perturbation
 
 Array = NDArray[np.float64]
@@ -27,7 +27,7 @@ class RotorGroup:
             with it, and -dh/dt for changing their speed.
     """
 
-    def __init__(self, robot: RobotSpec, step_s: float, *, gyroscopic: bool = False) -> None:
+    def __init__(self, robot: Quadrotor, step_s: float, *, gyroscopic: bool = False) -> None:
         self._model = robot.rotor_model
         self._positions = robot.rotor_positions
         self._signs = robot.yaw_torque_signs

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.frames import normalise
 
 Array = NDArray[np.float64]
 
 
-def checked_command(robot: RobotSpec, command: Mapping[str, ArrayLike]) -> Array:
+def checked_command(robot: Quadrotor, command: Mapping[str, ArrayLike]) -> Array:
     """Return the ``rotor_speed`` (rotors,) of a command as float64.
 
     Raises:
@@ -24,7 +24,7 @@ def checked_command(robot: RobotSpec, command: Mapping[str, ArrayLike]) -> Array
     return _checked("rotor_speed", command["rotor_speed"], len(robot.rotors))
 
 
-def checked_state(robot: RobotSpec, state: Mapping[str, ArrayLike]) -> dict[str, Array]:
+def checked_state(robot: Quadrotor, state: Mapping[str, ArrayLike]) -> dict[str, Array]:
     """Return all of a quadrotor's state as float64 with a unit quaternion; what is left out is zero, or level.
 
     Raises:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.fused import check_device, zeros
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.sim.batch import STATE, pack_parameters, pack_state
 from rlstack.sim.batch.dynamics import Model
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
@@ -80,7 +80,7 @@ class TrainingEnvironment:
     """
 
     def __init__(
-        self, task: Any, robot: RobotSpec, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
+        self, task: Any, robot: Quadrotor, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
     ) -> None:
         self.task, self.robot, self.count, self.pipeline = task, robot, count, pipeline
         self.device = torch.device(check_device(device))
@@ -321,7 +321,7 @@ class TrainingEnvironment:
         return torch.as_tensor(zeros(rows, self.count, str(self.device)))
 
 
-def critic_table(pipeline: Pipeline, robot: RobotSpec, privileged: Privileged, path: bool = False) -> list[TermInfo]:
+def critic_table(pipeline: Pipeline, robot: Quadrotor, privileged: Privileged, path: bool = False) -> list[TermInfo]:
     """Return one row for each term of the critic's observation: the policy's, then what only the critic sees."""
     rows = pipeline.table()
     rotors = ("rotor_speed", len(robot.rotors), "-1..1", "true rotor speeds, scaled as actions")

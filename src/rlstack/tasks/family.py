@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 from rlstack.sim.perturbation import Perturbation
@@ -107,7 +107,7 @@ class Vehicles:
     def scenario(
         self,
         rng: np.random.Generator,
-        reference: RobotSpec,
+        reference: Quadrotor,
         *,
         disturbances: bool = True,
         start: Start = "ten_arms",
@@ -153,7 +153,7 @@ class Vehicles:
             path=path,
         )
 
-    def hover_speed(self, reference: RobotSpec) -> Array:
+    def hover_speed(self, reference: Quadrotor) -> Array:
         """Return the rotor speeds (N, rotors) in rad/s that carry each vehicle."""
         p = self.perturbation
         share = reference.weight_n * p.mass_scale[:, None] / (len(reference.rotors) * p.thrust_scale)
@@ -164,7 +164,7 @@ _TEN_ARMS = Starts(position_m=1.0, settled_share=0.1)
 """Starts with the position in units of ten arm lengths; the rest is that of Learning to Fly in Seconds, too."""
 
 
-def sample_family(rng: np.random.Generator, count: int, reference: RobotSpec, family: Family | None = None) -> Vehicles:
+def sample_family(rng: np.random.Generator, count: int, reference: Quadrotor, family: Family | None = None) -> Vehicles:
     """Draw vehicles as departures from ``reference``.
 
     Rotors keep the reference's range of speeds: a command acts as a fraction of that range. The shape of the thrust
@@ -228,7 +228,7 @@ def sample_family(rng: np.random.Generator, count: int, reference: RobotSpec, fa
 def family_scenario(
     rng: np.random.Generator,
     count: int,
-    reference: RobotSpec,
+    reference: Quadrotor,
     *,
     disturbances: bool = True,
     start: Start = "ten_arms",
@@ -244,7 +244,7 @@ def family_scenario(
     return vehicles.scenario(rng, reference, disturbances=disturbances, start=start, path=path, scale=scale)
 
 
-def nominal_robot(reference: RobotSpec) -> RobotSpec:
+def nominal_robot(reference: Quadrotor) -> Quadrotor:
     """Return ``reference`` with the shape of the family's thrust curve over its speeds; its top thrust stays.
 
     Raises:
@@ -267,6 +267,6 @@ def _in_ball(rng: np.random.Generator, count: int) -> Array:
     return np.asarray(direction * np.cbrt(rng.random((count, 1))) / np.linalg.norm(direction, axis=1, keepdims=True))
 
 
-def _top_thrust(robot: RobotSpec) -> float:
+def _top_thrust(robot: Quadrotor) -> float:
     """Return the largest thrust of one rotor, N."""
     return float(robot.rotor_model.thrust(np.array(robot.rotor_model.speed_max_rad_s)))

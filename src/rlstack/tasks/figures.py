@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.tasks.paths import Paths
 
@@ -149,7 +149,7 @@ def random_figures(
 def random_lissajous(
     rng: np.random.Generator,
     count: int,
-    robot: RobotSpec,
+    robot: Quadrotor,
     *,
     duration_s: float,
     size_m: tuple[float, float, float] = (2.0, 2.0, 1.0),
@@ -200,7 +200,7 @@ def random_lissajous(
 def random_polynomials(
     rng: np.random.Generator,
     count: int,
-    robot: RobotSpec,
+    robot: Quadrotor,
     *,
     duration_s: float,
     legs: int = 6,
@@ -245,7 +245,7 @@ def random_polynomials(
 
 
 def slow_down(
-    robot: RobotSpec, velocity: Array, acceleration: Array, speed_share: ArrayLike, acceleration_share: ArrayLike
+    robot: Quadrotor, velocity: Array, acceleration: Array, speed_share: ArrayLike, acceleration_share: ArrayLike
 ) -> Array:
     """Return the factors (N,) by which time must be stretched to bring motions to given shares of the robot's limits.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.sim.batch.layout import PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 
@@ -48,7 +48,7 @@ class Privileged:
         return tuple(f"{_SHOWN[name]}: departure from the file over its spread" for name in self.names)
 
 
-def privileged_terms(task: Any, robot: RobotSpec) -> Privileged:
+def privileged_terms(task: Any, robot: Quadrotor) -> Privileged:
     """Return what ``task`` varies from robot to robot, of what a critic can use."""
     drawn = pack_parameters(robot, task.sample(np.random.default_rng(0), 4096, robot).perturbation)
     nominal = pack_parameters(robot, Perturbation.none(1))[0]

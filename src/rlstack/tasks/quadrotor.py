@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.schema import value
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.sampling import Randomisation
@@ -116,15 +116,15 @@ class QuadrotorTask:
         """Ranges of the vehicles' parameters, for a policy that is for more than one robot."""
         return {}
 
-    def reference(self, robot: RobotSpec) -> RobotSpec:
+    def reference(self, robot: Quadrotor) -> Quadrotor:
         """Return the robot that training flies: the robot itself."""
         return robot
 
-    def held_out(self, rng: np.random.Generator, count: int, robot: RobotSpec, disturbances: bool = True) -> Scenario:
+    def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
         """Draw evaluation episodes, apart from what is trained on."""
         raise NotImplementedError(f"{type(self).__name__} draws no evaluation episodes")
 
-    def validation(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Scenario:
+    def validation(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Scenario:
         """Draw what the best policy of a run is chosen by."""
         return self.held_out(rng, count, robot, disturbances=False)
 
@@ -161,7 +161,7 @@ def path_steps(ahead_s: tuple[float, ...], rate_hz: float) -> tuple[int, ...]:
     return (0, *(max(1, round(t * rate_hz)) for t in ahead_s))
 
 
-def rotor_pipeline(terms: list[Term], robot: RobotSpec) -> Pipeline:
+def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
     """Return the pipeline of a policy that commands the rotors of one robot, over the range of their speeds."""
     from rlstack.tasks.pipeline import Pipeline
 
@@ -170,7 +170,7 @@ def rotor_pipeline(terms: list[Term], robot: RobotSpec) -> Pipeline:
 
 
 def dealt(
-    rng: np.random.Generator, count: int, robot: RobotSpec, disturbances: bool
+    rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool
 ) -> tuple[Perturbation, NDArray[np.str_]]:
     """Draw what disturbs held-out episodes, and the label of each.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.schema import value
 from rlstack.sim.perturbation import Perturbation
 
@@ -33,7 +33,7 @@ class Starts:
     settled_share: float = value(0.1, at_least=0.0, at_most=1.0)
     """This share starts at the goal, upright and at rest."""
 
-    def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> dict[str, Array]:
+    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> dict[str, Array]:
         """Draw ``count`` states around the origin; ``scale`` below 1 makes them easier.
 
         Returns:
@@ -94,7 +94,7 @@ class Randomisation:
             if isinstance(entry, tuple) and entry[0] > entry[1]:
                 raise ValueError(f"{name}: {list(entry)} is not allowed: the lower end must come first.")
 
-    def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Perturbation:
+    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Perturbation:
         """Draw ``count`` perturbations of ``robot``."""
         weight, rotors = robot.weight_n, len(robot.rotors)
 

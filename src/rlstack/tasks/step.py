@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.fused import Kernel, clip, where
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.tasks import tracing
@@ -50,7 +50,7 @@ class TaskStep:
     def __init__(
         self,
         task: Any,
-        robot: RobotSpec,
+        robot: Quadrotor,
         pipeline: Pipeline,
         privileged: Privileged,
         model: Model,

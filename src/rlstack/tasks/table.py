@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rlstack.interfaces.signals import Signal, commanded, fed
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.tasks.canonical import CanonicalPipeline
 from rlstack.tasks.criteria import Criteria, Thresholds
 from rlstack.tasks.environment import critic_table
@@ -17,7 +17,7 @@ from rlstack.tasks.privileged import privileged_terms
 _TERM = ("index", "name", "shape", "unit", "meaning")
 
 
-def describe_task(task: Any, robot: RobotSpec) -> str:
+def describe_task(task: Any, robot: Quadrotor) -> str:
     """Return tables of a task's inputs, observation, actions, rewards, endings, what varies, and what is judged.
 
     Args:
@@ -86,7 +86,7 @@ _GROUPS = {
 _SIGNAL = ("index", "name", "shape", "unit", "frame", "topic")
 
 
-def _signals(signals: Iterable[Signal], robot: RobotSpec) -> list[tuple[str, ...]]:
+def _signals(signals: Iterable[Signal], robot: Quadrotor) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for i, s in enumerate(signals):
         shape = ", ".join(str(len(robot.rotors) if size == "rotors" else size) for size in s.shape)
@@ -94,7 +94,7 @@ def _signals(signals: Iterable[Signal], robot: RobotSpec) -> list[tuple[str, ...
     return rows
 
 
-def _actions(pipeline: Pipeline, robot: RobotSpec) -> list[tuple[str, ...]]:
+def _actions(pipeline: Pipeline, robot: Quadrotor) -> list[tuple[str, ...]]:
     if isinstance(pipeline, CanonicalPipeline):
         return [
             (str(i), f"{place} in the common frame", "slowest", "fastest", "of the robot's speeds")

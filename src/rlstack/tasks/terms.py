@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.tasks.pipeline import Tensors, Term, to_body, to_world
 
@@ -138,7 +138,7 @@ class RotorSpeedEstimate(Term):
 
     name, unit, meaning = "rotor_speed_estimate", "-1..1", "lag model of the rotors, scaled as actions"
 
-    def __init__(self, robot: RobotSpec, rate_hz: float) -> None:
+    def __init__(self, robot: Quadrotor, rate_hz: float) -> None:
         super().__init__()
         self.size = len(robot.rotors)
         self.memory: Mapping[str, tuple[int, ...]] = {"rotor_speed_estimate": (self.size,)}
@@ -166,7 +166,7 @@ class DisturbanceEstimate(Term):
 
     name, size, unit, meaning = "disturbance_estimate", 3, "m/s^2", "estimated disturbing acceleration in base_link"
 
-    def __init__(self, robot: RobotSpec, rate_hz: float, bandwidth_hz: float) -> None:
+    def __init__(self, robot: Quadrotor, rate_hz: float, bandwidth_hz: float) -> None:
         super().__init__()
         self.memory: Mapping[str, tuple[int, ...]] = {
             "disturbance": (3,),

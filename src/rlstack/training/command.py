@@ -100,10 +100,10 @@ def train_command(words: Sequence[str]) -> int:
     need_torch()
     options_ = parse_recipe(words[0], words[1:])
     if options_.show_task:
-        from rlstack.robots import load_robot
+        from rlstack.robots import load_quadrotor
         from rlstack.tasks.table import describe_task
 
-        print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
+        print(describe_task(options_.recipe.task_settings, load_quadrotor(options_.recipe.robot)), end="")
         return 0
     result = train(options_.recipe, options_.out)
     return _report(result, options_.json)
@@ -137,14 +137,14 @@ def flown_by(recipe: Recipe[Any, Any], policy: Path) -> str:
     """Return which robot a fresh policy is to be proven for: the recipe's, or where that is outside the policy's family
     the first known one inside it."""
     from rlstack.policies import family_departures, load_policy
-    from rlstack.robots import load_robot
+    from rlstack.robots import load_quadrotor
     from rlstack.robots.spec import robot_names
 
     contract = load_policy(policy).contract
     if not contract.needs_robot:
         return recipe.robot
-    known = (recipe.robot, *robot_names())
-    return next((name for name in known if not family_departures(contract, load_robot(name))), recipe.robot)
+    known = (recipe.robot, *robot_names("quadrotor"))
+    return next((name for name in known if not family_departures(contract, load_quadrotor(name))), recipe.robot)
 
 
 def robot_option(robot: str, family: bool = False) -> str:

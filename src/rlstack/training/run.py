@@ -25,7 +25,7 @@ from rlstack.evaluation.metrics import Score, score
 from rlstack.evaluation.rollout import rollout
 from rlstack.files import write_atomically
 from rlstack.policies import PolicyOutputError
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor, Algorithm, NotFinite
@@ -150,7 +150,7 @@ class _Run:
     def __init__(self, recipe: Recipe[Any, Any], folder: Path, device: str | None = None) -> None:
         self.recipe, self.folder = recipe, folder
         self.task = recipe.task_settings
-        self.robot: RobotSpec = self.task.reference(load_robot(recipe.robot))
+        self.robot: Quadrotor = self.task.reference(load_quadrotor(recipe.robot))
         torch.set_num_threads(recipe.threads)
         torch.manual_seed(recipe.seed)
         pipeline = self.task.pipeline(self.robot)

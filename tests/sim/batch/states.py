@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.perturbation import Perturbation
 from tests.support.reference import ReferenceQuadrotor
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 State = dict[str, Array]
 
 
-def random_state(rng: np.random.Generator, count: int, robot: RobotSpec, rates: float = 1.0) -> State:
+def random_state(rng: np.random.Generator, count: int, robot: Quadrotor, rates: float = 1.0) -> State:
     """Return ``count`` states anywhere within 1 m, of any attitude, up to 1 m/s and ``rates`` rad/s an axis."""
     model = robot.rotor_model
     return {
@@ -30,13 +30,13 @@ def random_state(rng: np.random.Generator, count: int, robot: RobotSpec, rates: 
     }
 
 
-def random_commands(rng: np.random.Generator, steps: int, count: int, robot: RobotSpec) -> Array:
+def random_commands(rng: np.random.Generator, steps: int, count: int, robot: Quadrotor) -> Array:
     """Return (steps, count, rotors) speeds over the rotors' whole range."""
     model = robot.rotor_model
     return rng.uniform(model.speed_min_rad_s, model.speed_max_rad_s, (steps, count, 4))
 
 
-def random_perturbation(rng: np.random.Generator, count: int, robot: RobotSpec) -> Perturbation:
+def random_perturbation(rng: np.random.Generator, count: int, robot: Quadrotor) -> Perturbation:
     """Return robots that depart from their file in everything but the delay."""
     weight = robot.weight_n
 
@@ -82,7 +82,7 @@ def departure(found: State, expected: State) -> Array:
 
 
 def fly_reference(
-    robot: RobotSpec,
+    robot: Quadrotor,
     state: State,
     commands: Array,
     perturbation: Perturbation,
@@ -119,7 +119,7 @@ def fly_reference(
     return path
 
 
-def _perturb(reference: ReferenceQuadrotor, robot: RobotSpec, p: Perturbation) -> None:
+def _perturb(reference: ReferenceQuadrotor, robot: Quadrotor, p: Perturbation) -> None:
     body, model = robot.body, robot.rotor_model
     inertia = np.array(body.inertia_kg_m2) * p.inertia_scale[0]
     drag = np.array(body.linear_drag_n_s_per_m) * p.drag_scale[0]
@@ -128,7 +128,7 @@ def _perturb(reference: ReferenceQuadrotor, robot: RobotSpec, p: Perturbation) -
         for name, scale in zip(("rise_time_constant_s", "fall_time_constant_s"), p.time_constant_scale[0])
     }
     thrust = tuple(c * p.thrust_scale[0] for c in model.thrust_coefficients)
-    # duck-typed, because a RobotSpec has one thrust curve for all rotors
+    # duck-typed, because a Quadrotor has one thrust curve for all rotors
     reference.robot = SimpleNamespace(  # type: ignore[assignment]
         body=SimpleNamespace(mass_kg=body.mass_kg * p.mass_scale[0]),
         rotor_model=SimpleNamespace(**{**vars(model), **lag, "thrust_coefficients": thrust}),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.batch import BatchSimulator
@@ -30,7 +30,7 @@ FULL, FLIGHT = 1.0, 0.15
 """Share of the rotors' range that random commands use: all of it, which tumbles at 10 turns a second; flying."""
 
 
-def without_drag(robot: RobotSpec, inertia: tuple[float, float, float] | None = None) -> RobotSpec:
+def without_drag(robot: Quadrotor, inertia: tuple[float, float, float] | None = None) -> Quadrotor:
     body = replace(robot.body, linear_drag_n_s_per_m=(0.0, 0.0, 0.0))
     return replace(robot, body=replace(body, inertia_kg_m2=inertia or body.inertia_kg_m2))
 
@@ -149,7 +149,7 @@ def test_robots_do_not_influence_each_other() -> None:
 
 @pytest.mark.parametrize("robot", [crazyflie(), large()], ids=lambda r: r.name)
 @pytest.mark.parametrize("rising", [True, False], ids=["rise", "fall"])
-def test_rotors_follow_with_their_lag(robot: RobotSpec, rising: bool) -> None:
+def test_rotors_follow_with_their_lag(robot: Quadrotor, rising: bool) -> None:
     model = robot.rotor_model
     low, high = model.speed_min_rad_s + 10.0, model.speed_max_rad_s - 10.0
     start, target = (low, high) if rising else (high, low)
@@ -162,13 +162,13 @@ def test_rotors_follow_with_their_lag(robot: RobotSpec, rising: bool) -> None:
         np.testing.assert_allclose(s["rotor_speed"], expected, rtol=3e-6)
 
 
-def scaled(commands: np.ndarray, robot: RobotSpec, spread: float) -> np.ndarray:
+def scaled(commands: np.ndarray, robot: Quadrotor, spread: float) -> np.ndarray:
     """Draw commands together around the speed that hovers."""
     return np.asarray(robot.hover_speed_rad_s + spread * (commands - robot.hover_speed_rad_s))
 
 
 def worst_departure(
-    robot: RobotSpec,
+    robot: Quadrotor,
     rate_hz: float,
     spread: float,
     *,
@@ -222,7 +222,7 @@ def worst_departure(
     ],
 )
 def test_a_second_of_random_commands_matches_the_reference(
-    robot: RobotSpec, rate_hz: float, spread: float, options: dict, measured: tuple[float, ...]
+    robot: Quadrotor, rate_hz: float, spread: float, options: dict, measured: tuple[float, ...]
 ) -> None:
     """Bounds are twice what was measured: position m, attitude rad, velocity m/s, rates rad/s."""
     worst = worst_departure(robot, rate_hz, spread, **options)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlstack.fused import GRADIENT
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, STATE, pack_parameters, pack_state
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.simulator import step_kernel
@@ -24,7 +24,7 @@ class Step:
     """One step with gradients: the value is a random weighting of the next state."""
 
     def __init__(self, delay_s: float, gyroscopic: bool, seed: int = 0, period: float = 0.02) -> None:
-        rng, robot = np.random.default_rng(seed), load_robot("crazyflie")
+        rng, robot = np.random.default_rng(seed), load_quadrotor("crazyflie")
         p = replace(random_perturbation(rng, COUNT, robot), delay_s=np.full(COUNT, delay_s))
         p = replace(p, gust_start_s=np.full(COUNT, -0.01), gust_duration_s=np.full(COUNT, 0.02))  # ends in this step
         self.model = Model(period, gyroscopic=gyroscopic, max_delay_s=MAX_DELAY_S)
@@ -121,7 +121,7 @@ def test_robots_do_not_share_gradients() -> None:
 
 def test_a_position_feels_the_command_that_lifts_it() -> None:
     """Over several steps: height by the command of the first, gradients passed from step to step."""
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     hover, steps = robot.hover_speed_rad_s, 5
     model = Model(0.01)
     start = np.zeros((STATE["elapsed"].stop, 1))

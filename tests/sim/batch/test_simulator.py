@@ -9,22 +9,22 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.perturbation import Perturbation
 from tests.sim.batch.states import departure, fly, random_commands, random_perturbation, random_state
 
 
 @pytest.fixture(scope="module")
-def robot() -> RobotSpec:
-    return load_robot("crazyflie")
+def robot() -> Quadrotor:
+    return load_quadrotor("crazyflie")
 
 
-def lagged(robot: RobotSpec, start: float, target: float, duration_s: float) -> float:
+def lagged(robot: Quadrotor, start: float, target: float, duration_s: float) -> float:
     return target + (start - target) * float(np.exp(-duration_s / robot.rotor_model.rise_time_constant_s))
 
 
-def test_it_starts_at_the_origin_at_rest_and_as_in_the_file(robot: RobotSpec) -> None:
+def test_it_starts_at_the_origin_at_rest_and_as_in_the_file(robot: Quadrotor) -> None:
     state = BatchSimulator(robot, 3).state()
     assert {n: a.shape for n, a in state.items()} == {
         "position": (3, 3),
@@ -37,7 +37,7 @@ def test_it_starts_at_the_origin_at_rest_and_as_in_the_file(robot: RobotSpec) ->
     assert all((array == 0.0).all() for array in state.values())
 
 
-def test_a_state_reads_back_and_is_a_copy(robot: RobotSpec) -> None:
+def test_a_state_reads_back_and_is_a_copy(robot: Quadrotor) -> None:
     simulator = BatchSimulator(robot, 5)
     given = random_state(np.random.default_rng(0), 5, robot)
     simulator.set_state(given)
@@ -48,7 +48,7 @@ def test_a_state_reads_back_and_is_a_copy(robot: RobotSpec) -> None:
     np.testing.assert_allclose(simulator.state()["position"], given["position"], rtol=1e-6)
 
 
-def test_hover_speed_carries_the_weight(robot: RobotSpec) -> None:
+def test_hover_speed_carries_the_weight(robot: Quadrotor) -> None:
     simulator = BatchSimulator(robot, 1)
     speed = np.full((1, 4), robot.hover_speed_rad_s)
     simulator.set_state({**simulator.state(), "rotor_speed": speed})
@@ -57,7 +57,7 @@ def test_hover_speed_carries_the_weight(robot: RobotSpec) -> None:
     np.testing.assert_allclose(simulator.state()["position"], 0.0, atol=1e-5)
 
 
-def test_commands_are_clipped_to_the_rotors_range(robot: RobotSpec) -> None:
+def test_commands_are_clipped_to_the_rotors_range(robot: Quadrotor) -> None:
     top = robot.rotor_model.speed_max_rad_s
     simulator = BatchSimulator(robot, 2)
     state = random_state(np.random.default_rng(0), 2, robot)
@@ -68,7 +68,7 @@ def test_commands_are_clipped_to_the_rotors_range(robot: RobotSpec) -> None:
     )
 
 
-def test_before_the_first_delayed_command_the_rotors_hold_their_speed(robot: RobotSpec) -> None:
+def test_before_the_first_delayed_command_the_rotors_hold_their_speed(robot: Quadrotor) -> None:
     simulator = BatchSimulator(robot, 1)
     simulator.set_perturbation(replace(Perturbation.none(1), delay_s=np.array([0.03])))
     held = np.full((1, 4), 1500.0)
@@ -83,7 +83,7 @@ def test_before_the_first_delayed_command_the_rotors_hold_their_speed(robot: Rob
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.004, 0.01, 0.0125, 0.02, 0.03, 0.0499, 0.05])
-def test_the_ring_hands_out_each_command_at_its_time(robot: RobotSpec, delay_s: float) -> None:
+def test_the_ring_hands_out_each_command_at_its_time(robot: Quadrotor, delay_s: float) -> None:
     simulator = BatchSimulator(robot, 1, max_delay_s=0.05)
     simulator.set_perturbation(replace(Perturbation.none(1), delay_s=np.array([delay_s])))
     simulator.set_state({**simulator.state(), "rotor_speed": np.full((1, 4), 1000.0)})
@@ -97,7 +97,7 @@ def test_the_ring_hands_out_each_command_at_its_time(robot: RobotSpec, delay_s: 
         np.testing.assert_allclose(simulator.state()["rotor_speed"], speed, atol=1e-2)
 
 
-def test_the_ring_is_long_enough_for_any_rate(robot: RobotSpec) -> None:
+def test_the_ring_is_long_enough_for_any_rate(robot: Quadrotor) -> None:
     for rate_hz, delay_s in ((50.0, 0.05), (73.0, 0.037), (500.0, 0.0213), (100.0, 0.0)):
         simulator = BatchSimulator(robot, 1, rate_hz=rate_hz, max_delay_s=delay_s)
         simulator.set_perturbation(replace(Perturbation.none(1), delay_s=np.array([delay_s])))
@@ -111,7 +111,7 @@ def test_the_ring_is_long_enough_for_any_rate(robot: RobotSpec) -> None:
         np.testing.assert_allclose(simulator.state()["rotor_speed"], lagged(robot, 1000.0, 2000.0, acted), rtol=1e-5)
 
 
-def test_a_gust_gives_its_whole_momentum_wherever_it_begins_and_ends(robot: RobotSpec) -> None:
+def test_a_gust_gives_its_whole_momentum_wherever_it_begins_and_ends(robot: Quadrotor) -> None:
     count = 200
     rng = np.random.default_rng(2)
     start, duration = rng.uniform(0.0, 0.1, count), rng.uniform(0.0, 0.1, count)
@@ -124,7 +124,7 @@ def test_a_gust_gives_its_whole_momentum_wherever_it_begins_and_ends(robot: Robo
     np.testing.assert_allclose(pushed, 0.01 * duration / robot.body.mass_kg, atol=2e-6)
 
 
-def test_more_steps_a_period_agree_and_read_the_same_commands(robot: RobotSpec) -> None:
+def test_more_steps_a_period_agree_and_read_the_same_commands(robot: Quadrotor) -> None:
     rng = np.random.default_rng(3)
     state, commands = random_state(rng, 4, robot), random_commands(rng, 20, 4, robot)
     p = replace(random_perturbation(rng, 4, robot), delay_s=np.array([0.0, 0.004, 0.01, 0.027]))
@@ -138,7 +138,7 @@ def test_more_steps_a_period_agree_and_read_the_same_commands(robot: RobotSpec) 
         np.testing.assert_allclose(end["position"], ends[2]["position"], atol=1e-4)
 
 
-def test_the_same_flight_twice_is_the_same_to_the_bit(robot: RobotSpec) -> None:
+def test_the_same_flight_twice_is_the_same_to_the_bit(robot: Quadrotor) -> None:
     rng = np.random.default_rng(4)
     state, commands = random_state(rng, 64, robot), random_commands(rng, 30, 64, robot)
     p = replace(random_perturbation(rng, 64, robot), delay_s=rng.uniform(0.0, 0.05, 64))
@@ -151,7 +151,7 @@ def test_the_same_flight_twice_is_the_same_to_the_bit(robot: RobotSpec) -> None:
             np.testing.assert_array_equal(one[name], other[name])
 
 
-def test_the_newest_command_may_be_written_in_place(robot: RobotSpec) -> None:
+def test_the_newest_command_may_be_written_in_place(robot: Quadrotor) -> None:
     state = random_state(np.random.default_rng(5), 2, robot)
     simulators = [BatchSimulator(robot, 2, max_delay_s=0.0) for _ in range(2)]
     for simulator in simulators:
@@ -175,13 +175,13 @@ def test_the_newest_command_may_be_written_in_place(robot: RobotSpec) -> None:
     ],
     ids=["robots", "axes", "rotors", "transposed", "flat"],
 )
-def test_a_state_of_the_wrong_shape_is_refused_by_name(robot: RobotSpec, name: str, array: np.ndarray) -> None:
+def test_a_state_of_the_wrong_shape_is_refused_by_name(robot: Quadrotor, name: str, array: np.ndarray) -> None:
     simulator = BatchSimulator(robot, 3)
     with pytest.raises(ValueError, match=rf"^{name}: the shape .* must be \(3, "):
         simulator.set_state({**simulator.state(), name: array})
 
 
-def test_a_state_must_have_every_name_and_no_other(robot: RobotSpec) -> None:
+def test_a_state_must_have_every_name_and_no_other(robot: Quadrotor) -> None:
     simulator = BatchSimulator(robot, 1)
     state = simulator.state()
     with pytest.raises(ValueError, match="expected the arrays"):
@@ -191,7 +191,7 @@ def test_a_state_must_have_every_name_and_no_other(robot: RobotSpec) -> None:
         simulator.set_state(state)
 
 
-def test_a_perturbation_that_does_not_fit_is_refused(robot: RobotSpec) -> None:
+def test_a_perturbation_that_does_not_fit_is_refused(robot: Quadrotor) -> None:
     simulator = BatchSimulator(robot, 2, max_delay_s=0.02)
     with pytest.raises(ValueError, match="is for 3 robots, the simulator has 2"):
         simulator.set_perturbation(Perturbation.none(3))
@@ -201,19 +201,19 @@ def test_a_perturbation_that_does_not_fit_is_refused(robot: RobotSpec) -> None:
         simulator.set_perturbation(replace(Perturbation.none(2), delay_s=np.array([0.0, 0.021])))
 
 
-def test_a_command_of_the_wrong_shape_is_refused(robot: RobotSpec) -> None:
+def test_a_command_of_the_wrong_shape_is_refused(robot: Quadrotor) -> None:
     with pytest.raises(ValueError, match=r"the command's shape is \(4,\), not \(2, 4\)"):
         BatchSimulator(robot, 2).step(np.zeros(4))
 
 
 def test_a_device_that_is_not_there_is_refused_with_what_may_be_asked_for() -> None:
     with pytest.raises(UserError, match=r"no device 'tpu': choose cpu or cuda:0"):
-        BatchSimulator(load_robot("crazyflie"), 1, device="tpu")
+        BatchSimulator(load_quadrotor("crazyflie"), 1, device="tpu")
     with pytest.raises(UserError, match=r"no device 'cuda:97' here: choose one of cpu|CUDA needs Warp"):
-        BatchSimulator(load_robot("crazyflie"), 1, device="cuda:97")
+        BatchSimulator(load_quadrotor("crazyflie"), 1, device="cuda:97")
 
 
-def test_the_text_for_cuda_flies_the_same(robot: RobotSpec) -> None:
+def test_the_text_for_cuda_flies_the_same(robot: Quadrotor) -> None:
     pytest.importorskip("warp")
     rng = np.random.default_rng(6)
     state, commands = random_state(rng, 37, robot), random_commands(rng, 10, 37, robot)

@@ -10,19 +10,19 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 
 ALWAYS = ("mujoco",)
 """Backends that `make test` installs: they may not be skipped."""
 
 
 @pytest.fixture(scope="session")
-def robot() -> RobotSpec:
-    return load_robot("crazyflie")
+def robot() -> Quadrotor:
+    return load_quadrotor("crazyflie")
 
 
 @pytest.fixture(params=BACKENDS.names())
-def make(request: pytest.FixtureRequest, robot: RobotSpec) -> Iterator[Callable[..., Backend]]:
+def make(request: pytest.FixtureRequest, robot: Quadrotor) -> Iterator[Callable[..., Backend]]:
     """Return a function that makes an unconnected backend; all that it made are closed afterwards.
 
     A backend whose dependency is missing is skipped. One that does not own time is a real robot: it is only

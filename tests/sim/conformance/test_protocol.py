@@ -9,10 +9,10 @@ import pytest
 
 from rlstack.interfaces.backend import Backend
 from rlstack.interfaces.signals import COMMANDED, SENSED
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 
 
-def test_says_what_it_senses_and_takes_before_it_connects(make: Callable[..., Backend], robot: RobotSpec) -> None:
+def test_says_what_it_senses_and_takes_before_it_connects(make: Callable[..., Backend], robot: Quadrotor) -> None:
     backend = make()
     assert isinstance(backend, Backend)
     assert backend.robot is robot
@@ -29,7 +29,7 @@ def test_use_before_connect_is_an_error_that_says_so(make: Callable[..., Backend
         make().read()
 
 
-def test_a_reading_holds_every_sensed_signal_in_its_shape(backend: Backend, robot: RobotSpec) -> None:
+def test_a_reading_holds_every_sensed_signal_in_its_shape(backend: Backend, robot: Quadrotor) -> None:
     reading = backend.read()
     assert tuple(reading.signals) == backend.sensed
     for name, value in reading.signals.items():
@@ -40,7 +40,7 @@ def test_a_reading_holds_every_sensed_signal_in_its_shape(backend: Backend, robo
     assert np.linalg.norm(reading.signals["orientation"]) == pytest.approx(1.0, abs=1e-6)
 
 
-def test_write_returns_what_was_sent_within_the_robots_range(backend: Backend, robot: RobotSpec) -> None:
+def test_write_returns_what_was_sent_within_the_robots_range(backend: Backend, robot: Quadrotor) -> None:
     low, high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s
     sent = backend.write({"rotor_speed": np.array([-50.0, 0.5 * high, high, 2.0 * high])})
     np.testing.assert_allclose(sent["rotor_speed"], [low, 0.5 * high, high, high])

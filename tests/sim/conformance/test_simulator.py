@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlstack.interfaces.backend import Backend
-from rlstack.robots import RobotSpec, frames
+from rlstack.robots import Quadrotor, frames
 from rlstack.robots.mjcf import rest_height
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.perturbation import Perturbation
@@ -18,7 +18,7 @@ from rlstack.sim.perturbation import Perturbation
 TURNED = frames.from_rotation_vector([0.3, -0.2, 1.1])
 
 
-def hovering(robot: RobotSpec, height: float = 1.0) -> dict[str, np.ndarray]:
+def hovering(robot: Quadrotor, height: float = 1.0) -> dict[str, np.ndarray]:
     """Return the state of a robot that hangs level in the air."""
     speed = np.full(len(robot.rotors), robot.hover_speed_rad_s)
     return {"position": np.array([0.0, 0.0, height]), "rotor_speed": speed}
@@ -60,7 +60,7 @@ def test_time_never_goes_back(simulator: Any) -> None:
 # ---- states
 
 
-def test_a_state_reads_back_with_the_velocity_in_base_link(simulator: Any, robot: RobotSpec) -> None:
+def test_a_state_reads_back_with_the_velocity_in_base_link(simulator: Any, robot: Quadrotor) -> None:
     state = {
         "position": np.array([0.4, -0.3, 1.2]),
         "orientation": TURNED,
@@ -108,7 +108,7 @@ def test_a_state_that_cannot_be_is_refused_and_changes_nothing(simulator: Any, s
     np.testing.assert_allclose(simulator.read().signals["position"], [0.0, 0.0, 1.5])
 
 
-def test_readings_are_copies(simulator: Any, robot: RobotSpec) -> None:
+def test_readings_are_copies(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset(hovering(robot))
     first = simulator.read()
     for value in first.signals.values():
@@ -119,7 +119,7 @@ def test_readings_are_copies(simulator: Any, robot: RobotSpec) -> None:
     np.testing.assert_allclose(kept, [0.0, 0.0, 1.0])
 
 
-def test_a_refused_command_leaves_the_last_one(simulator: Any, robot: RobotSpec) -> None:
+def test_a_refused_command_leaves_the_last_one(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset(hovering(robot))
     simulator.write({"rotor_speed": np.full(4, robot.hover_speed_rad_s)})
     with pytest.raises(ValueError):
@@ -131,7 +131,7 @@ def test_a_refused_command_leaves_the_last_one(simulator: Any, robot: RobotSpec)
 # ---- on the ground and in the air
 
 
-def test_it_rests_on_the_ground_still_and_at_its_height(simulator: Any, robot: RobotSpec) -> None:
+def test_it_rests_on_the_ground_still_and_at_its_height(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset()
     heights, rates, felt = [], [], []
     for _ in range(100):
@@ -146,7 +146,7 @@ def test_it_rests_on_the_ground_still_and_at_its_height(simulator: Any, robot: R
     np.testing.assert_allclose(felt, np.tile([0.0, 0.0, STANDARD_GRAVITY], (100, 1)), atol=0.02)
 
 
-def test_it_stays_put_on_the_ground_below_hover_thrust_and_lifts_off_above(simulator: Any, robot: RobotSpec) -> None:
+def test_it_stays_put_on_the_ground_below_hover_thrust_and_lifts_off_above(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset()
     simulator.write({"rotor_speed": np.full(4, 0.9 * robot.hover_speed_rad_s)})
     simulator.step(1.0)
@@ -156,7 +156,7 @@ def test_it_stays_put_on_the_ground_below_hover_thrust_and_lifts_off_above(simul
     assert simulator.read().signals["position"][2] > 0.3
 
 
-def test_a_dropped_robot_comes_to_rest_on_the_ground(simulator: Any, robot: RobotSpec) -> None:
+def test_a_dropped_robot_comes_to_rest_on_the_ground(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset({"position": [0.0, 0.0, 0.5], "angular_velocity": [1.0, -1.0, 1.0]})
     simulator.step(3.0)
     signals = simulator.read().signals
@@ -164,7 +164,7 @@ def test_a_dropped_robot_comes_to_rest_on_the_ground(simulator: Any, robot: Robo
     assert np.linalg.norm(signals["linear_velocity"]) < 1e-2
 
 
-def test_hover_speed_carries_the_weight(simulator: Any, robot: RobotSpec) -> None:
+def test_hover_speed_carries_the_weight(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset(hovering(robot))
     simulator.write({"rotor_speed": np.full(4, robot.hover_speed_rad_s)})
     simulator.step(1.0)
@@ -180,7 +180,7 @@ def test_free_fall_feels_no_acceleration(simulator: Any) -> None:
     np.testing.assert_allclose(simulator.read().signals["linear_velocity"], [0.0, 0.0, -0.981], rtol=0.02, atol=1e-9)
 
 
-def test_the_accelerometer_feels_thrust_and_drag_along_its_own_axes(simulator: Any, robot: RobotSpec) -> None:
+def test_the_accelerometer_feels_thrust_and_drag_along_its_own_axes(simulator: Any, robot: Quadrotor) -> None:
     velocity = np.array([1.0, -2.0, 0.5])
     simulator.reset({**hovering(robot), "orientation": TURNED, "linear_velocity": velocity})
     drag = np.array(robot.body.linear_drag_n_s_per_m) * frames.rotate_inverse(TURNED, velocity)
@@ -189,7 +189,7 @@ def test_the_accelerometer_feels_thrust_and_drag_along_its_own_axes(simulator: A
 
 
 @pytest.mark.parametrize("index", range(4))
-def test_each_rotor_turns_the_body_as_its_place_and_sign_say(simulator: Any, robot: RobotSpec, index: int) -> None:
+def test_each_rotor_turns_the_body_as_its_place_and_sign_say(simulator: Any, robot: Quadrotor, index: int) -> None:
     simulator.reset(hovering(robot))
     command = np.full(4, robot.hover_speed_rad_s)
     command[index] += 100.0
@@ -202,7 +202,7 @@ def test_each_rotor_turns_the_body_as_its_place_and_sign_say(simulator: Any, rob
     assert np.sign(yaw) == robot.rotors[index].yaw_torque_sign
 
 
-def test_motors_lag_by_their_time_constant(simulator: Any, robot: RobotSpec) -> None:
+def test_motors_lag_by_their_time_constant(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset({"position": [0.0, 0.0, 1.0]})
     simulator.write({"rotor_speed": np.full(4, 1000.0)})
     simulator.step(robot.rotor_model.rise_time_constant_s)
@@ -211,14 +211,14 @@ def test_motors_lag_by_their_time_constant(simulator: Any, robot: RobotSpec) -> 
     )
 
 
-def test_before_the_first_command_the_rotors_hold_their_speed(simulator: Any, robot: RobotSpec) -> None:
+def test_before_the_first_command_the_rotors_hold_their_speed(simulator: Any, robot: Quadrotor) -> None:
     simulator.write({"rotor_speed": np.full(4, 2000.0)})
     simulator.reset(hovering(robot))
     simulator.step(0.1)
     np.testing.assert_allclose(simulator.read().signals["measured_rotor_speed"], robot.hover_speed_rad_s)
 
 
-def test_disarm_lets_the_rotors_run_down(simulator: Any, robot: RobotSpec) -> None:
+def test_disarm_lets_the_rotors_run_down(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset(hovering(robot))
     simulator.write({"rotor_speed": np.full(4, robot.hover_speed_rad_s)})
     simulator.disarm()
@@ -230,7 +230,7 @@ def test_disarm_lets_the_rotors_run_down(simulator: Any, robot: RobotSpec) -> No
 
 
 def test_the_same_commands_give_the_same_flight_also_after_a_reset_and_with_readings_between(
-    simulator: Any, robot: RobotSpec
+    simulator: Any, robot: Quadrotor
 ) -> None:
     commands = np.random.default_rng(0).uniform(500.0, 2000.0, (40, 4))
     simulator.reset(hovering(robot))
@@ -242,7 +242,7 @@ def test_the_same_commands_give_the_same_flight_also_after_a_reset_and_with_read
     np.testing.assert_array_equal(simulator.read().signals["position"], first[-1])
 
 
-def test_two_in_one_process_do_not_touch_each_other(make: Callable[..., Backend], robot: RobotSpec) -> None:
+def test_two_in_one_process_do_not_touch_each_other(make: Callable[..., Backend], robot: Quadrotor) -> None:
     alone, beside, other = make(), make(), make()
     for one in (alone, beside, other):
         one.connect()
@@ -257,7 +257,7 @@ def test_two_in_one_process_do_not_touch_each_other(make: Callable[..., Backend]
     np.testing.assert_array_equal(path, expected)
 
 
-def test_noise_comes_from_its_seed_and_leaves_the_flight_alone(make: Callable[..., Backend], robot: RobotSpec) -> None:
+def test_noise_comes_from_its_seed_and_leaves_the_flight_alone(make: Callable[..., Backend], robot: Quadrotor) -> None:
     quiet, noisy, same, other = make(), make(noise_seed=3), make(noise_seed=3), make(noise_seed=4)
     for one in (quiet, noisy, same, other):
         one.connect()
@@ -285,7 +285,7 @@ def test_noise_comes_from_its_seed_and_leaves_the_flight_alone(make: Callable[..
 # ---- perturbations
 
 
-def perturbed(simulator: Any, robot: RobotSpec, **changes: Any) -> dict[str, np.ndarray]:
+def perturbed(simulator: Any, robot: Quadrotor, **changes: Any) -> dict[str, np.ndarray]:
     """Return the reading after 0.2 s of hover speed under a perturbation, from the hovering state."""
     simulator.perturb(replace(Perturbation.none(1), **{n: np.array([v], dtype=float) for n, v in changes.items()}))
     simulator.reset(hovering(robot))
@@ -294,12 +294,12 @@ def perturbed(simulator: Any, robot: RobotSpec, **changes: Any) -> dict[str, np.
     return simulator.read().signals
 
 
-def test_a_heavier_robot_sinks_with_the_missing_thrust(simulator: Any, robot: RobotSpec) -> None:
+def test_a_heavier_robot_sinks_with_the_missing_thrust(simulator: Any, robot: Quadrotor) -> None:
     signals = perturbed(simulator, robot, mass_scale=1.25, drag_scale=0.0)
     np.testing.assert_allclose(signals["linear_velocity"], [0.0, 0.0, -0.2 * STANDARD_GRAVITY * 0.2], atol=1e-6)
 
 
-def test_weaker_thrust_sinks_too_and_one_weak_rotor_tips(simulator: Any, robot: RobotSpec) -> None:
+def test_weaker_thrust_sinks_too_and_one_weak_rotor_tips(simulator: Any, robot: Quadrotor) -> None:
     signals = perturbed(simulator, robot, thrust_scale=[0.9] * 4, drag_scale=0.0)
     np.testing.assert_allclose(signals["linear_velocity"], [0.0, 0.0, -0.1 * STANDARD_GRAVITY * 0.2], atol=1e-6)
     signals = perturbed(simulator, robot, thrust_scale=[0.9, 1.0, 1.0, 1.0])
@@ -308,7 +308,7 @@ def test_weaker_thrust_sinks_too_and_one_weak_rotor_tips(simulator: Any, robot: 
     assert np.sign(signals["angular_velocity"][1]) == np.sign(x)
 
 
-def test_force_and_torque_push_in_world_and_body(simulator: Any, robot: RobotSpec) -> None:
+def test_force_and_torque_push_in_world_and_body(simulator: Any, robot: Quadrotor) -> None:
     force, torque = np.array([0.01, -0.02, 0.005]), np.array([0.0, 0.0, 2e-6])
     signals = perturbed(simulator, robot, force_n=force, drag_scale=0.0)
     np.testing.assert_allclose(signals["linear_velocity"], 0.2 * force / robot.body.mass_kg, rtol=1e-6)
@@ -318,7 +318,7 @@ def test_force_and_torque_push_in_world_and_body(simulator: Any, robot: RobotSpe
     )
 
 
-def test_inertia_and_arms_scale_the_turning(simulator: Any, robot: RobotSpec) -> None:
+def test_inertia_and_arms_scale_the_turning(simulator: Any, robot: Quadrotor) -> None:
     def turning(**changes: Any) -> np.ndarray:
         simulator.perturb(replace(Perturbation.none(1), **{n: np.array([v], dtype=float) for n, v in changes.items()}))
         speeds = np.full(4, robot.hover_speed_rad_s)
@@ -332,7 +332,7 @@ def test_inertia_and_arms_scale_the_turning(simulator: Any, robot: RobotSpec) ->
     np.testing.assert_allclose(turning(torque_scale=3.0), plain * [1.0, 1.0, 3.0], rtol=1e-4)
 
 
-def test_drag_scale_slows(simulator: Any, robot: RobotSpec) -> None:
+def test_drag_scale_slows(simulator: Any, robot: Quadrotor) -> None:
     def speed_after(scale: float) -> float:
         simulator.perturb(replace(Perturbation.none(1), drag_scale=np.array([scale])))
         simulator.reset({**hovering(robot, 2.0), "linear_velocity": np.array([2.0, 0.0, 0.0])})
@@ -344,7 +344,7 @@ def test_drag_scale_slows(simulator: Any, robot: RobotSpec) -> None:
     assert speed_after(3.0) == pytest.approx(2.0 * np.exp(-3.0 * rate * 0.5), rel=1e-5)
 
 
-def test_time_constant_scale_slows_the_motors(simulator: Any, robot: RobotSpec) -> None:
+def test_time_constant_scale_slows_the_motors(simulator: Any, robot: Quadrotor) -> None:
     simulator.perturb(replace(Perturbation.none(1), time_constant_scale=np.array([[2.0, 0.5]])))
     simulator.reset({"position": [0.0, 0.0, 1.0]})
     simulator.write({"rotor_speed": np.full(4, 1000.0)})
@@ -357,7 +357,7 @@ def test_time_constant_scale_slows_the_motors(simulator: Any, robot: RobotSpec) 
     np.testing.assert_allclose(simulator.read().signals["measured_rotor_speed"], fallen, rtol=1e-6)
 
 
-def test_a_delayed_command_acts_late_and_disarm_does_not_wait(simulator: Any, robot: RobotSpec) -> None:
+def test_a_delayed_command_acts_late_and_disarm_does_not_wait(simulator: Any, robot: Quadrotor) -> None:
     simulator.perturb(replace(Perturbation.none(1), delay_s=np.array([0.03])))
     simulator.reset({"position": [0.0, 0.0, 1.0]})
     simulator.write({"rotor_speed": np.full(4, 1000.0)})
@@ -373,7 +373,7 @@ def test_a_delayed_command_acts_late_and_disarm_does_not_wait(simulator: Any, ro
     assert (simulator.read().signals["measured_rotor_speed"] < before).all()
 
 
-def test_a_gust_blows_in_its_window_after_each_reset(simulator: Any, robot: RobotSpec) -> None:
+def test_a_gust_blows_in_its_window_after_each_reset(simulator: Any, robot: Quadrotor) -> None:
     gust = {"gust_force_n": np.array([[0.01, 0.0, 0.0]]), "gust_start_s": np.array([0.1])}
     simulator.perturb(
         replace(Perturbation.none(1), **gust, gust_duration_s=np.array([0.05]), drag_scale=np.array([0.0]))
@@ -387,7 +387,7 @@ def test_a_gust_blows_in_its_window_after_each_reset(simulator: Any, robot: Robo
         assert simulator.read().signals["linear_velocity"][0] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_perturbation_stays_until_the_next(simulator: Any, robot: RobotSpec) -> None:
+def test_a_perturbation_stays_until_the_next(simulator: Any, robot: Quadrotor) -> None:
     heavy = perturbed(simulator, robot, mass_scale=1.2)["linear_velocity"][2]
     simulator.reset(hovering(robot))
     simulator.step(0.2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import frames, load_robot
+from rlstack.robots import frames, load_quadrotor
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.batch.layout import STATE
 from rlstack.training.measure import PARTS, simulator
@@ -27,7 +27,7 @@ def test_every_part_is_there() -> None:
 def test_both_ways_of_stepping_fly_the_same(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if device == TEST_DEVICE:
         pytest.importorskip("warp")
-    robot, made = load_robot("crazyflie"), []
+    robot, made = load_quadrotor("crazyflie"), []
     kept = simulator.zeros
     monkeypatch.setattr(simulator, "zeros", lambda *args: made.append(kept(*args)) or made[-1])
     step, wait = simulator.on_gpu(robot, 32, device, 0.05)
@@ -47,7 +47,7 @@ def test_both_ways_of_stepping_fly_the_same(device: str, monkeypatch: pytest.Mon
 
 
 def test_one_step_a_period_departs_little_and_more_when_tumbling() -> None:
-    found = simulator.against_fine(load_robot("crazyflie"), 4, substeps=10)
+    found = simulator.against_fine(load_quadrotor("crazyflie"), 4, substeps=10)
     near, full = found["hover +-15%"], found["full range"]
     assert 0.0 < near["position_m"] < 5e-4 and 0.0 < near["attitude_rad"] < 5e-3
     assert full["attitude_rad"] > near["attitude_rad"]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Reading, Signals
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.robots.mjcf import BODY, import_mujoco, mujoco_spec, rest_height
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.noise import SensorNoise
@@ -60,7 +60,7 @@ class MujocoBackend:
 
     def __init__(
         self,
-        robot: RobotSpec,
+        robot: Quadrotor,
         *,
         physics_rate_hz: float = 1000.0,
         noise_seed: int | None = None,

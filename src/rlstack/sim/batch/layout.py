@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.sim.perturbation import Perturbation
 
 
@@ -62,7 +62,7 @@ PARAMETER_WIDTH = PARAMETERS["delay"].stop
 Rows = NDArray[np.float32]
 
 
-def pack_parameters(robot: RobotSpec, perturbation: Perturbation) -> Rows:
+def pack_parameters(robot: Quadrotor, perturbation: Perturbation) -> Rows:
     """Return the parameter rows (N, PARAMETER_WIDTH) of ``robot`` with N perturbations."""
     if robot.kind != "quadrotor":
         raise UserError(f"The batch simulator flies quadrotors; {robot.name} is a {robot.kind}.")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import Kernel, check_device, zeros
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, Rows, pack_parameters, pack_state
 from rlstack.sim.perturbation import Perturbation
@@ -36,7 +36,7 @@ class BatchSimulator:
 
     def __init__(
         self,
-        robot: RobotSpec,
+        robot: Quadrotor,
         count: int,
         *,
         rate_hz: float | None = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.schema import value
 from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
@@ -96,18 +96,18 @@ class FoundationTask(QuadrotorTask):
         """Ranges of the vehicles' parameters, for the policy file."""
         return self.vehicles.ranges
 
-    def reference(self, robot: RobotSpec) -> RobotSpec:
+    def reference(self, robot: Quadrotor) -> Quadrotor:
         """Return the robot of which all vehicles are scales: ``robot`` with the family's thrust curve."""
         return nominal_robot(robot)
 
-    def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
+    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> Scenario:
         """Draw training episodes, each with a vehicle of its own; their paths all start at the origin."""
         vehicles = sample_family(rng, 4 * count, robot, self.vehicles)
         weight = vehicles.parameters["roll_torque_to_inertia_rad_s2"] ** -self.slow_bias
         chosen = rng.choice(len(vehicles), count, replace=False, p=weight / weight.sum())
         return vehicles.take(chosen).scenario(rng, robot, start="ten_arms_each_axis", scale=scale)
 
-    def sample_paths(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Paths:
+    def sample_paths(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Paths:
         """Draw training paths: resting places and figures, half of those at full speed from their first instant."""
         duration, step = self.episode_s + AHEAD_S, 1.0 / self.rate_hz
         samples = round(duration * self.rate_hz)
@@ -118,12 +118,12 @@ class FoundationTask(QuadrotorTask):
             position[begin:end] = path.position[:, :samples]
         return Paths(np.tile(np.arange(samples) * step, (count, 1)), position, np.zeros((count, samples)))
 
-    def validation(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Scenario:
+    def validation(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Scenario:
         """Draw what the best policy of a run is chosen by: vehicles of the family at rest, with disturbances."""
         path = _rest(count, self.criteria.duration_s)
         return family_scenario(rng, count, robot, start="ten_arms", family=self.vehicles, path=path)
 
-    def held_out(self, rng: np.random.Generator, count: int, robot: RobotSpec, disturbances: bool = True) -> Scenario:
+    def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
         """Draw evaluation episodes of one robot: from within ten arm lengths, under what may disturb it.
 
         Args:
@@ -139,7 +139,7 @@ class FoundationTask(QuadrotorTask):
         path = _rest(count, self.criteria.duration_s)
         return Scenario(state, np.zeros((count, 3)), np.zeros(count), perturbation, labels, path)
 
-    def pipeline(self, robot: RobotSpec) -> Pipeline:
+    def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline, which is the same for every robot."""
         from rlstack.tasks import terms
         from rlstack.tasks.canonical import CanonicalPipeline

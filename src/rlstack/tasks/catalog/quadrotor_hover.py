@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.schema import value
 from rlstack.tasks import quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
@@ -81,7 +81,7 @@ class HoverTask(QuadrotorTask):
         """Longest delay of commands that training draws, s."""
         return self.randomisation.delay_s[1]
 
-    def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
+    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> Scenario:
         """Draw training episodes: starts and perturbations as configured, goal at the origin, heading 0."""
         return Scenario(
             state=self.starts.sample(rng, count, robot, scale),
@@ -91,7 +91,7 @@ class HoverTask(QuadrotorTask):
             labels=np.full(count, "task"),
         )
 
-    def held_out(self, rng: np.random.Generator, count: int, robot: RobotSpec, disturbances: bool = True) -> Scenario:
+    def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
         """Draw evaluation episodes of the published task, whatever was trained on, or of it with one more disturbance.
 
         Args:
@@ -105,7 +105,7 @@ class HoverTask(QuadrotorTask):
         perturbation, labels = dealt(rng, count, robot, disturbances)
         return Scenario(state, np.zeros((count, 3)), np.zeros(count), perturbation, labels)
 
-    def pipeline(self, robot: RobotSpec) -> Pipeline:
+    def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
         from rlstack.tasks import terms
 

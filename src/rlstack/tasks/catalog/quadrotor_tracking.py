@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.schema import value
 from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
@@ -101,7 +101,7 @@ class TrackingTask(QuadrotorTask):
         """Longest delay of commands that training draws, s."""
         return self.randomisation.delay_s[1]
 
-    def sample(self, rng: np.random.Generator, count: int, robot: RobotSpec, scale: float = 1.0) -> Scenario:
+    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> Scenario:
         """Draw training episodes without their paths, which all start at the origin."""
         return Scenario(
             state=self.starts.sample(rng, count, robot, scale),
@@ -111,7 +111,7 @@ class TrackingTask(QuadrotorTask):
             labels=np.full(count, "task"),
         )
 
-    def sample_paths(self, rng: np.random.Generator, count: int, robot: RobotSpec) -> Paths:
+    def sample_paths(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Paths:
         """Draw training paths: figures due at full speed at once, others and polynomials from rest, and places."""
         duration = self.episode_s + AHEAD_S
         step = 1.0 / self.rate_hz
@@ -133,7 +133,7 @@ class TrackingTask(QuadrotorTask):
         time = np.tile(np.arange(samples) * step, (count, 1))
         return Paths(time, position, np.zeros((count, samples)))
 
-    def held_out(self, rng: np.random.Generator, count: int, robot: RobotSpec, disturbances: bool = True) -> Scenario:
+    def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
         """Draw evaluation episodes: paths as in training, from hover near their start, under what may disturb.
 
         Args:
@@ -150,7 +150,7 @@ class TrackingTask(QuadrotorTask):
         perturbation, labels = dealt(rng, count, robot, disturbances)
         return Scenario(state, path.position[:, 0].copy(), np.zeros(count), perturbation, labels, path)
 
-    def pipeline(self, robot: RobotSpec) -> Pipeline:
+    def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
         from rlstack.tasks import terms
 

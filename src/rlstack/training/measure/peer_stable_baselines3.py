@@ -19,7 +19,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor
 
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, make_contract
@@ -137,7 +137,7 @@ def measure(recipe: str, budget_cpu_s: float, episodes: int, seed: int, envs: in
     """
     torch.set_num_threads(1)
     chosen = load_recipe(recipe)
-    task, robot, settings = chosen.task_settings, load_robot(chosen.robot), chosen.algorithm_settings
+    task, robot, settings = chosen.task_settings, load_quadrotor(chosen.robot), chosen.algorithm_settings
     count = envs or chosen.envs
     pipeline = task.pipeline(robot)
     environment = VecNormalize(

@@ -11,7 +11,7 @@ import numpy as np
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.rollout import Steppable, rollout
 from rlstack.policies import load_policy
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.training.measure.clock import latency
 
@@ -30,7 +30,7 @@ def measure(file: str, episodes: int, calls: int) -> dict[str, Any]:
         calls: How many steps are timed.
     """
     policy = load_policy(Path(file))
-    robot = load_robot(policy.contract.robot)
+    robot = load_quadrotor(policy.contract.robot)
     task = TASKS.load(policy.contract.task)()
     found = held_out(policy, task, robot, episodes)
     state = task.held_out(np.random.default_rng(REPORT_SEED), 1, robot, disturbances=False)
@@ -44,7 +44,7 @@ def measure(file: str, episodes: int, calls: int) -> dict[str, Any]:
     return {"held_out": found, "latency": latency(lambda: policy.step(inputs), calls)}
 
 
-def held_out(policy: Steppable, task: Any, robot: RobotSpec, episodes: int) -> dict[str, Any]:
+def held_out(policy: Steppable, task: Any, robot: Quadrotor, episodes: int) -> dict[str, Any]:
     """Fly ``episodes`` held-out starts with the task's own disturbances; figures that are not finite are None."""
     starts = task.held_out(np.random.default_rng(REPORT_SEED), episodes, robot, disturbances=False)
     begin = time.process_time()

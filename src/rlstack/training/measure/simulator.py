@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import Kernel, check_device, zeros
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, pack_parameters, pack_state
@@ -38,7 +38,7 @@ def measure(robots: int, seconds: float, repeats: int, device: str, flights: int
         device: ``cpu`` or a CUDA device.
         flights: Of random commands, to compare with the fine solution; 0 leaves that out.
     """
-    robot = load_robot("crazyflie")
+    robot = load_quadrotor("crazyflie")
     begin = time.perf_counter()
     step, wait = stepper(robot, robots, device, 0.0)
     step()
@@ -50,7 +50,7 @@ def measure(robots: int, seconds: float, repeats: int, device: str, flights: int
     return {**found, "departure": against_fine(robot, flights)} if flights else found
 
 
-def hovering(robot: RobotSpec, count: int) -> dict[str, NDArray[np.float64]]:
+def hovering(robot: Quadrotor, count: int) -> dict[str, NDArray[np.float64]]:
     """Return ``count`` robots at rest at the origin with their rotors at hover speed."""
     none, level = np.zeros((count, 3)), np.zeros((count, 4))
     level[:, 3] = 1.0
@@ -63,20 +63,20 @@ def hovering(robot: RobotSpec, count: int) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def moving(robot: RobotSpec, count: int) -> dict[str, NDArray[np.float64]]:
+def moving(robot: Quadrotor, count: int) -> dict[str, NDArray[np.float64]]:
     """Return ``count`` robots in starts of the hover task: at rest, numbers that die away would slow the processor."""
     return Starts().sample(np.random.default_rng(0), count, robot)
 
 
 def stepper(
-    robot: RobotSpec, count: int, device: str, late_s: float
+    robot: Quadrotor, count: int, device: str, late_s: float
 ) -> tuple[Callable[[], None], Callable[[], object]]:
     """Return one control period of ``count`` robots, whose commands may be ``late_s`` late, and what waits for it."""
     name = check_device(device)
     return (on_cpu(robot, count, late_s), lambda: None) if name == "cpu" else on_gpu(robot, count, name, late_s)
 
 
-def on_cpu(robot: RobotSpec, count: int, late_s: float) -> Callable[[], None]:
+def on_cpu(robot: Quadrotor, count: int, late_s: float) -> Callable[[], None]:
     """Return a step of the simulator as users have it."""
     simulator = BatchSimulator(robot, count, max_delay_s=late_s)
     simulator.set_state(moving(robot, count))
@@ -85,7 +85,7 @@ def on_cpu(robot: RobotSpec, count: int, late_s: float) -> Callable[[], None]:
     return simulator.advance
 
 
-def on_gpu(robot: RobotSpec, count: int, device: str, late_s: float) -> tuple[Callable[[], None], Callable[[], object]]:
+def on_gpu(robot: Quadrotor, count: int, device: str, late_s: float) -> tuple[Callable[[], None], Callable[[], object]]:
     """Return a step of the same function on another device, and what waits for it."""
     model = Model(1.0 / robot.control_rate_hz, max_delay_s=late_s)
     names = [f"command_{k}" for k in range(model.past_commands + 1)]
@@ -124,7 +124,7 @@ def _fill(array: Any, rows: NDArray[np.float32]) -> None:
         array.copy_(torch.from_numpy(np.ascontiguousarray(rows)))
 
 
-def against_fine(robot: RobotSpec, flights: int, substeps: int = 50) -> dict[str, dict[str, float]]:
+def against_fine(robot: Quadrotor, flights: int, substeps: int = 50) -> dict[str, dict[str, float]]:
     """Return by kind of commands the largest departure of any flight from the same dynamics in float64 and fine steps.
 
     Args:
