@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec
+from rlstack.robots import Quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.rotors import RotorGroup
 
@@ -20,7 +20,7 @@ class ExternalWrench:
         rotors: Its rotors.
     """
 
-    def __init__(self, robot: RobotSpec, rotors: RotorGroup) -> None:
+    def __init__(self, robot: Quadrotor, rotors: RotorGroup) -> None:
         self._rotors = rotors
         self._file_drag = np.array(robot.body.linear_drag_n_s_per_m)
         self.perturb(Perturbation.none(1, len(robot.rotors)))
