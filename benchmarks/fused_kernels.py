@@ -28,7 +28,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy as np
 
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, STATE, STATE_WIDTH, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 
@@ -40,7 +40,7 @@ class Data:
     """N robots in flight, rows (rows, N), and the gradient that the reverse mode starts from."""
 
     def __init__(self, count: int) -> None:
-        robot, rng = load_robot("crazyflie"), np.random.default_rng(0)
+        robot, rng = load_quadrotor("crazyflie"), np.random.default_rng(0)
         self.count = count
         state = rng.normal(size=(STATE_WIDTH, count))
         state[STATE["orientation"]] /= np.linalg.norm(state[STATE["orientation"]], axis=0)
