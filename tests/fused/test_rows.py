@@ -11,10 +11,11 @@ from rlstack.fused import zeros
 from rlstack.fused.rows import Memory, memory, overlap, view
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 64, 4096, 5000])
-def test_rows_begin_at_cache_lines_that_differ(count: int) -> None:
-    x = zeros(18, count)
-    assert x.shape == (18, count) and x.dtype == np.float32 and not x.any()
+def test_rows_begin_at_cache_lines_that_differ(count: int, dtype: str) -> None:
+    x = zeros(18, count, dtype=dtype)
+    assert x.shape == (18, count) and x.dtype == dtype and not x.any()
     lines = [(row.__array_interface__["data"][0] // 64) for row in x] if count else [0]
     assert count == 0 or all(row.__array_interface__["data"][0] % 64 == 0 for row in x)
     assert count == 0 or len({line % 64 for line in lines}) == 18, (
@@ -22,16 +23,17 @@ def test_rows_begin_at_cache_lines_that_differ(count: int) -> None:
     )
 
 
+dtypes = st.sampled_from(["float32", "float64"])
 slices = st.builds(slice, st.integers(0, 5), st.integers(0, 6), st.just(1))
 
 
 @settings(deadline=None)
-@given(*[st.tuples(st.slices(6), slices)] * 2)
-def test_overlap_is_numpys(a: tuple[slice, slice], b: tuple[slice, slice]) -> None:
-    whole = np.zeros((6, 6), np.float32)
+@given(dtypes, *[st.tuples(st.slices(6), slices)] * 2)
+def test_overlap_is_numpys(dtype: str, a: tuple[slice, slice], b: tuple[slice, slice]) -> None:
+    whole = np.zeros((6, 6), dtype)
     first, second = whole[a], whole[b]
     wanted = np.shares_memory(first, second)
-    places = [Memory(*memory(x)) for x in (first, second)]
+    places = [Memory(*memory(x, dtype)) for x in (first, second)]
     if first.strides[0] == second.strides[0] > 0:
         assert overlap(*places) == overlap(*reversed(places)) == wanted or (
             # of rows that skip each other nothing is known
@@ -41,20 +43,31 @@ def test_overlap_is_numpys(a: tuple[slice, slice], b: tuple[slice, slice]) -> No
         assert overlap(*places) or not wanted
 
 
-@given(st.slices(6), slices)
-def test_a_view_is_the_array(rows: slice, columns: slice) -> None:
-    whole = np.arange(36, dtype=np.float32).reshape(6, 6)
+@given(dtypes, st.slices(6), slices)
+def test_a_view_is_the_array(dtype: str, rows: slice, columns: slice) -> None:
+    whole = np.arange(36, dtype=dtype).reshape(6, 6)
     part = whole[rows, columns]
-    np.testing.assert_array_equal(view(Memory(*memory(part))), part)
+    seen = view(Memory(*memory(part, dtype)))
+    np.testing.assert_array_equal(seen, part)
+    assert seen.dtype == part.dtype
+
+
+def test_arrays_of_different_numbers_overlap_wherever_they_meet() -> None:
+    single = np.zeros((2, 8), np.float32)
+    double = single.view(np.float64)
+    places = [Memory(*memory(single)), Memory(*memory(double, "float64"))]
+    assert overlap(*places) and overlap(*reversed(places))
+    apart = [Memory(*memory(single[:1])), Memory(*memory(double[1:], "float64"))]
+    assert not overlap(*apart) and not overlap(*reversed(apart))
 
 
 def test_arrays_of_each_kind_are_read() -> None:
     torch = pytest.importorskip("torch")
     x = zeros(3, 20)
     place = memory(x)
-    assert place[1:] == (48, 3, 20, "cpu")
+    assert place[1:] == (48, 3, 20, "cpu", 4)
     assert memory(torch.from_numpy(x)) == place
-    assert memory(torch.nn.Parameter(torch.zeros(3, 20)))[1:] == (20, 3, 20, "cpu")
+    assert memory(torch.nn.Parameter(torch.zeros(3, 20)))[1:] == (20, 3, 20, "cpu", 4)
     frozen = x.view()
     frozen.flags.writeable = False
     assert memory(frozen) == place

@@ -14,7 +14,7 @@ from rlstack.fused.adjoint import gradients
 from rlstack.fused.devices import check_device
 from rlstack.fused.expression import Scalar
 from rlstack.fused.graph import Graph
-from rlstack.fused.rows import Memory, Place, memory, overlap
+from rlstack.fused.rows import Memory, Place, overlap, reader
 
 Rows = NDArray[Any]
 """An object array (rows,) of expressions."""
@@ -35,7 +35,7 @@ class Compiled(Protocol):
 class Kernel:
     """A function of N robots' rows, compiled once.
 
-    Arrays are (rows, N) float32 with robots along the last, contiguous axis: of numpy, torch or Warp.
+    Arrays are (rows, N) of one dtype with robots along the last, contiguous axis: of numpy, torch or Warp.
 
     Args:
         function: Takes an object array (rows,) of expressions for each input by keyword and returns such arrays by
@@ -43,14 +43,16 @@ class Kernel:
         inputs: Rows of each input.
         wanted: For the reverse mode: the inputs to differentiate with respect to; None compiles the function itself.
         device: ``"cpu"`` or ``"cuda:0"``; where the arrays are.
+        dtype: Of all arrays and of what is computed: ``"float32"``, many robots at a time, or on the CPU ``"float64"``,
+            one after the other.
 
     The reverse mode takes the inputs and, for each output, ``"gradient of <output>"``; it gives
     ``"gradient of <input>"`` for each wanted input. It computes the function again rather than keep what is inside.
 
     Raises:
         TypeError: The function decides by a value, returns something else, or uses what is not known here.
-        ValueError: An array of ``wanted`` is no input, or an output has the name of an input.
-        UserError: There is no such device here, or what makes code for it is not installed.
+        ValueError: An array of ``wanted`` is no input, an output has the name of an input, or there is no such dtype.
+        UserError: There is no such device here, it has not this dtype, or what makes code for it is not installed.
     """
 
     def __init__(
@@ -59,8 +61,12 @@ class Kernel:
         inputs: Mapping[str, int],
         wanted: tuple[str, ...] | None = None,
         device: str = "cpu",
+        dtype: str = "float32",
     ) -> None:
-        self.device = check_device(device)
+        self.device, self.dtype = check_device(device), dtype
+        self._memory = reader(dtype)
+        if dtype == "float64" and self.device != "cpu":
+            raise UserError(f"On {self.device} kernels compute in float32 only: choose float32, or the device cpu.")
         graph = Graph()
         rows = {name: _input(graph, name, count) for name, count in inputs.items()}
         made = {name: _output(graph, name, array) for name, array in function(**rows).items()}
@@ -78,7 +84,7 @@ class Kernel:
         written = [(name, row, entry.node) for name, array in results.items() for row, entry in enumerate(array)]
         self._rows = (*self.inputs.values(), *self.outputs.values())
         self._names = (*self.inputs, *self.outputs)
-        self._compiled = _compile(self.device, graph, self._names, written)
+        self._compiled = _compile(self.device, graph, self._names, written, dtype)
         self._launches: dict[Any, Callable[[], None]] = {}
 
     def __call__(self, arrays: Mapping[str, Any], count: int | None = None) -> None:
@@ -88,11 +94,11 @@ class Kernel:
 
         Raises:
             KeyError: An array is missing.
-            TypeError, ValueError: An array is not of float32, not (rows, N) as the function's, not on the device, or
-                an output shares memory with another array.
+            TypeError, ValueError: An array is not of the kernel's dtype, not (rows, N) as the function's, not on the
+                device, or an output shares memory with another array.
         """
         try:
-            places = tuple([memory(arrays[name]) for name in self._names])
+            places = tuple([self._memory(arrays[name]) for name in self._names])
         except (KeyError, TypeError, ValueError) as error:
             raise self._explain(arrays, error) from None
         (self._launches.get((places, count)) or self._launch(places, count))()
@@ -107,7 +113,7 @@ class Kernel:
         """
         kept = [arrays.get(name) for name in self._names]
         try:
-            places = tuple([memory(array) for array in kept])
+            places = tuple([self._memory(array) for array in kept])
         except (TypeError, ValueError) as error:
             raise self._explain(arrays, error) from None
         launch: Any = partial(self._launch(places, count))
@@ -147,19 +153,21 @@ class Kernel:
             if name not in arrays:
                 return KeyError(f"the array '{name}' is missing; needed: {', '.join(self._names)}")
             try:
-                memory(arrays[name])
+                self._memory(arrays[name])
             except (TypeError, ValueError) as found:
                 return type(found)(f"'{name}' is {found}")
         return error
 
 
-def _compile(device: str, graph: Graph, names: Sequence[str], written: list[tuple[str, int, int]]) -> Compiled:
+def _compile(
+    device: str, graph: Graph, names: Sequence[str], written: list[tuple[str, int, int]], dtype: str
+) -> Compiled:
     if device == "cpu":
         try:
             from rlstack.fused.llvm import Loop
         except ImportError as error:
             raise UserError(f"The batch simulator needs llvmlite ({error}): pip install 'rlstack[sim]'.") from error
-        return Loop(graph, names, written)
+        return Loop(graph, names, written, dtype)
     from rlstack.fused.cuda import Launcher
 
     return Launcher(graph, names, written, device)

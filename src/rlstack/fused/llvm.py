@@ -46,18 +46,21 @@ def host() -> Processor:
 
 
 class Loop:
-    """A function of rows of float32 arrays, compiled for this processor.
+    """A function of rows of arrays, compiled for this processor.
 
     Args:
         graph: Holds the expressions.
         arrays: Names of all arrays in the order in which they are passed, inputs then outputs.
         outputs: (array, row, node) of everything that is written.
+        dtype: Of all arrays: ``"float32"``, or ``"float64"``, which is computed one robot at a time.
     """
 
-    def __init__(self, graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]]) -> None:
+    def __init__(
+        self, graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]], dtype: str = "float32"
+    ) -> None:
         processor = host()
-        machine, self.lanes = processor.machine(), processor.lanes
-        text = Writer(graph, arrays, outputs, self.lanes).text()
+        machine, self.lanes = processor.machine(), processor.lanes if dtype == "float32" else 1
+        text = Writer(graph, arrays, outputs, self.lanes, dtype).text()
         key = hashlib.sha256("\n".join((llvmlite.__version__, repr(processor), text)).encode()).hexdigest()[:32]
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = machine.triple, str(machine.target_data)

@@ -1,127 +1,159 @@
-"""Arrays of rows: one float for each robot along the last axis, in numpy, torch or Warp."""
+"""Arrays of rows: one number for each robot along the last axis, in numpy, torch or Warp."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-_LINE = 16
-"""Floats in a cache line."""
+_LINE = 64
+"""Bytes in a cache line."""
 
-_FLOAT32 = np.dtype(np.float32)
+DTYPES = {"float32": ctypes.c_float, "float64": ctypes.c_double}
+"""What arrays may be of."""
+
 _address, _bytes = ctypes.addressof, ctypes.c_char.from_buffer
 
-Place: TypeAlias = tuple[int, int, int, int, str]
+Place: TypeAlias = tuple[int, int, int, int, str, int]
 """The fields of a :class:`Memory`."""
 
+Reader: TypeAlias = Callable[[Any], Place]
 
-def stride_for(count: int) -> int:
-    """Return how many floats apart rows of ``count`` floats should begin.
+
+def stride_for(count: int, item: int = 4) -> int:
+    """Return how many numbers of ``item`` bytes apart rows of ``count`` of them should begin.
 
     With a power of two all rows would compete for the same few lines of the processor's cache; a fused step ran at
     half the speed or less.
     """
-    return (-(-count // _LINE) | 1) * _LINE  # an odd number of cache lines
+    line = _LINE // item
+    return (-(-count // line) | 1) * line  # an odd number of cache lines
 
 
-def zeros(rows: int, count: int, device: str = "cpu") -> Any:
+def zeros(rows: int, count: int, device: str = "cpu", dtype: str = "float32") -> Any:
     """Return zeros (rows, count) whose rows lie well for the processor: a numpy array, on CUDA a torch tensor."""
-    stride = stride_for(count)
+    item = np.dtype(dtype).itemsize
+    stride = stride_for(count, item)
     if device.startswith("cuda"):
         import torch
 
-        return torch.zeros(rows, stride, device=device)[:, :count]
-    memory = np.zeros(rows * stride + _LINE, dtype=np.float32)
-    start = -(memory.__array_interface__["data"][0] // 4) % _LINE
+        return torch.zeros(rows, stride, device=device, dtype=getattr(torch, dtype))[:, :count]
+    line = _LINE // item
+    memory = np.zeros(rows * stride + line, dtype=dtype)
+    start = -(memory.__array_interface__["data"][0] // item) % line
     return memory[start : start + rows * stride].reshape(rows, stride)[:, :count]
 
 
 class Memory(NamedTuple):
-    """Where a (rows, width) float32 array lies; ``stride`` is in floats, from one row to the next."""
+    """Where a (rows, width) array lies; ``stride``, from one row to the next, is in numbers of ``item`` bytes."""
 
     address: int
     stride: int
     rows: int
     width: int
     device: str
+    item: int = 4
 
 
-def memory(array: Any) -> Place:
-    """Return where an array lies.
+@lru_cache
+def reader(dtype: str = "float32") -> Reader:
+    """Return what tells where an array of ``dtype`` lies.
 
-    Every array of every call passes here: a NamedTuple would take as long as all the rest.
+    Every array of every call passes it: to return a NamedTuple would take as long as all the rest. It raises
+    ``TypeError`` for what is no array of numpy, torch or Warp of that dtype, and ``ValueError`` for one that has not
+    two axes, or in which the numbers of a row are not side by side.
 
     Raises:
-        TypeError: It is no float32 array of numpy, torch or Warp.
-        ValueError: It has not two axes, or the floats of a row are not side by side.
+        ValueError: There is no such dtype here.
     """
-    kind = type(array)
-    return (_KINDS.get(kind) or _kind(kind))(array)
+    if dtype not in DTYPES:
+        raise ValueError(f"there are no arrays of {dtype!r} here: choose one of {', '.join(DTYPES)}")
+    kinds: dict[type, Reader] = {np.ndarray: _numpy(dtype)}
 
-
-def _numpy(array: NDArray[Any]) -> Place:
-    try:
-        (rows, count), (step, one) = array.shape, array.strides
-    except ValueError:
-        raise _unfit(array, True) from None
-    if array.dtype is not _FLOAT32 and array.dtype != _FLOAT32:
-        raise _unfit(array, False)
-    if (one != 4 and count > 1) or step & 3:
-        raise _unfit(array, True)
-    try:
-        # a third of the time of __array_interface__
-        address = _address(_bytes(array[0]))
-    except (TypeError, ValueError, BufferError, IndexError):  # not to be written, or empty
-        address = array.__array_interface__["data"][0]
-    return address, step >> 2, rows, count, "cpu"
-
-
-def _torch(single: Any) -> Callable[[Any], Place]:
     def read(array: Any) -> Place:
-        try:
-            (rows, count), (step, one) = array.shape, array.stride()
-        except ValueError:
-            raise _unfit(array, True) from None
-        if array.dtype is not single or (one != 1 and count > 1):
-            raise _unfit(array, array.dtype is single)
-        return array.data_ptr(), step, rows, count, "cpu" if array.is_cpu else str(array.device)
+        kind = type(array)
+        return (kinds.get(kind) or kinds.setdefault(kind, _reader(kind, dtype)))(array)
 
     return read
 
 
-def _warp(array: Any) -> Place:
-    single = array.dtype.__name__ == "float32"
-    if not single or array.ndim != 2 or (array.strides[1] != 4 and array.shape[1] > 1):
-        raise _unfit(array, single)
-    return array.ptr or 0, array.strides[0] >> 2, *array.shape, str(array.device)
+def memory(array: Any, dtype: str = "float32") -> Place:
+    """Return where an array lies; see :func:`reader`."""
+    return reader(dtype)(array)
 
 
-def _unfit(array: Any, single: bool) -> Exception:
-    if not single:
-        return TypeError(f"an array of {array.dtype}; float32 is needed")
+def _numpy(dtype: str) -> Reader:
+    wanted = np.dtype(dtype)
+    item = wanted.itemsize
+    shift, rest = item.bit_length() - 1, item - 1
+
+    def read(array: NDArray[Any]) -> Place:
+        try:
+            (rows, count), (step, one) = array.shape, array.strides
+        except ValueError:
+            raise _unfit(array, dtype, True) from None
+        if array.dtype is not wanted and array.dtype != wanted:
+            raise _unfit(array, dtype, False)
+        if (one != item and count > 1) or step & rest:
+            raise _unfit(array, dtype, True)
+        try:
+            # a third of the time of __array_interface__
+            address = _address(_bytes(array[0]))
+        except (TypeError, ValueError, BufferError, IndexError):  # not to be written, or empty
+            address = array.__array_interface__["data"][0]
+        return address, step >> shift, rows, count, "cpu", item
+
+    return read
+
+
+def _torch(dtype: str) -> Reader:
+    wanted, item = getattr(sys.modules["torch"], dtype), np.dtype(dtype).itemsize
+
+    def read(array: Any) -> Place:
+        try:
+            (rows, count), (step, one) = array.shape, array.stride()
+        except ValueError:
+            raise _unfit(array, dtype, True) from None
+        if array.dtype is not wanted or (one != 1 and count > 1):
+            raise _unfit(array, dtype, array.dtype is wanted)
+        return array.data_ptr(), step, rows, count, "cpu" if array.is_cpu else str(array.device), item
+
+    return read
+
+
+def _warp(dtype: str) -> Reader:
+    item = np.dtype(dtype).itemsize
+
+    def read(array: Any) -> Place:
+        fits = array.dtype.__name__ == dtype
+        if not fits or array.ndim != 2 or (array.strides[1] != item and array.shape[1] > 1):
+            raise _unfit(array, dtype, fits)
+        return array.ptr or 0, array.strides[0] // item, *array.shape, str(array.device), item
+
+    return read
+
+
+def _unfit(array: Any, dtype: str, fits: bool) -> Exception:
+    if not fits:
+        return TypeError(f"an array of {array.dtype}; {dtype} is needed")
     if len(array.shape) != 2:
         return ValueError(f"an array of shape {tuple(array.shape)}; (rows, robots) is needed")
     return ValueError("an array whose robots are not side by side in memory: make it a (rows, robots) array in C order")
 
 
-_KINDS: dict[type, Callable[[Any], Place]] = {np.ndarray: _numpy}
-
-
-def _kind(kind: type) -> Callable[[Any], Place]:
+def _reader(kind: type, dtype: str) -> Reader:
     if issubclass(kind, np.ndarray):
-        read: Callable[[Any], Place] = _numpy
-    elif "torch" in sys.modules and issubclass(kind, sys.modules["torch"].Tensor):
-        read = _torch(sys.modules["torch"].float32)
-    elif kind.__module__.partition(".")[0] == "warp" and hasattr(kind, "numpy"):
-        read = _warp
-    else:
-        raise TypeError(f"a {kind.__name__}; a float32 array of numpy, torch or Warp is needed")
-    return _KINDS.setdefault(kind, read)
+        return _numpy(dtype)
+    if "torch" in sys.modules and issubclass(kind, sys.modules["torch"].Tensor):
+        return _torch(dtype)
+    if kind.__module__.partition(".")[0] == "warp" and hasattr(kind, "numpy"):
+        return _warp(dtype)
+    raise TypeError(f"a {kind.__name__}; a {dtype} array of numpy, torch or Warp is needed")
 
 
 def overlap(a: Memory, b: Memory) -> bool:
@@ -131,23 +163,26 @@ def overlap(a: Memory, b: Memory) -> bool:
     (a_first, a_end), (b_first, b_end) = _range(a), _range(b)
     if a_end <= b_first or b_end <= a_first:
         return False
-    if a.stride != b.stride or a.stride < max(a.width, b.width) or (b.address - a.address) % 4:
+    item = a.item
+    if b.item != item or a.stride != b.stride or a.stride < max(a.width, b.width) or (b.address - a.address) % item:
         return True
-    ahead = (b.address - a.address) // 4 % a.stride
+    ahead = (b.address - a.address) // item % a.stride
     return ahead < a.width or ahead + b.width > a.stride
 
 
-def view(place: Memory) -> NDArray[np.float32]:
+def view(place: Memory) -> NDArray[Any]:
     """Return the array at a place in the processor's memory, for as long as its owner keeps it."""
     first, end = _range(place)
+    item = place.item
+    dtype, kind = next((name, kind) for name, kind in DTYPES.items() if ctypes.sizeof(kind) == item)
     if not place.rows or not place.width:
-        return np.zeros((place.rows, place.width), np.float32)
-    flat = np.ctypeslib.as_array((ctypes.c_float * ((end - first) // 4)).from_address(first))
+        return np.zeros((place.rows, place.width), dtype)
+    flat = np.ctypeslib.as_array((kind * ((end - first) // item)).from_address(first))
     return np.lib.stride_tricks.as_strided(
-        flat[(place.address - first) // 4 :], (place.rows, place.width), (4 * place.stride, 4)
+        flat[(place.address - first) // item :], (place.rows, place.width), (item * place.stride, item)
     )
 
 
 def _range(m: Memory) -> tuple[int, int]:
-    last = m.address + 4 * m.stride * (m.rows - 1)
-    return min(m.address, last), max(m.address, last) + 4 * m.width
+    last = m.address + m.item * m.stride * (m.rows - 1)
+    return min(m.address, last), max(m.address, last) + m.item * m.width

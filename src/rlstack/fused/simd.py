@@ -9,10 +9,10 @@ import numpy as np
 
 from rlstack.fused.graph import Graph
 
-_FLAGS = "nsz arcp contract afn reassoc"
+_FLAGS = {"float32": "nsz arcp contract afn reassoc", "float64": "nsz contract reassoc"}
 """Of every float operation: free to reorder and to fuse multiply and add; NaN and infinity stay what they are.
 
-One exception: some processors' quick 1 / sqrt(x) gives NaN at 0 and at infinity.
+One exception, in single precision: some processors' quick 1 / sqrt(x) gives NaN at 0 and at infinity.
 """
 
 _INFIX = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -42,15 +42,28 @@ class Writer:
         graph: Holds the expressions.
         arrays: Names of all arrays in the order of the table.
         outputs: (array, row, node) of everything that is written.
-        lanes: Robots at a time.
+        lanes: Robots at a time; in double precision 1.
+        dtype: ``"float32"`` or ``"float64"``.
     """
 
     def __init__(
-        self, graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]], lanes: int
+        self,
+        graph: Graph,
+        arrays: Sequence[str],
+        outputs: Sequence[tuple[str, int, int]],
+        lanes: int,
+        dtype: str = "float32",
     ) -> None:
+        if dtype == "float64" and lanes != 1:
+            raise ValueError(f"{lanes} robots at a time are not written in double precision: 1 is")
         self.graph, self.outputs, self.lanes = graph, outputs, lanes
+        self.double, self.flags = dtype == "float64", _FLAGS[dtype]
         self.index = {name: k for k, name in enumerate(arrays)}
         self.float, self.bool, self.int = f"<{lanes} x float>", f"<{lanes} x i1>", f"<{lanes} x i32>"
+        self.element, self.suffix, self.align = "float", f"v{lanes}f32", 4
+        if self.double:
+            # plain numbers, no registers of them: one robot needs no copies, and exp and log are the C library's
+            self.float, self.bool, self.element, self.suffix, self.align = "double", "i1", "double", "f64", 8
         self.lines: list[str] = []
         self.rows: dict[tuple[str, int], str] = {}
         self.temporaries = 0
@@ -76,8 +89,12 @@ class Writer:
             ]
         for (array, row), name in self.rows.items():
             k = self.index[array]
-            head += [f"%o.{name} = mul i64 %s{k}, {row}", f"%r.{name} = getelementptr float, ptr %b{k}, i64 %o.{name}"]
-        places = [f"%{name} = getelementptr float, ptr %r.{name}, i64 %i" for name in self.rows.values()]
+            head += [
+                f"%o.{name} = mul i64 %s{k}, {row}",
+                f"%r.{name} = getelementptr {self.element}, ptr %b{k}, i64 %o.{name}",
+            ]
+        intrinsics = [*_INTRINSIC.values(), *(("exp", "log") if self.double else ())]
+        places = [f"%{name} = getelementptr {self.element}, ptr %r.{name}, i64 %i" for name in self.rows.values()]
         parts = [
             "define void @kernel(ptr %table, i64 %count) {",
             "entry:",
@@ -97,7 +114,7 @@ class Writer:
             "done:",
             "ret void",
             "}",
-            *(f"declare {self.float} @llvm.{n}.v{self.lanes}f32({self.float})" for n in _INTRINSIC.values()),
+            *(f"declare {self.float} @llvm.{n}.{self.suffix}({self.float})" for n in intrinsics),
         ]
         return "\n".join(parts) + "\n"
 
@@ -105,7 +122,7 @@ class Writer:
         value = self._value(node)
         if self.graph.is_bool(node):
             value = self._new(f"uitofp {self.bool} {value} to {self.float}")
-        self.lines.append(f"store {self.float} {value}, ptr {self._row(array, row)}, align 4")
+        self.lines.append(f"store {self.float} {value}, ptr {self._row(array, row)}, align {self.align}")
 
     def _write(self, node: int) -> None:
         graph, vector = self.graph, self.float
@@ -114,14 +131,14 @@ class Writer:
             return
         a, *rest = [self._value(n) for n in graph.args[node]] or [""]
         if op == "input":
-            line = f"load {vector}, ptr {self._row(*graph.values[node])}, align 4"
+            line = f"load {vector}, ptr {self._row(*graph.values[node])}, align {self.align}"
         elif op == "div" and graph.ops[graph.args[node][1]] == "const":
             # by 0 or by a number whose reciprocal no float holds: others were made products
             line = f"fdiv contract {vector} {a}, {rest[0]}"
         elif op in _INFIX:
-            line = f"{_INFIX[op]} {_FLAGS} {vector} {a}, {rest[0]}"
+            line = f"{_INFIX[op]} {self.flags} {vector} {a}, {rest[0]}"
         elif op == "neg":
-            line = f"fneg {_FLAGS} {vector} {a}"
+            line = f"fneg {self.flags} {vector} {a}"
         elif op in _COMPARE:
             line = f"fcmp {_COMPARE[op]} {vector} {a}, {rest[0]}"
         elif op in ("min", "max"):
@@ -132,12 +149,14 @@ class Writer:
             line = f"{op} {self.bool} {a}, {rest[0]}"
         elif op == "not":
             line = f"xor {self.bool} {a}, {self._all('i1 true')}"
+        elif op in ("exp", "log") and self.double:
+            line = f"call {vector} @llvm.{op}.{self.suffix}({vector} {a})"
         elif op == "exp":
             line = self._exp(a)
         elif op == "log":
             line = self._log(a)
         else:
-            line = f"call {_FLAGS} {vector} @llvm.{_INTRINSIC[op]}.v{self.lanes}f32({vector} {a})"
+            line = f"call {self.flags} {vector} @llvm.{_INTRINSIC[op]}.{self.suffix}({vector} {a})"
         self.lines.append(f"%n{node} = {line}")
 
     def _extreme(self, order: str, first: int, second: int) -> str:
@@ -155,7 +174,7 @@ class Writer:
         tiny, huge = self._compare("olt", x, low), self._compare("ogt", x, high)
         x = self._choose(huge, high, self._choose(tiny, low, x))
         scaled = self._float("fadd", self._float("fmul", x, self._number(_LOG2E)), self._number(0.5))
-        n = self._new(f"call {self.float} @llvm.floor.v{self.lanes}f32({self.float} {scaled})")
+        n = self._new(f"call {self.float} @llvm.floor.{self.suffix}({self.float} {scaled})")
         r = self._float("fsub", x, self._float("fmul", n, self._number(_LN2_HIGH)))
         r = self._float("fsub", r, self._float("fmul", n, self._number(_LN2_LOW)))
         p = self._polynomial(_EXP, r)
@@ -229,10 +248,11 @@ class Writer:
         return self._number(1.0)
 
     def _number(self, value: float) -> str:
-        with np.errstate(over="ignore"):
-            single = float(np.float32(value))
+        if not self.double:
+            with np.errstate(over="ignore"):
+                value = float(np.float32(value))
         # LLVM writes a float as the bits of the double of the same value
-        return self._all(f"float 0x{struct.unpack('Q', struct.pack('d', single))[0]:016X}")
+        return self._all(f"{self.element} 0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}")
 
     def _all(self, value: str) -> str:
-        return f"splat ({value})"
+        return value.partition(" ")[2] if self.double else f"splat ({value})"
