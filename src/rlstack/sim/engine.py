@@ -90,7 +90,7 @@ class Engine(Protocol):
     def __init__(self, scene: Scene) -> None: ...
 
     def refresh(self, rows: Array) -> None:
-        """Write all bodies' states into ``rows`` (13, N), see :data:`BODY_ROWS`; velocities as the engine holds them."""
+        """Write all bodies' states into ``rows`` (13, N), see :data:`BODY_ROWS`, velocities as the engine holds them."""
 
     def place(self, index: int, body: Array) -> None:
         """Put robot ``index`` into the state ``body`` (13,), its joints to rest at their zero."""
