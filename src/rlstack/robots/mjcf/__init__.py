@@ -1,0 +1,83 @@
+"""The MuJoCo model of a robot, generated from its file so that the two cannot disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.robots.kinds.quadrotor import Quadrotor
+from rlstack.robots.mjcf.parts import BODY, CAMERA
+from rlstack.robots.mjcf.quadrotor import add_quadrotor
+from rlstack.robots.mjcf.world import import_mujoco, new_world
+from rlstack.robots.spec import RobotSpec
+
+__all__ = ["BODY", "CAMERA", "add_robot", "import_mujoco", "mujoco_spec", "new_world", "rest_height", "to_mjcf"]
+
+
+def rest_height(robot: RobotSpec) -> float:
+    """Return the height of ``base_link`` above a level floor that the robot stands on, m."""
+    if isinstance(robot, Quadrotor):
+        return robot.body.collision_height_m / 2.0
+    raise _no_model(robot)
+
+
+def add_robot(spec: Any, robot: RobotSpec, prefix: str = "", *, timestep_s: float = 0.001) -> Any:
+    """Add a robot to a world, standing at the origin, and return its ``mujoco.MjsBody``.
+
+    Every name of the robot's gets the prefix: with ``0/`` its body is ``0/base_link``.
+
+    Args:
+        spec: The ``mujoco.MjSpec`` of the world, such as :func:`new_world` makes.
+        robot: What to build.
+        prefix: Of all names; each robot of a world needs its own.
+        timestep_s: Physics step: contacts are as stiff as it allows.
+
+    Raises:
+        UserError: MuJoCo is not installed, the world has parts named like the robot's, or there is no such model.
+    """
+    if spec.body(prefix + BODY) is not None:
+        raise UserError(f"The world has a body called '{prefix + BODY}', which is the robot's name: rename it.")
+    if isinstance(robot, Quadrotor):
+        return add_quadrotor(spec, robot, prefix, timestep_s)
+    raise _no_model(robot)
+
+
+def mujoco_spec(
+    robot: RobotSpec, *, timestep_s: float = 0.001, world: str | Path | None = None, floor: bool = True
+) -> Any:
+    """Return an editable MuJoCo model of one robot, standing at the origin of a world.
+
+    Args:
+        robot: What to build.
+        timestep_s: Physics step, s.
+        world: An MJCF file to place the robot in; without one, a lit, empty world.
+        floor: Whether the empty world has a floor at z = 0.
+
+    Returns:
+        A ``mujoco.MjSpec``; ``compile()`` makes the ``mujoco.MjModel``.
+
+    Raises:
+        UserError: MuJoCo is not installed, or the world cannot be read or has parts named like the robot's.
+    """
+    spec = new_world(timestep_s=timestep_s, world=world, floor=floor)
+    if world is not None and spec.body(BODY) is not None:
+        raise UserError(f"The world {world} has a body called '{BODY}', which is the robot's name: rename it.")
+    add_robot(spec, robot, timestep_s=timestep_s)
+    return spec
+
+
+def to_mjcf(robot: RobotSpec) -> str:
+    """Return the robot in an empty world with a floor as MJCF text, for other programs.
+
+    Raises:
+        UserError: MuJoCo is not installed.
+    """
+    spec = mujoco_spec(robot)
+    spec.modelname = robot.name
+    spec.compile()
+    return str(spec.to_xml())
+
+
+def _no_model(robot: RobotSpec) -> UserError:
+    return UserError(f"There is no MuJoCo model of a {robot.kind} such as {robot.name}.")
