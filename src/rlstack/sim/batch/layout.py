@@ -1,4 +1,4 @@
-"""How a robot's state and parameters lie in the float32 rows that the fused step reads.
+"""How a robot's state and parameters lie in the rows that the fused step reads.
 
 Rows rather than one array a quantity: a reset is then one gather and one scatter, whatever is randomised.
 """
@@ -6,6 +6,7 @@ Rows rather than one array a quantity: a reset is then one gather and one scatte
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ PARAMETER_WIDTH = PARAMETERS["delay"].stop
 Rows = NDArray[np.float32]
 
 
-def pack_parameters(robot: Quadrotor, perturbation: Perturbation) -> Rows:
+def pack_parameters(robot: Quadrotor, perturbation: Perturbation, dtype: str = "float32") -> NDArray[Any]:
     """Return the parameter rows (N, PARAMETER_WIDTH) of ``robot`` with N perturbations."""
     if robot.kind != "quadrotor":
         raise UserError(f"The batch simulator flies quadrotors; {robot.name} is a {robot.kind}.")
@@ -87,7 +88,7 @@ def pack_parameters(robot: Quadrotor, perturbation: Perturbation) -> Rows:
         "gust_window": np.stack([p.gust_start_s, p.gust_start_s + p.gust_duration_s], axis=1),
         "delay": p.delay_s,
     }
-    return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count)
+    return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count, dtype)
 
 
 def pack_state(state: Mapping[str, NDArray[np.floating]], count: int | None = None) -> Rows:
@@ -105,10 +106,16 @@ def pack_state(state: Mapping[str, NDArray[np.floating]], count: int | None = No
     return _pack({"elapsed": np.zeros(count), **state}, STATE, STATE_WIDTH, count)
 
 
-def _pack(columns: Mapping[str, NDArray[np.floating]], layout: dict[str, slice], width: int, count: int) -> Rows:
+def _pack(
+    columns: Mapping[str, NDArray[np.floating]],
+    layout: dict[str, slice],
+    width: int,
+    count: int,
+    dtype: str = "float32",
+) -> NDArray[Any]:
     if set(columns) != set(layout):
         raise ValueError(f"expected the arrays {sorted(layout)}, got {sorted(columns)}")
-    rows = np.empty((count, width), dtype=np.float32)
+    rows = np.empty((count, width), dtype=dtype)
     for name, where in layout.items():
         array, size = np.asarray(columns[name]), where.stop - where.start
         if array.shape not in ((count, size), *([(count,)] if size == 1 else [])):
