@@ -1,0 +1,304 @@
+"""What rlstack calls of Isaac Sim 5.0 and 5.1, and nothing else: the one file to write anew for another generation.
+
+From the public sources of 5.1.0. Their traps, each met here:
+
+- ``World`` is a singleton that returns the old one, with the old settings, when it is made again.
+- The physics scene keeps a whole number of steps a second, ``int(1.0 / dt)``: a dt a hair too long loses one.
+- ``world.reset()`` takes two physics steps of its own, and what is written to bodies before it is lost.
+- ``step(render=False)`` is one physics step; ``render()`` draws without one.
+- Physics callbacks run before each physics step, also those of the application. Forces act in one step only.
+- Views (``RigidPrim``, ``Articulation``) hold float32, quaternions wxyz, velocities in the world, and work from
+  ``reset()`` to ``stop()``; gains that were set are lost on ``stop()``.
+- An articulation's joints come in PhysX's order, breadth first: they are addressed by name.
+- A camera's axes: ``ros`` is x right, y down, z forward (by its matrices; the docstring says y up).
+- ``SimulationApp.close()`` ends the process with status 0 unless ``fast_shutdown`` is off.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.sim.isaac.convert import Single
+
+CALLBACK = "rlstack_wrench"
+_MOST_RENDERS = 30
+"""A new camera gives nothing for its first frames; beyond this many it never will."""
+_RENDERS = 2
+"""For a frame of the present state: what a frame shows may be one frame old."""
+
+
+def construct(*, headless: bool = True, ros_bridge: bool = False) -> Any:
+    """Start Isaac Sim and return its ``SimulationApp``; before it, nothing of ``omni`` or ``pxr`` may be imported.
+
+    Args:
+        headless: Without a window.
+        ros_bridge: Enable Isaac Sim's own ROS 2 bridge.
+    """
+    from isaacsim import SimulationApp
+
+    application = SimulationApp(
+        {"headless": headless, "multi_gpu": False, "fast_shutdown": False, "renderer": "RaytracedLighting"}
+    )
+    extensions = importlib.import_module("isaacsim.core.utils.extensions")
+    if ros_bridge and not extensions.enable_extension("isaacsim.ros2.bridge"):
+        raise RuntimeError("Isaac Sim could not load its ROS 2 bridge: its log says why.")
+    application.update()
+    return application
+
+
+class World5:
+    """Isaac Sim's one world: bodies, time, cameras and rays. Arrays are as its views have them, (N, columns).
+
+    Args:
+        application: What :func:`construct` returned.
+        steps_per_s: Physics steps a second, a whole number.
+        author: Writes prims into the new ``pxr.Usd.Stage`` that it is given.
+    """
+
+    def __init__(self, application: Any, steps_per_s: int, author: Callable[[Any], None]) -> None:
+        self._application = application
+        api = importlib.import_module("isaacsim.core.api")
+        self._stages = importlib.import_module("isaacsim.core.utils.stage")
+        self._prims = importlib.import_module("isaacsim.core.prims")
+        if api.World.instance() is not None:
+            raise RuntimeError("There is an Isaac Sim World in this process already, and not one of rlstack's.")
+        self._stages.create_new_stage()
+        self._world = api.World(
+            physics_dt=whole_step(steps_per_s),
+            rendering_dt=whole_step(steps_per_s),  # a rendered step, if anybody takes one, is one physics step too
+            stage_units_in_meters=1.0,
+            backend="numpy",
+            device="cpu",
+        )
+        self._world.get_physics_context().set_gravity(-9.81)
+        author(self._stages.get_current_stage())
+        self._world.set_block_on_render(True)
+        self._bodies: Any = None
+        self._articulations: dict[str, Any] = {}
+        self._cameras: dict[str, Any] = {}
+        self._wrench: tuple[Single, Single] | None = None
+        self._steps = 0
+        rate = round(1.0 / self._world.get_physics_dt())
+        if rate != steps_per_s:
+            raise RuntimeError(f"Isaac Sim's physics scene runs at {rate} Hz and not at {steps_per_s} Hz.")
+
+    # ---- building
+
+    def import_urdf(self, path: str, *, fixed_base: bool) -> str:
+        """Import a URDF file; return the path of the prim that is its articulation's root.
+
+        Links of fixed joints stay links, and inertias are the file's.
+        """
+        commands = importlib.import_module("omni.kit.commands")
+        _, config = commands.execute("URDFCreateImportConfig")
+        config.merge_fixed_joints = False
+        config.import_inertia_tensor = True
+        config.fix_base = fixed_base
+        config.distance_scale = 1.0
+        config.create_physics_scene = False
+        config.make_default_prim = False
+        done, prim_path = commands.execute(
+            "URDFParseAndImportFile", urdf_path=path, import_config=config, get_articulation_root=True
+        )
+        if not done or not prim_path:
+            raise RuntimeError(f"Isaac Sim could not import {path}: its log says why.")
+        return str(prim_path)
+
+    def play(self, bodies: Sequence[str], articulations: Sequence[str] = ()) -> None:
+        """Make views of the rigid bodies and articulations at these paths and start physics.
+
+        Args:
+            bodies: What is pushed, in the order of every array: rigid bodies, and articulations' base links.
+            articulations: Roots.
+        """
+        while self._stages.is_stage_loading():
+            self._application.update()
+        self._bodies = self._prims.RigidPrim(
+            prim_paths_expr=list(bodies),
+            name="rlstack_bodies",
+            reset_xform_properties=False,
+            track_contact_forces=True,
+            prepare_contact_sensors=True,
+        )
+        for path in articulations:
+            self._articulations[path] = self._prims.Articulation(
+                prim_paths_expr=path, name=f"rlstack_{len(self._articulations)}", reset_xform_properties=False
+            )
+        self._world.reset()
+        for view in (self._bodies, *self._articulations.values()):
+            view.initialize(self._world.physics_sim_view)
+        self._world.add_physics_callback(CALLBACK, self._before_step)
+        if self._bodies.prim_paths != list(bodies):
+            raise RuntimeError(f"Isaac Sim lists the robots as {self._bodies.prim_paths} and not as {list(bodies)}.")
+
+    # ---- time
+
+    def step(self) -> None:
+        """Let exactly one physics step pass, with the wrench that was given for it."""
+        before = self._steps
+        self._world.step(render=False)
+        if self._steps != before + 1:
+            raise RuntimeError(f"Isaac Sim took {self._steps - before} physics steps instead of one.")
+
+    def _before_step(self, step_s: float) -> None:
+        self._steps += 1
+        wrench, self._wrench = self._wrench, None
+        if wrench is not None:
+            forces, torques = wrench
+            self._bodies.apply_forces_and_torques_at_pos(forces=forces, torques=torques, is_global=True)
+
+    # ---- bodies
+
+    def states(self) -> tuple[Single, Single, Single]:
+        """Return positions (N, 3), orientations (N, 4) wxyz and velocities (N, 6), all in the world."""
+        positions, orientations = self._bodies.get_world_poses()
+        return positions, orientations, self._bodies.get_velocities()
+
+    def place(self, index: int, position: Single, orientation: Single, velocity: Single) -> None:
+        """Put body ``index`` at position (1, 3) and orientation (1, 4) wxyz with velocities (1, 6), in the world."""
+        at = np.array([index])
+        self._bodies.set_world_poses(positions=position, orientations=orientation, indices=at)
+        self._bodies.set_velocities(velocity, indices=at)
+        self._wrench = None
+
+    def push(self, forces: Single, torques: Single) -> None:
+        """Take what acts on the bodies' centres of mass in the next step: (N, 3) each, world."""
+        self._wrench = forces, torques
+
+    def set_mass(self, index: int, mass_kg: float, inertia: NDArray[np.floating]) -> None:
+        """Set mass and principal moments (3,) of body ``index``."""
+        at = np.array([index])
+        self._bodies.set_masses(np.array([mass_kg], dtype=np.float32), indices=at)
+        self._bodies.set_inertias(np.diag(inertia).astype(np.float32).reshape(1, 9), indices=at)
+
+    def mass(self, index: int) -> tuple[float, Single, Single]:
+        """Return mass, centre of mass (3,) and inertia (3, 3) of body ``index`` as PhysX holds them."""
+        at = np.array([index])
+        centres, _ = self._bodies.get_coms(indices=at)
+        inertia = self._bodies.get_inertias(indices=at).reshape(3, 3)
+        return float(self._bodies.get_masses(indices=at)[0]), centres.reshape(-1, 3)[0], inertia
+
+    def contact(self) -> NDArray[np.bool_]:
+        """Return which bodies (N,) something pressed on in the last step."""
+        return np.linalg.norm(self._bodies.get_net_contact_forces(dt=1.0), axis=1) > 0.0
+
+    # ---- joints
+
+    def joint_names(self, path: str) -> list[str]:
+        """Return the names of an articulation's joints that move, in PhysX's order."""
+        return list(self._articulations[path].dof_names)
+
+    def joints(self, path: str, names: Sequence[str]) -> tuple[Single, Single, Single]:
+        """Return positions, velocities and efforts (joints,) of the named joints."""
+        view, order = self._articulations[path], list(names)
+        return (
+            view.get_joint_positions(joint_names=order)[0],
+            view.get_joint_velocities(joint_names=order)[0],
+            view.get_measured_joint_efforts(joint_names=order)[0],
+        )
+
+    def place_joints(self, path: str, names: Sequence[str], position: Single, velocity: Single) -> None:
+        """Put the named joints into positions and velocities (1, joints); a position becomes the target as well."""
+        view, order = self._articulations[path], list(names)
+        view.set_joint_positions(position, joint_names=order)
+        view.set_joint_velocities(velocity, joint_names=order)
+
+    def set_gains(self, path: str, names: Sequence[str], stiffness: Single, damping: Single) -> None:
+        """Set the drives' gains (1, joints) of the named joints; both zero for efforts. To be repeated after a stop."""
+        self._articulations[path].set_gains(kps=stiffness, kds=damping, joint_names=list(names))
+
+    def drive(self, path: str, names: Sequence[str], mode: str, target: Single) -> None:
+        """Set targets (1, joints): ``position``, ``velocity``, or ``effort``, which needs gains of zero."""
+        view, order = self._articulations[path], list(names)
+        call = {
+            "position": view.set_joint_position_targets,
+            "velocity": view.set_joint_velocity_targets,
+            "effort": view.set_joint_efforts,
+        }[mode]
+        call(target, joint_names=order)
+
+    # ---- seeing
+
+    def look(
+        self,
+        name: str,
+        size: tuple[int, int],
+        horizontal_fov_rad: float,
+        clipping_m: tuple[float, float],
+        position: NDArray[np.floating],
+        orientation: NDArray[np.floating],
+    ) -> tuple[NDArray[np.uint8], Single]:
+        """Return colours (height, width, 3) and depths (height, width) in m along the optical axis.
+
+        Args:
+            name: One camera for each set of size, field of view and clipping.
+            size: Width and height, pixels.
+            horizontal_fov_rad: Pixels are square.
+            clipping_m: Near and far.
+            position: (3,) m, world.
+            orientation: (4,) wxyz of the optical frame (x right, y down, z forward) in the world.
+        """
+        camera, renders = self._cameras.get(name), _RENDERS
+        if camera is None:
+            module = importlib.import_module("isaacsim.sensors.camera")
+            camera = module.Camera(prim_path=f"/World/cameras/{name}", name=name, resolution=size)
+            camera.initialize()
+            camera.set_clipping_range(*clipping_m)
+            camera.set_horizontal_aperture(2.0 * math.tan(0.5 * horizontal_fov_rad) * camera.get_focal_length())
+            camera.add_distance_to_image_plane_to_frame()
+            self._cameras[name] = camera
+        camera.set_world_pose(position=position, orientation=orientation, camera_axes="ros")
+        for render in range(1, _MOST_RENDERS + 1):
+            self._world.render()
+            colours, depths = camera.get_rgb(), camera.get_depth()
+            if render >= renders and colours is not None and depths is not None and depths.size:
+                height_width = size[1], size[0]
+                return colours.astype(np.uint8), depths.reshape(height_width).astype(np.float32)
+        raise RuntimeError(f"Isaac Sim's camera {name} gave no frame in {_MOST_RENDERS} renderings.")
+
+    def cast(
+        self, origins: NDArray[np.float64], directions: NDArray[np.float64], far_m: float, unseen: Sequence[str]
+    ) -> NDArray[np.float64]:
+        """Return how far rays (R, 3) go in m, infinite beyond ``far_m``; what is under ``unseen`` paths is not hit."""
+        query = importlib.import_module("omni.physx").get_physx_scene_query_interface()
+        reach = np.full(len(origins), np.inf)
+        prefixes = tuple(f"{path}/" for path in unseen)
+
+        for ray, (origin, direction) in enumerate(zip(origins.tolist(), directions.tolist())):
+
+            def report(hit: Any, ray: int = ray) -> bool:
+                if not f"{hit.collision}/".startswith(prefixes) or not prefixes:
+                    reach[ray] = min(reach[ray], hit.distance)
+                return True  # hits come in no order: hear all of them
+
+            query.raycast_all(tuple(origin), tuple(direction), far_m, report)
+        return reach
+
+    # ---- end
+
+    def close(self) -> None:
+        """Stop physics and leave an empty stage; the application stays up."""
+        world = self._world
+        if world.physics_callback_exists(CALLBACK):
+            world.remove_physics_callback(CALLBACK)
+        for camera in self._cameras.values():
+            camera.destroy()
+        world.stop()
+        world.clear_all_callbacks()
+        world.clear_instance()
+        self._cameras, self._articulations, self._bodies = {}, {}, None
+        self._stages.create_new_stage()
+
+
+def whole_step(steps_per_s: int) -> float:
+    """Return the step in s from which ``int(1.0 / dt)`` gives ``steps_per_s`` back and not one less."""
+    step = 1.0 / steps_per_s
+    while int(1.0 / step) < steps_per_s:
+        step = math.nextafter(step, 0.0)
+    return step
