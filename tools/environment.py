@@ -14,12 +14,15 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
+from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS = ROOT / "constraints.txt"
+TF2_MESSAGES = ROOT / "src" / "rlstack" / "interfaces" / "tf2_messages.py"
 PACKAGE = ("src", "launch", "sim", "policies", "hardware", "config", "resource", "setup.py", "setup.cfg")
 PACKAGE += ("pyproject.toml", "package.xml", "MANIFEST.in", "README.md", "LICENSE")
 NOT_PACKAGED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", ".*")
@@ -44,6 +47,7 @@ def main() -> int:
         environment.install_torch(options.torch_index)
         environment.install_dependencies()
         environment.install_package(options.editable)
+        environment.make_messages()
     except SetupError as error:
         print(f"make: {error}", file=sys.stderr)
         return 1
@@ -99,7 +103,7 @@ class Environment:
 
     def install_dependencies(self) -> None:
         """Install what setup.py asks for, at the pinned versions."""
-        extras = self.extras - self.left_out()
+        extras = self.wanted
         state = digest([PINS, ROOT / "setup.py"]) + " " + ",".join(sorted(extras))
         before = self.read("dependencies").split()
         if before[:1] == state.split()[:1] and extras <= set(before[-1].split(",")):
@@ -121,6 +125,27 @@ class Environment:
             with step("Installing rlstack"), packaged() as source:
                 self.pip("--no-build-isolation", "--no-deps", source)
                 self.write("package", digest_of_package())
+
+    def make_messages(self) -> None:
+        """Make the message of /tf, which ROS's wheels lack, unless what that takes is missing: then say so, once."""
+        if "ros" not in self.wanted:
+            return
+        compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+        headers = (Path(sysconfig.get_path("include")) / "Python.h").is_file()
+        state = f"{digest([PINS, TF2_MESSAGES])} {version_of(self.python)} {compiler} {headers}"
+        if self.done("tf2_msgs", state):
+            return
+        with step("Making tf2_msgs, the message of /tf"):
+            command = [self.python, "-m", "rlstack.interfaces.tf2_messages", "--again"]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode != 0:
+            print(f"make: {(done.stderr.strip().splitlines() or ['tf2_msgs was not made.'])[-1]}", file=sys.stderr)
+        self.write("tf2_msgs", state)
+
+    @cached_property
+    def wanted(self) -> set[str]:
+        """The extras to install."""
+        return self.extras - self.left_out()
 
     def left_out(self) -> set[str]:
         """Return the extras that another installation provides, or that this machine has no wheels for."""

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from rlstack.bringup.supervisor import child_environment
+from rlstack.interfaces import tf2_messages
 
 State = Literal["ok", "missing", "broken"]
 
@@ -179,6 +180,13 @@ def _messages() -> tuple[State, str]:
     return _run("\n".join(f"import {name}" for name in _MESSAGES))
 
 
+def _tf2() -> tuple[State, str]:
+    if importlib.util.find_spec("tf2_msgs") is None:
+        return "missing", ""
+    state, detail = _run("from tf2_msgs.msg import TFMessage\nTFMessage.__import_type_support__()")
+    return state, "made by rlstack" if state == "ok" and tf2_messages.is_ours() else detail
+
+
 def _program(name: str, *version: str) -> Callable[[], tuple[State, str]]:
     def look() -> tuple[State, str]:
         beside = os.path.dirname(sys.executable)  # where pip puts programs; on PATH once the environment is activated
@@ -233,9 +241,10 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         "tf2_msgs",
-        "publishing /tf for viewers such as RViz",
-        "comes with a system ROS 2 (sudo apt install ros-jazzy-tf2-msgs); without it everything else works",
-        _package("tf2_msgs", "tf2_msgs"),
+        "/tf, with which RViz and Foxglove place a robot's frames",
+        f"{sys.executable} -m rlstack.interfaces.tf2_messages --again makes it; a system ROS 2 has it"
+        " (sudo apt install ros-jazzy-tf2-msgs)",
+        _tf2,
     ),
     Part(
         "ros2 launch",
