@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,21 @@ class Reading:
     signals: Signals
 
 
+@dataclass(frozen=True)
+class Capture:
+    """What one camera or lidar saw.
+
+    Args:
+        time_s: Simulated or robot time at which it was taken, s.
+        arrays: By kind. A camera's: ``rgb`` (height, width, 3) uint8, and ``depth`` (height, width) float32 m along the
+            optical axis. A lidar's: ``ranges`` (rays,), or (rings, rays) where it has several rings, float32 m. Depths
+            and ranges follow REP-117: +inf nothing within reach, -inf too near to measure, NaN not measured.
+    """
+
+    time_s: float
+    arrays: Mapping[str, NDArray[Any]]
+
+
 @runtime_checkable
 class Backend(Protocol):
     """One robot. Nothing above this protocol can tell a simulator from hardware.
@@ -45,12 +60,21 @@ class Backend(Protocol):
     """Signal names that :meth:`read` returns, known before connecting."""
     commanded: tuple[str, ...]
     """Signal names that :meth:`write` takes."""
+    captured: tuple[str, ...]
+    """Names of the robot file's cameras and lidars that :meth:`capture` takes."""
 
     def connect(self) -> None:
         """Open the link or build the simulation."""
 
     def read(self) -> Reading:
         """Return the newest measurement."""
+
+    def capture(self, name: str) -> Capture:
+        """Return what the camera or lidar ``name`` sees: a simulator now, a robot newest.
+
+        Raises:
+            UserError: It is not one of :attr:`captured`, or there is no way to render here.
+        """
 
     def write(self, command: Signals) -> Signals:
         """Send a command and return what was really sent after the robot's own limits.

@@ -12,7 +12,7 @@ import yaml
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
 from rlstack.registry import Registry
-from rlstack.robots.sensing import Sensor
+from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
 from rlstack.schema import value
 
 STANDARD_GRAVITY = 9.81
@@ -36,6 +36,13 @@ class RobotSpec:
     """The rate at which commands are expected."""
     sensors: dict[str, Sensor]
     """By topic name."""
+    cameras: dict[str, Camera] = value(dict)
+    """By name, which their topics begin with."""
+    lidars: dict[str, Lidar] = value(dict)
+    """By name, which is their topic."""
+
+    def __post_init__(self) -> None:
+        check_names(self.cameras, self.lidars, self.sensors)
 
 
 def robot_files() -> dict[str, Path]:

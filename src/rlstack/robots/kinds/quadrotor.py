@@ -133,6 +133,7 @@ class Quadrotor(RobotSpec):
     limits: Limits
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.rotors) != 4:
             raise ValueError(f"rotors: {len(self.rotors)} rotors are not allowed: a quadrotor has 4.")
         names = [rotor.name for rotor in self.rotors]
