@@ -94,6 +94,9 @@ def _load_value(hint: Any, data: Any, where: str, at: str) -> Any:
         if data is None and type(None) in arguments:
             return None
         options = [a for a in arguments if a is not type(None)]
+        if isinstance(data, dict) and all(map(dataclasses.is_dataclass, options)):
+            # The one that was meant, so that the error speaks of it.
+            options = [max(options, key=lambda o: len(data.keys() & {f.name for f in dataclasses.fields(o)}))]
         for option in options[:-1]:
             try:
                 return _load_value(option, data, where, at)

@@ -12,6 +12,7 @@ import yaml
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
 from rlstack.registry import Registry
+from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
 from rlstack.schema import value
 
@@ -43,6 +44,15 @@ class RobotSpec:
 
     def __post_init__(self) -> None:
         check_names(self.cameras, self.lidars, self.sensors)
+
+    @property
+    def drives(self) -> tuple[DrivenJoint, ...]:
+        """Its joints in the file's order, which is that of every joint array; rotors are none of them."""
+        return ()
+
+    def located(self, folder: Path) -> RobotSpec:
+        """Return the robot with paths in it that are relative to its file's ``folder`` made absolute."""
+        return self
 
 
 def robot_files() -> dict[str, Path]:
@@ -86,4 +96,4 @@ def load_robot(name_or_path: str | Path) -> RobotSpec:
         shown = "the key 'kind' is missing" if kind is None else f"kind: {kind!r} is not allowed"
         raise UserError(f"{path}: {shown}: one of {', '.join(KINDS.names())}.")
     spec: RobotSpec = schema.load(KINDS.load(str(kind)), data, str(path))
-    return spec
+    return spec.located(path.absolute().parent)

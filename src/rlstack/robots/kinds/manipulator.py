@@ -1,0 +1,163 @@
+"""Manipulators: an arm whose links come from an existing URDF or MJCF, and its joints' limits, gains and sensors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from rlstack.robots.joints import DrivenJoint
+from rlstack.robots.spec import RobotSpec
+from rlstack.schema import value
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevoluteJoint:
+    """A joint that turns, driven by a position loop."""
+
+    name: str
+    """As in the model."""
+    position_min_rad: float | None = None
+    position_max_rad: float | None = None
+    """Both left out: it turns without limit."""
+    velocity_max_rad_s: float = value(unit="rad/s", above=0.0)
+    effort_max_n_m: float = value(unit="N m", above=0.0)
+    stiffness_n_m_per_rad: float = value(unit="N m/rad", above=0.0)
+    damping_n_m_s_per_rad: float = value(unit="N m s/rad", at_least=0.0)
+    armature_kg_m2: float = value(0.0, unit="kg m^2", at_least=0.0)
+    """The motor's inertia as felt through its gear."""
+    rest_rad: float = value(0.0, unit="rad")
+
+    def __post_init__(self) -> None:
+        if (self.position_min_rad is None) != (self.position_max_rad is None):
+            raise ValueError("position_min_rad and position_max_rad must both be there, or neither.")
+        _check_range("rad", self.driven)
+
+    @property
+    def driven(self) -> DrivenJoint:
+        """It, as engines drive it."""
+        unlimited = self.position_min_rad is None or self.position_max_rad is None
+        return DrivenJoint(
+            name=self.name,
+            type="continuous" if unlimited else "revolute",
+            mode="position",
+            lower=-math.inf if self.position_min_rad is None else self.position_min_rad,
+            upper=math.inf if self.position_max_rad is None else self.position_max_rad,
+            velocity_max=self.velocity_max_rad_s,
+            effort_max=self.effort_max_n_m,
+            stiffness=self.stiffness_n_m_per_rad,
+            damping=self.damping_n_m_s_per_rad,
+            armature=self.armature_kg_m2,
+            rest=self.rest_rad,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrismaticJoint:
+    """A joint that slides, driven by a position loop."""
+
+    name: str
+    """As in the model."""
+    position_min_m: float = value(unit="m")
+    position_max_m: float = value(unit="m")
+    velocity_max_m_s: float = value(unit="m/s", above=0.0)
+    effort_max_n: float = value(unit="N", above=0.0)
+    stiffness_n_per_m: float = value(unit="N/m", above=0.0)
+    damping_n_s_per_m: float = value(unit="N s/m", at_least=0.0)
+    armature_kg: float = value(0.0, unit="kg", at_least=0.0)
+    """The motor's inertia as felt through its gear."""
+    rest_m: float = value(0.0, unit="m")
+
+    def __post_init__(self) -> None:
+        _check_range("m", self.driven)
+
+    @property
+    def driven(self) -> DrivenJoint:
+        """It, as engines drive it."""
+        return DrivenJoint(
+            name=self.name,
+            type="prismatic",
+            mode="position",
+            lower=self.position_min_m,
+            upper=self.position_max_m,
+            velocity_max=self.velocity_max_m_s,
+            effort_max=self.effort_max_n,
+            stiffness=self.stiffness_n_per_m,
+            damping=self.damping_n_s_per_m,
+            armature=self.armature_kg,
+            rest=self.rest_m,
+        )
+
+
+def _check_range(unit: str, joint: DrivenJoint) -> None:
+    if joint.lower >= joint.upper:
+        raise ValueError(
+            f"position_max_{unit}: {joint.upper} is not allowed: must be above position_min_{unit} ({joint.lower})."
+        )
+    if not joint.lower <= joint.rest <= joint.upper:
+        raise ValueError(
+            f"rest_{unit}: {joint.rest} is not allowed: must be from {joint.lower} to {joint.upper} {unit}."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmLimits:
+    """What the guard lets the arm do; a recipe or an operator may only make them tighter."""
+
+    workspace_min_m: tuple[float, float, float] = value(unit="m")
+    workspace_max_m: tuple[float, float, float] = value(unit="m")
+    """The box, in ``base_link``, that the tool may be in."""
+    tool_velocity_m_s: float = value(unit="m/s", above=0.0)
+
+    def __post_init__(self) -> None:
+        if any(low >= high for low, high in zip(self.workspace_min_m, self.workspace_max_m)):
+            raise ValueError(
+                f"workspace_max_m: {list(self.workspace_max_m)} is not allowed: every number must be above"
+                f" workspace_min_m ({list(self.workspace_min_m)})."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manipulator(RobotSpec):
+    """An arm that stands fixed at its base; ``base_link`` is its model's first link."""
+
+    kind: Literal["manipulator"]
+    model: str
+    """Its URDF or MJCF (``.xml``).
+
+    A path, relative to the robot file; ``package:pybullet_data/franka_panda/panda.urdf`` of an installed Python
+    package; or ``package://my_description/urdf/my.urdf`` of a ROS package.
+    """
+    mass_kg: float = value(unit="kg", above=0.0)
+    """Of all links."""
+    mass_tolerance: float = value(0.01, unit="1", above=0.0, at_most=1.0)
+    """How much the model's mass may be off, as a share of ``mass_kg``."""
+    joints: tuple[RevoluteJoint | PrismaticJoint, ...]
+    """From base to tool, in the order of every joint array."""
+    gripper: tuple[RevoluteJoint | PrismaticJoint, ...] = ()
+    """Of the gripper; they come after the arm's in every joint array."""
+    tool_link: str
+    """The model's link whose pose is the tool's."""
+    limits: ArmLimits
+
+    def __post_init__(self) -> None:
+        if not self.joints:
+            raise ValueError("joints: none is given: an arm has at least one.")
+        names = [joint.name for joint in self.drives]
+        if len(set(names)) != len(names):
+            raise ValueError(f"joints: {names} is not allowed: every joint needs a name of its own.")
+
+    @property
+    def drives(self) -> tuple[DrivenJoint, ...]:
+        """The arm's joints, then the gripper's."""
+        return tuple(joint.driven for joint in (*self.joints, *self.gripper))
+
+    def located(self, folder: Path) -> Manipulator:
+        """Return it with the model's path absolute; one of a package stays as it is."""
+        if self.model.startswith("package:"):
+            return self
+        return replace(self, model=str(folder / self.model))
+
+
+ROBOT = Manipulator
