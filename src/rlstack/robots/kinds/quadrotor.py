@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.robots.aerodynamics import Aerodynamics
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec, load_robot, robot_names
 from rlstack.schema import value
 
@@ -130,6 +131,7 @@ class Quadrotor(RobotSpec):
     body: RigidBody
     rotors: tuple[Rotor, ...]
     rotor_model: RotorModel
+    aerodynamics: Aerodynamics = Aerodynamics()
     limits: Limits
 
     def __post_init__(self) -> None:

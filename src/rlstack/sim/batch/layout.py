@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.robots import Quadrotor
 from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.physics.models import NO_MODELS, Models
 
 
 def _slices(widths: Mapping[str, int]) -> dict[str, slice]:
@@ -54,25 +55,43 @@ PARAMETERS = _slices(
         "gust_force": 3,  # N, world
         "gust_window": 2,  # s, start and end
         "delay": 1,  # s
+        "rotor_z": 4,  # m
+        "rotor_drag": 3,  # kg
+        "ground_effect": 2,  # rotor radius m, coefficient
     }
 )
 """Columns of the parameter row by name."""
 
-PARAMETER_WIDTH = PARAMETERS["delay"].stop
+PARAMETER_WIDTH = PARAMETERS["ground_effect"].stop
 
 Rows = NDArray[np.float32]
 
 
-def pack_parameters(robot: Quadrotor, perturbation: Perturbation, dtype: str = "float32") -> NDArray[Any]:
-    """Return the parameter rows (N, PARAMETER_WIDTH) of ``robot`` with N perturbations."""
+def pack_parameters(
+    robot: Quadrotor, perturbation: Perturbation, dtype: str = "float32", models: Models = NO_MODELS
+) -> NDArray[Any]:
+    """Return the parameter rows (N, PARAMETER_WIDTH) of ``robot`` with N perturbations.
+
+    Args:
+        robot: Its file.
+        perturbation: Of N robots.
+        dtype: Of the rows.
+        models: That are on for this robot; a model that is off has zeros, though the kernel may compute it for others.
+    """
     if robot.kind != "quadrotor":
         raise UserError(f"The batch simulator flies quadrotors; {robot.name} is a {robot.kind}.")
     p, body, rotor = perturbation, robot.body, robot.rotor_model
     count = len(p)
+    air = robot.aerodynamics
+    # rotor drag is what linear drag is at hover: one or the other
+    fixed_drag, rotor_drag = np.asarray(body.linear_drag_n_s_per_m), np.zeros(3)
+    if models.rotor_drag and air.rotor_drag:
+        fixed_drag, rotor_drag = np.zeros(3), np.asarray(air.rotor_drag.coefficient_kg)
+    floor = air.ground_effect.coefficient if models.ground_effect and air.ground_effect else 0.0
     columns = {
         "mass": body.mass_kg * p.mass_scale,
         "inertia": np.asarray(body.inertia_kg_m2) * p.inertia_scale,
-        "drag": np.asarray(body.linear_drag_n_s_per_m) * p.drag_scale[:, None],
+        "drag": fixed_drag * p.drag_scale[:, None],
         "thrust_coefficients": np.tile(rotor.thrust_coefficients, (count, 1)),
         "thrust_scale": p.thrust_scale,
         "torque_per_thrust": rotor.torque_per_thrust_m * p.torque_scale,
@@ -87,6 +106,9 @@ def pack_parameters(robot: Quadrotor, perturbation: Perturbation, dtype: str = "
         "gust_force": p.gust_force_n,
         "gust_window": np.stack([p.gust_start_s, p.gust_start_s + p.gust_duration_s], axis=1),
         "delay": p.delay_s,
+        "rotor_z": np.tile(robot.rotor_positions[:, 2], (count, 1)),
+        "rotor_drag": rotor_drag * p.drag_scale[:, None],
+        "ground_effect": np.tile([rotor.radius_m, floor], (count, 1)),
     }
     return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count, dtype)
 

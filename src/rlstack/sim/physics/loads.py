@@ -1,0 +1,80 @@
+"""What acts on a quadrotor besides gravity and contact: one function for every simulator, and for every model.
+
+The batch simulator calls it in each stage of its integration (float32, with reverse mode), the engines' kernel once a
+physics step (float64); see :mod:`rlstack.sim.physics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlstack.fused import maximum, minimum
+from rlstack.sim.physics import ground_effect, motor, rotor_drag
+from rlstack.sim.physics.body import Body, Vector, down_row, rotate, vector
+from rlstack.sim.physics.models import NO_MODELS, Models
+
+
+def loads(
+    body: Body,
+    speed: Vector,
+    change: Vector | None,
+    p: Mapping[str, Vector],
+    models: Models = NO_MODELS,
+    air: Vector | None = None,
+    floor_height: Any = 0.0,
+) -> tuple[Vector, Vector]:
+    """Return the force (3,) N in the **world** without gravity, and the torque (3,) N m in the **body**.
+
+    Rotors with the floor's effect, drag against the air, gyroscopic term of the rotors; not the disturbances of a
+    :class:`rlstack.sim.perturbation.Perturbation`, which are :func:`disturbances`.
+
+    Args:
+        body: Position m and velocity m/s in the world, attitude (unit quaternion xyzw), rates rad/s in the body.
+        speed: (rotors,) rad/s.
+        change: (rotors,) rad/s^2; None leaves the rotors' angular momentum out.
+        p: Parameters by name, as in :data:`rlstack.sim.batch.layout.PARAMETERS`.
+        models: What is computed.
+        air: (3,) m/s, world: wind and the wakes of others; None: still air.
+        floor_height: World's z of the floor below, m; for the ground effect.
+    """
+    lift = motor.thrust(speed, p["thrust_coefficients"], p["thrust_scale"])
+    if models.ground_effect:
+        x, y, z = down_row(body.orientation)
+        height = body.position[2] - floor_height + x * p["rotor_x"] + y * p["rotor_y"] + z * p["rotor_z"]
+        radius, coefficient = p["ground_effect"]
+        lift = lift * ground_effect.gain(height, radius, coefficient, z > 0.0)
+    sign = p["yaw_torque_sign"]
+    torque = vector(
+        (p["rotor_y"] * lift).sum(axis=0),
+        -(p["rotor_x"] * lift).sum(axis=0),
+        p["torque_per_thrust"][0] * (sign * lift).sum(axis=0),
+    )
+    if change is not None:
+        # a rotor whose drag turns the body one way spins the other way; spinning it up pushes back
+        momentum = -p["spin_inertia"][0] * (sign * speed).sum(axis=0)
+        pushed = p["spin_inertia"][0] * (sign * change).sum(axis=0)
+        # the rotors' angular momentum turns with the body
+        torque = torque + vector(-body.rates[1] * momentum, body.rates[0] * momentum, pushed)
+    drag = p["drag"]
+    if models.rotor_drag:
+        drag = drag + rotor_drag.drag_per_velocity(p["rotor_drag"], speed)
+    velocity = body.velocity if air is None else body.velocity - air
+    in_body = -drag * rotate(body.orientation, velocity, -1.0)
+    in_body = vector(in_body[0], in_body[1], in_body[2] + lift.sum(axis=0))
+    return rotate(body.orientation, in_body), torque
+
+
+def disturbances(p: Mapping[str, Vector], elapsed: Any, duration: Any) -> tuple[Vector, Vector]:
+    """Return the disturbing force (3,) N in the world and torque (3,) N m in the body, over a step.
+
+    A gust counts by the share of the step in which it blows.
+
+    Args:
+        p: Parameters by name.
+        elapsed: Since the reset, at the step's begin, s.
+        duration: Of the step, s.
+    """
+    start, end = p["gust_window"]
+    blows = maximum(minimum(end, elapsed + duration) - maximum(start, elapsed), 0.0) / duration
+    return p["force"] + blows * p["gust_force"], p["torque"]

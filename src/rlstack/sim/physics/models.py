@@ -1,0 +1,75 @@
+"""Which models of the physics are on: what a robot file has, and what a world or a caller switches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from rlstack.errors import UserError, unknown_name
+from rlstack.robots import RobotSpec
+
+
+@dataclass(frozen=True)
+class Models:
+    """Models that are computed; what is off is left out of the compiled code."""
+
+    ground_effect: bool = False
+    """Rotors lift more near the floor: :mod:`rlstack.sim.physics.ground_effect`."""
+    rotor_drag: bool = False
+    """Drag that grows with the rotors' speed, instead of the linear one: :mod:`rlstack.sim.physics.rotor_drag`."""
+    downwash: bool = False
+    """Vehicles blow on those below them: :mod:`rlstack.sim.physics.downwash`."""
+    wind: bool = False
+    """The air moves: :mod:`rlstack.sim.physics.wind`."""
+    battery: bool = False
+    """The battery's voltage limits the rotors: :mod:`rlstack.sim.physics.battery`."""
+
+    def __or__(self, other: Models) -> Models:
+        """Return what either has: of a kernel for several robots."""
+        return Models(**{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)})
+
+
+NO_MODELS = Models()
+"""Rotors, lag and linear drag alone: what policies are trained with."""
+
+MODELS = tuple(f.name for f in fields(Models))
+"""The names of all models, as in a world file's ``physics`` section."""
+
+
+def check_switches(switches: Mapping[str, bool], where: str) -> None:
+    """Refuse switches of models that do not exist.
+
+    Raises:
+        UserError: A name is unknown (nearest names listed).
+    """
+    for name in switches:
+        if name not in MODELS:
+            raise UserError(f"{where}: {unknown_name('physics model', name, MODELS)}")
+
+
+def models_of(robot: RobotSpec, switches: Mapping[str, bool] | None = None, where: str = "physics") -> Models:
+    """Return the models that are on for a robot: those of its file, unless switched; wind only where there is some.
+
+    Args:
+        robot: Whose file says which models it has numbers for, and which of them are on.
+        switches: Of a world file or a caller, by name: true and false win over the robot file.
+        where: What to call the switches' source in errors.
+
+    Raises:
+        UserError: A name is unknown, or a model is switched on that needs numbers which the robot file lacks.
+    """
+    switches = dict(switches or {})
+    check_switches(switches, where)
+    aerodynamics, battery = getattr(robot, "aerodynamics", None), getattr(robot, "battery", None)
+    sections = {name: getattr(aerodynamics, name, None) for name in ("ground_effect", "rotor_drag", "downwash")}
+    sections["battery"] = battery
+    on = {"wind": switches.pop("wind", False)}
+    for name, section in sections.items():
+        on[name] = switches.get(name, section is not None and section.enabled)
+        if on[name] and section is None:
+            at = "battery" if name == "battery" else f"aerodynamics.{name}"
+            raise UserError(
+                f"{where}: {name} is on, and {robot.name} has no numbers for it: add the section '{at}' to its robot"
+                " file, or leave the switch out."
+            )
+    return Models(**on)

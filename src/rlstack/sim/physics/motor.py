@@ -1,0 +1,43 @@
+"""Motor lag and rotor thrust, in numpy style for :mod:`rlstack.fused`.
+
+The speed w of a rotor follows its command u with a first-order lag, w' = (u - w) / T, with one T for speeding up and
+another for slowing down: the model of the sources of the robot files (Learning to Fly in Seconds, arXiv 2311.13081,
+eq. 3; Flightmare, PX4's Gazebo plugin). Over a constant command it is solved exactly. The thrust is a parabola of the
+speed (same sources; Foerster, ETH Zurich 2015, section 3.1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlstack.fused import greater, where
+from rlstack.sim.physics.body import Vector
+
+
+def decay(time_constants: Vector, duration: Any) -> Vector:
+    """Return what is left of a difference after ``duration`` s, for rise and fall."""
+    return np.exp(-duration / time_constants)
+
+
+def lagged(speed: Vector, command: Vector, keep: Vector) -> Vector:
+    """Return rotor speeds under a constant command, of whose difference ``keep`` (rise, fall) is left."""
+    return command + (speed - command) * where(greater(command, speed), keep[0], keep[1])
+
+
+def change(speed: Vector, command: Vector, time_constants: Vector) -> Vector:
+    """Return how fast rotor speeds change, rad/s^2."""
+    return (command - speed) / where(greater(command, speed), time_constants[0], time_constants[1])
+
+
+def thrust(speed: Vector, coefficients: Vector, scale: Vector) -> Vector:
+    """Return the thrust of each rotor far from everything, N.
+
+    Args:
+        speed: (rotors,) rad/s, at least the robot file's lowest.
+        coefficients: c0, c1, c2 of c0 + c1 w + c2 w^2.
+        scale: (rotors,) departure from the file.
+    """
+    c0, c1, c2 = coefficients
+    return scale * (c0 + speed * (c1 + speed * c2))
