@@ -77,8 +77,7 @@ class Engine(Protocol):
     """One physics engine with N robots in one world. Built by being constructed with a :class:`Scene`.
 
     Raises:
-        UserError: On construction, where the engine is not installed (it says which extra to install), or the scene is
-            one that it cannot hold.
+        UserError: On construction, where the scene is one that it cannot hold.
     """
 
     name: ClassVar[str]
@@ -87,10 +86,14 @@ class Engine(Protocol):
     steps_per_s: ClassVar[float]
     """The physics rate it is used at unless told otherwise, Hz."""
 
+    @classmethod
+    def require(cls) -> None:
+        """Raise ``UserError`` where the engine is not installed; it says which extra to install."""
+
     def __init__(self, scene: Scene) -> None: ...
 
     def refresh(self, rows: Array) -> None:
-        """Write all bodies' states into ``rows`` (13, N), see :data:`BODY_ROWS`, velocities as the engine holds them."""
+        """Write all bodies' states into ``rows`` (13, N), see :data:`BODY_ROWS`; velocities are those it holds."""
 
     def place(self, index: int, body: Array) -> None:
         """Put robot ``index`` into the state ``body`` (13,), its joints to rest at their zero."""

@@ -21,40 +21,42 @@ def checked_command(robot: Quadrotor, command: Mapping[str, ArrayLike]) -> Array
     """
     if set(command) != {"rotor_speed"}:
         raise ValueError(f"the command holds {sorted(command)}: must hold 'rotor_speed' alone.")
-    return _checked("rotor_speed", command["rotor_speed"], len(robot.rotors))
+    return _checked("rotor_speed", command["rotor_speed"], (len(robot.rotors),))
 
 
-def checked_state(robot: Quadrotor, state: Mapping[str, ArrayLike]) -> dict[str, Array]:
-    """Return all of a quadrotor's state as float64 with a unit quaternion; what is left out is zero, or level.
+def checked_states(state: Mapping[str, ArrayLike], count: int, rotors: int) -> dict[str, Array]:
+    """Return all of quadrotors' states as float64 with unit quaternions; what is left out is zero, or level.
+
+    Args:
+        state: Arrays (count, width) by name.
+        count: How many robots.
+        rotors: Of each.
 
     Raises:
         ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
     """
-    sizes = {
-        "position": 3,
-        "orientation": 4,
-        "linear_velocity": 3,
-        "angular_velocity": 3,
-        "rotor_speed": len(robot.rotors),
-    }
+    sizes = {"position": 3, "orientation": 4, "linear_velocity": 3, "angular_velocity": 3, "rotor_speed": rotors}
     if unknown := sorted(set(state) - set(sizes)):
         raise ValueError(f"the state holds {unknown}: may hold {', '.join(sizes)}.")
-    checked = {n: _checked(n, state[n], size) if n in state else np.zeros(size) for n, size in sizes.items()}
+    checked = {
+        name: _checked(name, state[name], (count, size)) if name in state else np.zeros((count, size))
+        for name, size in sizes.items()
+    }
     if "orientation" not in state:
-        checked["orientation"][3] = 1.0
+        checked["orientation"][:, 3] = 1.0
     checked["orientation"] = normalise(checked["orientation"])
     if not np.isfinite(checked["orientation"]).all():
         raise ValueError("orientation: a zero quaternion is no rotation.")
     return checked
 
 
-def _checked(name: str, value: ArrayLike, size: int) -> Array:
+def _checked(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:
     try:
         array = np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {value!r} is not allowed: must be {size} numbers.") from error
-    if array.shape != (size,):
-        raise ValueError(f"{name}: the shape {array.shape} is not allowed: must be ({size},).")
+        raise ValueError(f"{name}: {value!r} is not allowed: must be numbers {shape}.") from error
+    if array.shape != shape:
+        raise ValueError(f"{name}: the shape {array.shape} is not allowed: must be {shape}.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name}: {array.tolist()} is not allowed: must be finite.")
     return array

@@ -20,7 +20,7 @@ def add_quadrotor(spec: Any, robot: Quadrotor, prefix: str, timestep_s: float) -
     The body moves freely and has the file's exact mass and inertia, with its centre of mass at its origin; frame,
     rotors and the arrow that points forward are only seen, a cylinder of the file's collision size is only felt. A
     site at each rotor bears the rotor's name. There are no actuators: thrust follows from rotor speed in
-    :mod:`rlstack.sim.rotors`, the same for every engine.
+    :mod:`rlstack.sim.rotorcraft`, the same for every engine.
     """
     mujoco, name = import_mujoco(), prefix + BODY
     body = spec.worldbody.add_body(name=name, pos=[0.0, 0.0, robot.body.collision_height_m / 2.0])

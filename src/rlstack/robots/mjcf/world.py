@@ -34,8 +34,8 @@ def new_world(*, timestep_s: float = 0.001, world: str | Path | None = None, flo
     mujoco = import_mujoco()
     spec = _load_world(mujoco, world) if world is not None else _empty_world(mujoco, floor)
     spec.option.timestep = timestep_s
-    # Fourth order: with forces taken at mid-step the error is of second order (docs of sim.backends.mujoco).
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    # Semi-implicit, as other engines are; what makes it second order is in rlstack.sim.rotorcraft.
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
     # A diverged simulation must be seen as such, not put back to the start without a word.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     spec.option.gravity = [0.0, 0.0, -STANDARD_GRAVITY]

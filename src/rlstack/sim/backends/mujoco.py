@@ -1,278 +1,188 @@
-"""The ``mujoco`` backend: one robot in MuJoCo.
+"""The ``mujoco`` backend: MuJoCo as an engine, on models generated from the robot files.
 
-The model is generated from the robot file. Rotors, drag and disturbances come from :mod:`rlstack.sim` and act on the
-body as a force and a torque that are held over each physics step. They are taken at the step's middle
-(rotor speeds exactly, attitude and velocity extrapolated), and MuJoCo integrates the body with RK4, so the error is of
-second order in the step. Measured over 1 s of random rotor commands at 100 Hz with drag, six seeds, with and without
-the gyroscopic term (tests/sim/test_mujoco.py), the largest departures from a fine-step reference are 0.04 mm, 0.14 mrad
-and 0.08 mm/s at 1000 Hz and four times that at 500 Hz; MuJoCo's Euler and implicitfast integrators gave 6.5 mm and
-60 mrad at 1000 Hz. It runs about 25 to 35 times as fast as time at 1000 Hz on one core.
+Bodies move freely under the forces they are given, in MuJoCo's semi-implicit Euler steps, which
+:mod:`rlstack.sim.rotorcraft` makes second order; MuJoCo does contact. Measured accuracy and speed: docs/results.md.
 """
 
 from __future__ import annotations
 
-import math
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
-from rlstack.interfaces.backend import Reading, Signals
-from rlstack.robots import Quadrotor
-from rlstack.robots.mjcf import BODY, import_mujoco, mujoco_spec, rest_height
-from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.sim.noise import SensorNoise
-from rlstack.sim.perturbation import Perturbation
-from rlstack.sim.rotors import RotorGroup
-from rlstack.sim.state import checked_command, checked_state
-from rlstack.sim.wrench import ExternalWrench
+from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
+from rlstack.sim.engine import Gyroscopic, JointState, MassProperties, Scene, View
+from rlstack.sim.mujoco_eye import Eye, add_eye
+from rlstack.sim.robot import AloneInAWorld
 
 Array = NDArray[np.float64]
 
 
-class MujocoBackend:
-    """A quadrotor in MuJoCo; time passes only in :meth:`step`.
+class MujocoEngine:
+    """MuJoCo with N robots in one world; see :class:`rlstack.sim.engine.Engine`."""
 
-    Args:
-        robot: What flies.
-        physics_rate_hz: Physics steps a second of simulated time.
-        noise_seed: Seed of the sensor noise that the robot file declares; None: readings without noise.
-        gyroscopic: Whether the rotors' angular momentum acts on the body.
-        floor: Whether there is a floor at z = 0 (of the empty world).
-        world: An MJCF file to fly in instead of the empty world.
+    name: ClassVar[str] = "mujoco"
+    gyroscopic: ClassVar[Gyroscopic] = "explicit"
+    steps_per_s: ClassVar[float] = 1000.0
 
-    Raises:
-        UserError: MuJoCo is not installed, or the robot or the physics rate is not one it can simulate.
-    """
+    @classmethod
+    def require(cls) -> None:
+        """Raise ``UserError`` where MuJoCo is not installed."""
+        import_mujoco()
 
-    owns_time = True
-    sensed = (
-        "position",
-        "orientation",
-        "linear_velocity",
-        "angular_velocity",
-        "linear_acceleration",
-        "measured_rotor_speed",
-    )
-    commanded = ("rotor_speed",)
+    def __init__(self, scene: Scene) -> None:
+        self._mujoco = mujoco = import_mujoco()
+        world = scene.world
+        floor = world is None or world.floor
+        spec = new_world(timestep_s=scene.step_s, world=getattr(world, "mjcf", None), floor=floor)
+        count = len(scene.robots)
+        self._prefixes = [f"{k}/" if count > 1 else "" for k in range(count)]
+        for prefix, robot in zip(self._prefixes, scene.robots):
+            body = add_robot(spec, robot, prefix, timestep_s=scene.step_s)
+            if scene.isolated and count > 1:
+                _isolate(mujoco, spec, body)
+        if world is not None and world.obstacles:
+            from rlstack.sim.world_models import add_to_mujoco
 
-    def __init__(
-        self,
-        robot: Quadrotor,
-        *,
-        physics_rate_hz: float = 1000.0,
-        noise_seed: int | None = None,
-        gyroscopic: bool = False,
-        floor: bool = True,
-        world: str | Path | None = None,
-    ) -> None:
-        if robot.kind != "quadrotor":
-            raise UserError(f"The mujoco backend flies quadrotors; {robot.name} is a {robot.kind}.")
-        if not robot.control_rate_hz <= physics_rate_hz <= 1e5:
-            raise UserError(
-                f"physics_rate_hz: {physics_rate_hz} is not allowed: must be from the robot's control rate"
-                f" ({robot.control_rate_hz} Hz) to 100000 Hz."
-            )
-        self.robot = robot
-        self._mujoco = import_mujoco()
-        self._step_s = 1.0 / physics_rate_hz
-        self._world, self._floor = world, floor
-        self._rotors = RotorGroup(robot, self._step_s, gyroscopic=gyroscopic)
-        self._wrench = ExternalWrench(robot, self._rotors)
-        self._noise = None if noise_seed is None else SensorNoise(robot, noise_seed)
-        self._model: Any = None
-        self._data: Any = None
-        self._closed = False
-        self._steps = 0  # since connect; time is counted in whole steps, so it never drifts
-        self._reset_step = 0
-        self._owed_s = 0.0  # of the durations asked for, what was less than a step
-
-    @property
-    def model(self) -> Any:
+            add_to_mujoco(spec, world)
+        add_eye(spec)
+        self.model = model = spec.compile()
         """The ``mujoco.MjModel``, for viewers and renderers."""
-        self._require_open()
-        return self._model
+        self.data = data = mujoco.MjData(model)
+        """The ``mujoco.MjData``, for viewers and renderers; writing to it bypasses the robots."""
+        self._bodies = [int(model.body(prefix + BODY).id) for prefix in self._prefixes]
+        joints = [model.joint(prefix + BODY) for prefix in self._prefixes]
+        q = np.array([int(joint.qposadr[0]) for joint in joints])[:, None] + np.arange(7)
+        v = np.array([int(joint.dofadr[0]) for joint in joints])[:, None] + np.arange(6)
+        # Views into MuJoCo's memory, the robots along the last axis: theirs are the first free joints of the world.
+        self._pose, self._velocity = _view(data.qpos, q).T, _view(data.qvel, v).T
+        self._wrench = _view(data.qfrc_applied, v).T
+        self._robots = scene.robots
+        self._isolated = scene.isolated
+        self._eye: Eye | None = None
 
-    @property
-    def data(self) -> Any:
-        """The ``mujoco.MjData``, for viewers and renderers; writing to it bypasses the robot."""
-        self._require_open()
-        return self._data
+    def refresh(self, rows: Array) -> None:
+        """Write the bodies' states; MuJoCo's quaternions are wxyz, its free joints' velocities ours."""
+        pose = self._pose
+        rows[:3], rows[3:6], rows[6] = pose[:3], pose[4:], pose[3]
+        rows[7:] = self._velocity
 
-    def connect(self) -> None:
-        """Build the simulation and put the robot on the ground; a second call does nothing."""
-        if self._closed:
-            raise RuntimeError("The mujoco backend was closed: make a new one.")
-        if self._model is not None:
+    def place(self, index: int, body: Array) -> None:
+        """Put one robot into a state."""
+        data = self.data
+        if not (np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all()):
+            self._mujoco.mj_resetData(self.model, data)  # what has diverged would stay in the solver's memory
+        self._pose[:3, index], self._pose[4:, index], self._pose[3, index] = body[:3], body[3:6], body[6]
+        self._velocity[:, index] = body[7:]
+        self._wrench[:, index] = 0.0
+        v = int(self.model.body_dofadr[self._bodies[index]])
+        data.qacc_warmstart[v : v + 6] = 0.0
+
+    def push(self, force: Array, torque: Array) -> None:
+        """Take the wrenches: linear in the world, angular in the body, as MuJoCo's free joints have them."""
+        self._wrench[:3] = force
+        self._wrench[3:] = torque
+
+    def step(self) -> None:
+        """Let one physics step pass."""
+        self._mujoco.mj_step(self.model, self.data)
+
+    def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
+        """Give one robot's body another mass and inertia."""
+        model, body = self.model, self._bodies[index]
+        if model.body_mass[body] == mass_kg and (model.body_inertia[body] == inertia_kg_m2).all():
             return
-        mujoco = self._mujoco
-        self._model = mujoco_spec(self.robot, timestep_s=self._step_s, world=self._world, floor=self._floor).compile()
-        self._data = mujoco.MjData(self._model)
-        self._body = int(self._model.body(BODY).id)
-        joint = self._model.joint(BODY)
-        q, v = int(joint.qposadr[0]), int(joint.dofadr[0])
-        self._dof = v
-        data = self._data
-        # Views into MuJoCo's memory. A free joint's velocity and force: linear in the world, angular in the body.
-        self._position, self._attitude = data.qpos[q : q + 3], data.qpos[q + 3 : q + 7]  # attitude: wxyz
-        self._velocity, self._rates = data.qvel[v : v + 3], data.qvel[v + 3 : v + 6]
-        self._both, self._both_before = data.qvel[v : v + 6], np.zeros(6)
-        self._acceleration = data.qacc[v : v + 3]
-        self._force, self._torque = data.qfrc_applied[v : v + 3], data.qfrc_applied[v + 3 : v + 6]
-        self._middle_attitude, self._rotation = np.empty(4), np.empty(9)
-        self.reset()
-
-    def read(self) -> Reading:
-        """Return the present state; ``linear_acceleration`` is what an accelerometer at the centre of mass feels."""
-        self._require_open()
-        mujoco = self._mujoco
-        self._apply(self._rotors.speed, self._attitude, self._velocity, self._rates, 0.0)
-        mujoco.mj_forward(self._model, self._data)
-        rotation = self._rotation.reshape(3, 3)
-        felt = self._acceleration + np.array([0.0, 0.0, STANDARD_GRAVITY])
-        w, x, y, z = self._attitude
-        signals = {
-            "position": self._position.copy(),
-            "orientation": np.array([x, y, z, w]),
-            "linear_velocity": self._velocity @ rotation,
-            "angular_velocity": self._rates.copy(),
-            "linear_acceleration": felt @ rotation,
-            "measured_rotor_speed": self._rotors.speed.copy(),
-        }
-        if self._noise is not None:
-            signals = self._noise.applied(signals)
-        return Reading(self._steps * self._step_s, signals)
-
-    def write(self, command: Signals) -> Signals:
-        """Command ``rotor_speed`` (rotors,) in rad/s; return it clipped to the rotors' range.
-
-        Raises:
-            ValueError: The command is not exactly one finite array of that shape; nothing was sent.
-        """
-        self._require_open()
-        wanted = checked_command(self.robot, command)
-        model = self.robot.rotor_model
-        sent = np.clip(wanted, model.speed_min_rad_s, model.speed_max_rad_s)
-        self._rotors.command(sent)
-        return {"rotor_speed": sent}
-
-    def step(self, duration_s: float) -> None:
-        """Let ``duration_s`` pass in whole physics steps; what is left over is carried to the next call.
-
-        Raises:
-            ValueError: The duration is negative or not finite.
-        """
-        self._require_open()
-        if not (math.isfinite(duration_s) and duration_s >= 0.0):
-            raise ValueError(f"duration_s: {duration_s} is not allowed: must be at least 0.")
-        self._owed_s += duration_s
-        count = math.floor(self._owed_s / self._step_s + 1e-6)
-        self._owed_s -= count * self._step_s
-        mj_step, model, data = self._mujoco.mj_step, self._model, self._data
-        half = 0.5 * self._step_s
-        for _ in range(count):
-            speed = self._rotors.advance()
-            # From the last step's change, not from MuJoCo's qacc: that is what read() leaves behind.
-            middle = 1.5 * self._both - 0.5 * self._both_before
-            self._both_before[:] = self._both
-            self._middle_attitude[:] = self._attitude
-            self._mujoco.mju_quatIntegrate(self._middle_attitude, middle[3:], half)
-            self._apply(speed, self._middle_attitude, middle[:3], middle[3:], half)
-            mj_step(model, data)
-            self._steps += 1
-        if not (np.isfinite(self._both).all() and np.isfinite(self._position).all()):
-            raise RuntimeError(
-                f"The simulation diverged before {self._steps * self._step_s:.3f} s: the state was too fast for a"
-                f" physics_rate_hz of {1.0 / self._step_s:g}."
-            )
-
-    def reset(self, state: Signals | None = None) -> None:
-        """Put the robot at rest on the ground, or into ``state``; time goes on.
-
-        ``state`` holds ``position`` (3,) m and ``orientation`` (4,) xyzw in the world, ``linear_velocity`` (3,) m/s in
-        the **world** frame, ``angular_velocity`` (3,) rad/s in the body, ``rotor_speed`` (rotors,) rad/s; what is left
-        out is zero (orientation: level). The rotors hold their speeds until the first command acts. The perturbation
-        stays.
-
-        Raises:
-            ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
-        """
-        self._require_open()
-        checked = checked_state(self.robot, state if state is not None else {})
-        self._mujoco.mj_resetData(self._model, self._data)
-        if state is None:
-            checked["position"][2] = self._settled_height()
-        self._data.time = self._steps * self._step_s
-        self._owed_s = 0.0
-        self._position[:] = checked["position"]
-        self._attitude[:] = np.roll(checked["orientation"], 1)
-        self._velocity[:] = checked["linear_velocity"]
-        self._rates[:] = checked["angular_velocity"]
-        self._rotors.reset(checked["rotor_speed"])
-        self._reset_step = self._steps
-        self._apply(self._rotors.speed, self._attitude, self._velocity, self._rates, 0.0)
-        self._mujoco.mj_forward(self._model, self._data)
-        self._both_before[:] = self._both - self._step_s * self._data.qacc[self._dof : self._dof + 6]
-
-    def perturb(self, perturbation: Perturbation) -> None:
-        """Fly a robot that departs from its file, until the next call; gusts count from the last reset.
-
-        Args:
-            perturbation: Of one robot.
-
-        Raises:
-            ValueError: It is for another number of robots or rotors.
-        """
-        self._require_open()
-        if np.shape(perturbation.thrust_scale) != (1, len(self.robot.rotors)):
-            raise ValueError(
-                f"the perturbation's thrust_scale has the shape {np.shape(perturbation.thrust_scale)}:"
-                f" must be (1, {len(self.robot.rotors)})."
-            )
-        self._rotors.perturb(perturbation)
-        self._wrench.perturb(perturbation)
-        self._model.body_mass[self._body] = self.robot.body.mass_kg * perturbation.mass_scale[0]
-        self._model.body_inertia[self._body] = self.robot.body.inertia_kg_m2 * perturbation.inertia_scale[0]
+        model.body_mass[body] = mass_kg
+        model.body_inertia[body] = inertia_kg_m2
         # Recomputes what MuJoCo derives from mass and inertia; in data of its own, because it moves the robot.
-        self._mujoco.mj_setConst(self._model, self._mujoco.MjData(self._model))
+        self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
 
-    def disarm(self) -> None:
-        """Cut the motors at once, past the command delay; a later :meth:`write` starts them again."""
-        self._require_open()
-        self._rotors.stop()
+    def mass_properties(self, index: int) -> MassProperties:
+        """Return what MuJoCo holds."""
+        model, body = self.model, self._bodies[index]
+        turn = np.empty(9)
+        self._mujoco.mju_quat2Mat(turn, model.body_iquat[body])
+        axes = turn.reshape(3, 3)
+        inertia = axes @ np.diag(model.body_inertia[body]) @ axes.T
+        return MassProperties(float(model.body_mass[body]), model.body_ipos[body].copy(), inertia)
+
+    def joint_names(self, index: int) -> tuple[str, ...]:
+        """Return none: a quadrotor's rotors are no joints in MuJoCo."""
+        return ()
+
+    def joints(self, index: int) -> JointState:
+        """Return the state of no joint."""
+        return JointState(np.zeros(0), np.zeros(0), np.zeros(0))
+
+    def place_joints(self, index: int, position: Array, velocity: Array) -> None:
+        """Put no joint into a state."""
+
+    def drive(self, index: int, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
+        """Drive no joint."""
+
+    def touching(self, index: int) -> bool:
+        """Return whether one robot is in contact."""
+        geoms = self.data.contact.geom
+        return bool((self.model.geom_bodyid[geoms] == self._bodies[index]).any()) if len(geoms) else False
+
+    def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
+        """Render from anywhere."""
+        if self._eye is None:
+            self._eye = Eye(self._mujoco, self.model, self.data)
+        return self._eye.look(position, rotation, camera, wanted)
+
+    def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
+        """Return how far rays go."""
+        mujoco, model, data = self._mujoco, self.model, self.data
+        mujoco.mj_kinematics(model, data)
+        count = len(origins)
+        distance, geom = np.empty(count), np.empty(count, dtype=np.int32)
+        # what is only seen and what is only felt: only the latter stops a ray
+        groups = np.array([1, 0, 1, 1, 1, 1], dtype=np.uint8)
+        if self._isolated and len(self._bodies) > 1:
+            groups[3] = 0
+        for origin in np.unique(origins, axis=0):
+            mine = (origins == origin).all(axis=1)
+            some = int(mine.sum())
+            d, g = np.empty(some), np.empty(some, dtype=np.int32)
+            flat = np.ascontiguousarray(directions[mine]).ravel()
+            mujoco.mj_multiRay(model, data, origin, flat, groups, True, self._bodies[index], g, d, None, some, far_m)
+            distance[mine], geom[mine] = d, g
+        return np.where((geom < 0) | (distance > far_m), np.inf, distance)
 
     def close(self) -> None:
-        """Release the simulation; a second call does nothing, any other use is an error."""
-        self._closed = True
-        for name in [name for name, held in vars(self).items() if isinstance(held, np.ndarray)]:
-            delattr(self, name)
-        self._model = self._data = None
+        """Release everything."""
+        if self._eye is not None:
+            self._eye.close()
+        self._eye = None
+        del self._pose, self._velocity, self._wrench, self.model, self.data
 
-    def _apply(self, speed: Array, attitude: Array, velocity: Array, rates: Array, ahead_s: float) -> None:
-        """Hand MuJoCo the wrench of a state that lies ``ahead_s`` from now; leaves its rotation in ``_rotation``."""
-        self._mujoco.mju_quat2Mat(self._rotation, attitude)
-        elapsed_s = (self._steps - self._reset_step) * self._step_s + ahead_s
-        force, torque = self._wrench.at(speed, self._rotation.reshape(3, 3), velocity, rates, elapsed_s)
-        self._force[:], self._torque[:] = force, torque
 
-    def _settled_height(self) -> float:
-        """Return the height at which contact carries the fresh robot, m; its plain rest height if nothing is below it.
+def _view(flat: Array, index: NDArray[np.intp]) -> Array:
+    """Return ``flat[index]`` (N, width) as a view; the places must follow each other at one distance."""
+    count, width = index.shape
+    first, last = int(index[0, 0]), int(index[-1, -1])
+    block = flat[first : last + 1]
+    if len(block) != count * width:
+        raise AssertionError("the robots' free joints do not follow each other")
+    return block.reshape(count, width)
 
-        Contact is slightly soft, so at the plain height nothing would push back and the accelerometer would read 0.
-        """
-        height = rest_height(self.robot)
-        for _ in range(100 + round(0.1 / self._step_s)):  # contact settles within a few tens of steps or of 4 ms
-            self._mujoco.mj_step(self._model, self._data)
-        still = abs(self._velocity[2]) < 1e-4 and abs(self._position[2] - height) < height
-        return float(self._position[2]) if still else height
 
-    def _require_open(self) -> None:
-        if self._closed:
-            raise RuntimeError("The mujoco backend was closed: make a new one.")
-        if self._model is None:
-            raise RuntimeError("The mujoco backend is not connected: call connect() first.")
+def _isolate(mujoco: Any, spec: Any, body: Any) -> None:
+    """Let a robot touch the world alone, and be without what is only seen: many of them cost time."""
+    for geom in list(body.geoms):
+        if geom.contype == 0 and geom.conaffinity == 0:
+            spec.delete(geom)
+        else:
+            geom.contype = 0  # the world's contype meets its conaffinity, another robot's 0 does not
+
+
+class MujocoBackend(AloneInAWorld):
+    """A robot in MuJoCo; options as for :class:`rlstack.sim.simulation.Simulation`."""
+
+    engine = MujocoEngine
 
 
 BACKEND = MujocoBackend

@@ -1,0 +1,131 @@
+"""Rendering in MuJoCo from anywhere, on machines with and without a display.
+
+Without a display, or with ``MUJOCO_GL=egl``, it renders through EGL, which needs no screen: a GPU's driver or Mesa's
+software renderer. Shadows and anti-aliasing are set as low as docs/simulation.md says, since with the default ones a
+software renderer is ten times slower.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.sim.engine import View
+
+Array = NDArray[np.float64]
+
+EYE = "rlstack eye"
+"""Name of the body, moved at will, that bears the camera of the same name."""
+
+
+def add_eye(spec: Any) -> None:
+    """Add the camera that an :class:`Eye` moves to a ``mujoco.MjSpec``."""
+    spec.worldbody.add_body(name=EYE, mocap=True).add_camera(name=EYE)
+
+
+class Eye:
+    """One offscreen renderer for all cameras of a model.
+
+    Args:
+        mujoco: The module.
+        model: With :func:`add_eye`'s camera.
+        data: Its state.
+
+    Raises:
+        UserError: There is no way to render here; it says what to install or set.
+    """
+
+    def __init__(self, mujoco: Any, model: Any, data: Any) -> None:
+        self._mujoco, self._model, self._data = mujoco, model, data
+        self._body = int(model.body(EYE).mocapid[0])
+        self._camera = int(model.camera(EYE).id)
+        self._context = _gl_context(int(model.vis.global_.offwidth), int(model.vis.global_.offheight))
+        self._context.make_current()
+        self._scene = mujoco.MjvScene(model, maxgeom=10000)
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
+        self._options = mujoco.MjvOption()
+        self._view = mujoco.MjvCamera()
+        self._view.type, self._view.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, self._camera
+        self._gpu: Any = None
+        self._size = (0, 0)
+
+    def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
+        """Render; see :meth:`rlstack.sim.engine.Engine.look`."""
+        mujoco, model, data = self._mujoco, self._model, self._data
+        self._context.make_current()
+        width, height = camera.width, camera.height
+        self._fit(width, height)
+        # MuJoCo's cameras look along -z with y up; the optical frame has z ahead and y down
+        turn = np.empty(4)
+        mujoco.mju_mat2Quat(turn, np.ascontiguousarray(rotation * [1.0, -1.0, -1.0]).ravel())
+        data.mocap_pos[self._body], data.mocap_quat[self._body] = position, turn
+        (fx, _, cx), (_, fy, cy), _ = camera.matrix
+        # the sensor is as large as the image, in units of a pixel: lengths are pixels then
+        model.cam_sensorsize[self._camera] = width, height
+        model.cam_resolution[self._camera] = width, height
+        model.cam_intrinsic[self._camera] = fx, fy, width / 2.0 - cx, cy - height / 2.0
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_camlight(model, data)
+        model.vis.map.znear = camera.near_m / model.stat.extent
+        model.vis.map.zfar = 1.02 * camera.far_m / model.stat.extent
+        mujoco.mjv_updateScene(
+            model, data, self._options, None, self._view, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
+        )
+        area = mujoco.MjrRect(0, 0, width, height)
+        mujoco.mjr_render(area, self._scene, self._gpu)
+        rgb = np.empty((height, width, 3), dtype=np.uint8) if "rgb" in wanted else None
+        raw = np.empty((height, width), dtype=np.float32) if "depth" in wanted else None
+        mujoco.mjr_readPixels(rgb, raw, area, self._gpu)
+        depth = None
+        if raw is not None:
+            near, far = camera.near_m, 1.02 * camera.far_m
+            # reversed depth buffer or not: mjr_readPixels gives 0 at near and 1 at far
+            metres = near * far / (far - raw[::-1].astype(np.float64) * (far - near))
+            depth = np.where(metres > camera.far_m, np.inf, metres).astype(np.float32)
+        return View(None if rgb is None else np.ascontiguousarray(rgb[::-1]), depth)
+
+    def close(self) -> None:
+        """Release the renderer."""
+        if self._gpu is not None:
+            self._gpu.free()
+            self._gpu = None
+        self._context.free()
+
+    def _fit(self, width: int, height: int) -> None:
+        if self._gpu is not None and width <= self._size[0] and height <= self._size[1]:
+            return
+        self._size = max(width, self._size[0]), max(height, self._size[1])
+        self._model.vis.global_.offwidth, self._model.vis.global_.offheight = self._size
+        self._model.vis.quality.offsamples = 0
+        if self._gpu is not None:
+            self._gpu.free()
+        self._gpu = self._mujoco.MjrContext(self._model, self._mujoco.mjtFontScale.mjFONTSCALE_50.value)
+        self._mujoco.mjr_setBuffer(self._mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._gpu)
+
+
+def _gl_context(width: int, height: int) -> Any:
+    wanted = os.environ.get("MUJOCO_GL", "").lower()
+    if not wanted:
+        wanted = "glfw" if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") else "egl"
+    try:
+        if wanted == "egl":
+            os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
+            from mujoco.egl import GLContext
+        elif wanted == "osmesa":
+            os.environ.setdefault("PYOPENGL_PLATFORM", "osmesa")
+            from mujoco.osmesa import GLContext
+        else:
+            from mujoco.glfw import GLContext
+        return GLContext(width, height)
+    except Exception as error:  # what is missing shows in as many ways as there are drivers
+        raise UserError(
+            f"Cameras cannot be rendered here ({type(error).__name__}: {error}): without a display MuJoCo needs EGL"
+            " (Debian: sudo apt install libegl1 libgl1-mesa-dri, and MUJOCO_GL=egl) or OSMesa (sudo apt install"
+            " libosmesa6, and MUJOCO_GL=osmesa)."
+        ) from error

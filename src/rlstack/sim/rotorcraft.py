@@ -1,0 +1,267 @@
+"""All quadrotors of a simulation between two physics steps: commands, delay, motor lag, and the wrench on each body.
+
+One compiled kernel (:mod:`rlstack.fused`, double precision) does it for all robots at once, whatever the engine. It
+takes the forces at the step's instant and lets the engine's semi-implicit Euler step be a leapfrog: the velocities
+that the engine holds lie half a step before the positions (the first step after a reset is half a kick), so the error
+is of second order in the step. A term that an engine computes from the velocities that it holds is corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.fused import Kernel, where, zeros
+from rlstack.robots import Quadrotor
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
+from rlstack.sim.engine import BODY_ROWS, Gyroscopic
+from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.physics import Models
+from rlstack.sim.physics.body import Body, cross
+from rlstack.sim.physics.loads import disturbances, loads
+from rlstack.sim.physics.motor import decay, lagged
+
+Array = NDArray[np.float64]
+
+_NO_MODELS = Models()
+_JUMP_M_S2, _JUMP_RAD_S2 = 1e3, 1e5
+"""Faster changes of velocity are a contact's, and do not go on: nothing is extrapolated from them."""
+
+
+class _Late(NamedTuple):
+    """Commands on their way."""
+
+    due: NDArray[np.int64]  # (robots,) the step from which each acts
+    who: NDArray[np.intp]  # (robots,)
+    speed: Array  # (rotors, robots) rad/s
+
+
+class Rotorcraft:
+    """The quadrotors of a simulation, which are its first N bodies.
+
+    Args:
+        robots: N quadrotors.
+        body: (13, N) rows, see :data:`rlstack.sim.engine.BODY_ROWS`; what the engine holds, kept up to date by the
+            caller.
+        step_s: Physics step, s.
+        engine_term: What the engine does about the gyroscopic term of the body.
+        gyroscopic: Whether the rotors' angular momentum acts on the body.
+        models: What else of the physics is computed.
+    """
+
+    def __init__(
+        self,
+        robots: Sequence[Quadrotor],
+        body: Array,
+        step_s: float,
+        engine_term: Gyroscopic,
+        gyroscopic: bool = False,
+        models: Models = _NO_MODELS,
+    ) -> None:
+        self.robots, self._step_s, count = tuple(robots), step_s, len(robots)
+        self._body = body
+        rotors = len(robots[0].rotors)
+        self.force, self.torque = _rows(3, count), _rows(3, count)
+        """(3, N) N in the world and N m in the body, for the next physics step; from :meth:`prepare`."""
+        self.parameters = _rows(PARAMETER_WIDTH, count)
+        """(PARAMETER_WIDTH, N), see :mod:`rlstack.sim.batch.layout`."""
+        self.air = _rows(3, count)
+        """(3, N) m/s, world: how the air moves at each robot; whoever knows writes it."""
+        self._before = _rows(6, count)  # velocities that the engine held a step ago
+        self._fresh = _rows(1, count)  # 1 before the first step after a reset
+        self._elapsed = _rows(1, count)  # s since the reset
+        self._target = _rows(rotors, count)  # rad/s, in effect
+        # rotor speeds now, then those half a step before; and the same after the next step
+        self._sides = [_rows(2 * rotors, count) for _ in range(2)]
+        self._rotors = rotors
+        self._late: list[_Late] = []
+        self._delay_steps = np.zeros(count, dtype=np.int64)
+        self._steps = 0
+        self._resting = np.zeros(count, dtype=bool)
+        self._low, self._high = (np.array([[getattr(r.rotor_model, n)] for r in robots]).T[0] for n in _RANGE)
+        kernel = _kernel(rotors, step_s, engine_term, gyroscopic, models)
+        arrays = {
+            "body": body,
+            "before": self._before,
+            "fresh": self._fresh,
+            "elapsed": self._elapsed,
+            "target": self._target,
+            "parameters": self.parameters,
+            "air": self.air,
+            "force": self.force,
+            "torque": self.torque,
+        }
+        now, after = self._sides
+        self._launches: list[Callable[[], None]] = [
+            kernel.prepare({**arrays, "turning": now, "next": after}),
+            kernel.prepare({**arrays, "turning": after, "next": now}),
+        ]
+        self.perturb(slice(None), Perturbation.none(count, rotors))
+
+    @property
+    def speed(self) -> Array:
+        """(rotors, N) rad/s, now."""
+        return self._sides[0][: self._rotors]
+
+    def velocities(self) -> Array:
+        """Return (6, N): linear m/s in the world and angular rad/s in the body, at the instant of the positions."""
+        held = self._body[7:BODY_ROWS]
+        change = held - self._before
+        smooth = np.abs(change) < self._step_s * _LIMITS
+        return np.asarray(np.where(smooth & (self._fresh == 0.0), held + 0.5 * change, held))
+
+    def felt(self, index: int, rotation: Array) -> Array:
+        """Return (3,) m/s^2 in the body: what an accelerometer at the centre of mass feels, over the last step.
+
+        Args:
+            index: Of the robot.
+            rotation: (3, 3) body to world.
+        """
+        if self._fresh[0, index] == 0.0:
+            pushed = (self._body[7:10, index] - self._before[:3, index]) / self._step_s
+        elif self._resting[index]:
+            pushed = np.zeros(3)
+        else:  # nothing has happened yet: what the forces are about to do (half a kick, see the kernel)
+            self._launches[0]()
+            mass = self.parameters[PARAMETERS["mass"]][0, index]
+            pushed = 2.0 * self.force[:, index] / mass - 2.0 * _GRAVITY
+        return np.asarray((pushed + _GRAVITY) @ rotation)
+
+    def prepare(self) -> None:
+        """Compute :attr:`force` and :attr:`torque` of the next physics step from the bodies' present state."""
+        if self._late:
+            self._arrive()
+        self._launches[0]()
+
+    def passed(self, held: Array) -> None:
+        """Take note of a physics step.
+
+        Args:
+            held: (6, N) velocities that the engine held before the step.
+        """
+        self._before[:] = held
+        fresh = self._fresh[0] > 0.0
+        if fresh.any():
+            # as if it had come with the same acceleration
+            self._before[:, fresh] = 2.0 * held[:, fresh] - self._body[7:BODY_ROWS, fresh]
+            self._fresh[:] = 0.0
+        self._sides.reverse()
+        self._launches.reverse()
+        self._elapsed += self._step_s
+        self._steps += 1
+
+    def reset(self, index: Any, rotor_speed: Array, resting: bool = False) -> None:
+        """Start robots anew; until their first command acts, the motors hold their speeds.
+
+        Args:
+            index: Of the robots, whose bodies the caller has placed.
+            rotor_speed: (rotors,) or (rotors, robots) rad/s.
+            resting: They stand on the floor.
+        """
+        speed = np.asarray(rotor_speed, dtype=float)
+        self._sides[0][:, index] = np.concatenate([speed, speed])
+        self._target[:, index] = speed
+        self._fresh[0, index], self._elapsed[0, index], self._resting[index] = 1.0, 0.0, resting
+        self._drop(index)
+
+    def command(self, index: Any, speed: Array) -> Array:
+        """Command speeds (rotors, robots) rad/s; return them clipped to the rotors' range."""
+        sent = np.clip(speed, self._low[index], self._high[index])
+        delay = self._delay_steps[index]
+        if delay.any():
+            self._late.append(_Late(self._steps + delay, np.arange(len(self.robots))[index], sent))
+        else:
+            self._target[:, index] = sent
+        return np.asarray(sent)
+
+    def stop(self, index: Any) -> None:
+        """Cut the motors now, past the delay; commands on their way are dropped."""
+        self._target[:, index] = 0.0
+        self._drop(index)
+
+    def perturb(self, index: Any, perturbation: Perturbation) -> None:
+        """Give robots other departures from their files; the caller tells the engine of mass and inertia."""
+        numbers = np.arange(len(self.robots))[index]
+        for k, number in enumerate(numbers):
+            row = pack_parameters(self.robots[number], perturbation.take(np.array([k])), "float64")
+            self.parameters[:, number] = row[0]
+        self._delay_steps[index] = np.rint(perturbation.delay_s / self._step_s).astype(np.int64)
+
+    def _arrive(self) -> None:
+        for late in self._late:
+            now = late.due == self._steps
+            if now.any():
+                self._target[:, late.who[now]] = late.speed[:, now]
+        self._late = [late for late in self._late if (late.due > self._steps).any()]
+
+    def _drop(self, index: Any) -> None:
+        gone = np.zeros(len(self.robots), dtype=bool)
+        gone[index] = True
+        for late in self._late:
+            late.due[gone[late.who]] = -1
+
+
+_RANGE = ("speed_min_rad_s", "speed_max_rad_s")
+_GRAVITY = np.array([0.0, 0.0, STANDARD_GRAVITY])
+_LIMITS = np.array([_JUMP_M_S2] * 3 + [_JUMP_RAD_S2] * 3)[:, None]
+
+
+def _rows(rows: int, count: int) -> Array:
+    array: Array = zeros(rows, count, dtype="float64")
+    return array
+
+
+@lru_cache(maxsize=16)
+def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: bool, models: Models) -> Kernel:
+    """Return what computes force, torque and the next rotor speeds of one robot."""
+
+    def kernel(
+        body: Any, before: Any, fresh: Any, elapsed: Any, target: Any, parameters: Any, air: Any, turning: Any
+    ) -> dict[str, Any]:
+        p = {name: parameters[where_] for name, where_ in PARAMETERS.items()}
+        held = body[7:BODY_ROWS]
+        starts = fresh[0] > 0.5
+        now = np.stack([_instant(h, b, starts, step_s * limit[0]) for h, b, limit in zip(held, before, _LIMITS)])
+        at = Body(body[0:3], body[3:7], now[:3], now[3:])
+        speed, before_speed = turning[:rotors], turning[rotors:]
+        lag = p["time_constants"]
+        after_speed = lagged(speed, target, decay(lag, 0.5 * step_s))
+        # over the time that this kick spans, in which the command may have changed; half a kick counts half, below
+        change = (after_speed - before_speed) * (where(starts, 2.0, 1.0) / step_s) if gyroscopic else None
+        force, torque = loads(at, speed, change, p, models, air)
+        # half a kick spans half a step, from the reset on; the others are centred on their instant
+        first = disturbances(p, elapsed[0], 0.5 * step_s)
+        later = disturbances(p, elapsed[0] - 0.5 * step_s, step_s)
+        force = force + np.stack([where(starts, a, b) for a, b in zip(first[0], later[0])])
+        half = where(starts, 0.5, 1.0)
+        weight = p["mass"][0] * STANDARD_GRAVITY
+        force = np.stack([half * force[0], half * force[1], half * (force[2] - weight) + weight])
+        torque = half * (torque + first[1] - cross(at.rates, p["inertia"] * at.rates))
+        if engine_term == "explicit":
+            torque = torque + cross(held[3:], p["inertia"] * held[3:])
+        end = lagged(after_speed, target, decay(lag, 0.5 * step_s))
+        return {"force": force, "torque": torque, "next": np.concatenate([end, after_speed])}
+
+    inputs = {
+        "body": BODY_ROWS,
+        "before": 6,
+        "fresh": 1,
+        "elapsed": 1,
+        "target": rotors,
+        "parameters": PARAMETER_WIDTH,
+        "air": 3,
+        "turning": 2 * rotors,
+    }
+    return Kernel(kernel, inputs, dtype="float64")
+
+
+def _instant(held: Any, before: Any, starts: Any, limit: float) -> Any:
+    """Return a velocity at the instant of the positions: half a change ahead of what the engine holds."""
+    change = held - before
+    smooth = (change < limit) & (change > -limit) & ~starts
+    return where(smooth, held + 0.5 * change, held)

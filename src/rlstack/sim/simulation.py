@@ -1,0 +1,281 @@
+"""A simulation: N robots in one world of one physics engine, and what is the same whatever the engine.
+
+Time, commands, motors, disturbances and sensors are here and in :mod:`rlstack.sim.rotorcraft`; an engine
+(:mod:`rlstack.sim.engine`) only integrates. Used in two ways: robots that share a world, each behind the
+:class:`rlstack.interfaces.backend.Backend` protocol (:mod:`rlstack.sim.robot`), and many isolated robots at once as
+arrays, for evaluation and vector environments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots import Quadrotor, RobotSpec, frames
+from rlstack.robots.mjcf import rest_height
+from rlstack.sim.engine import BODY_ROWS, Engine, Scene
+from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.physics import models_of
+from rlstack.sim.rotorcraft import Rotorcraft
+from rlstack.sim.state import checked_states
+
+Array = NDArray[np.float64]
+SPACING_M = 1.0
+"""Between the start places of robots in a world that names none, m."""
+_MOST_STEPS_PER_S = 1e5
+
+
+class Simulation:
+    """N robots in one world. Built by :meth:`open`; every array has the robots' order.
+
+    Args:
+        engine: What integrates.
+        robots: N robots.
+        world: Where they are (:class:`rlstack.sim.world.World`); None: a floor at z = 0.
+        physics_rate_hz: Physics steps a second of simulated time; None takes the engine's.
+        isolated: The robots cannot touch or see each other: many flights at once.
+        gyroscopic: Whether the rotors' angular momentum acts on the body.
+        starts_m: (N, 3) m, where the robots stand at first, their rest height to be added; None takes the world's
+            places, or a grid (isolated robots: all at the origin).
+        options: Of the engine alone.
+
+    Raises:
+        UserError: The engine is not installed, or cannot simulate this robot at this rate.
+    """
+
+    def __init__(
+        self,
+        engine: type[Engine],
+        robots: Sequence[RobotSpec],
+        *,
+        world: Any = None,
+        physics_rate_hz: float | None = None,
+        isolated: bool = False,
+        gyroscopic: bool = False,
+        starts_m: ArrayLike | None = None,
+        **options: Any,
+    ) -> None:
+        engine.require()
+        if not robots:
+            raise UserError("A simulation needs at least one robot.")
+        rate = engine.steps_per_s if physics_rate_hz is None else float(physics_rate_hz)
+        slowest = max(robot.control_rate_hz for robot in robots)
+        if not slowest <= rate <= _MOST_STEPS_PER_S:
+            raise UserError(
+                f"physics_rate_hz: {rate} is not allowed: must be from the robot's control rate"
+                f" ({slowest} Hz) to {_MOST_STEPS_PER_S:.0f} Hz."
+            )
+        flying = [robot for robot in robots if isinstance(robot, Quadrotor)]
+        if len(flying) != len(robots):
+            other = next(robot for robot in robots if not isinstance(robot, Quadrotor))
+            raise UserError(f"Simulations fly quadrotors so far; {other.name} is a {other.kind}.")
+        self.engine_type = engine
+        self.robots: tuple[Quadrotor, ...] = tuple(flying)
+        self.world = world
+        self.rate_hz, self.step_s = rate, 1.0 / rate
+        self._scene = Scene(tuple(robots), self.step_s, world, isolated, options)
+        self._gyroscopic = gyroscopic
+        switches = getattr(world, "physics", None)
+        self.models = reduce(or_, (models_of(robot, switches) for robot in flying))
+        """What of the physics is computed, for every robot that has numbers for it."""
+        self.starts_m = _starts(len(robots), world, isolated) if starts_m is None else np.array(starts_m, dtype=float)
+        self._engine: Engine | None = None
+        self._closed = False
+        self._steps = 0  # time is counted in whole steps, so it never drifts
+        self._owed_s = 0.0  # of the durations asked for, what was less than a step
+
+    def __len__(self) -> int:
+        return len(self.robots)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, once :meth:`open` has built it."""
+        if self._closed:
+            raise RuntimeError(f"The {self.engine_type.name} simulation was closed: make a new one.")
+        if self._engine is None:
+            raise RuntimeError(f"The {self.engine_type.name} simulation is not open: call connect() or open() first.")
+        return self._engine
+
+    @property
+    def time_s(self) -> float:
+        """Simulated time since it was opened, s; a reset does not turn it back."""
+        return self._steps * self.step_s
+
+    def open(self) -> None:
+        """Build the world and put the robots on the ground; a second call does nothing."""
+        if self._closed:
+            raise RuntimeError(f"The {self.engine_type.name} simulation was closed: make a new one.")
+        if self._engine is not None:
+            return
+        self._engine = engine = self.engine_type(self._scene)
+        self._body = np.zeros((BODY_ROWS, len(self)))
+        self._held = self._body[7:]
+        self.rotorcraft = Rotorcraft(
+            self.robots, self._body, self.step_s, engine.gyroscopic, self._gyroscopic, self.models
+        )
+        self._heights = self._settle(engine)
+        for index in range(len(self)):
+            self.reset(index)
+
+    def close(self) -> None:
+        """Release everything; a second call does nothing, any other use is an error."""
+        if self._engine is not None:
+            self._engine.close()
+        self._engine, self._closed = None, True
+
+    def step(self, duration_s: float) -> None:
+        """Let ``duration_s`` pass for all robots in whole physics steps; the rest is carried to the next call.
+
+        Raises:
+            ValueError: The duration is negative or not finite.
+            RuntimeError: A state is not finite any more.
+        """
+        engine = self.engine
+        if not (math.isfinite(duration_s) and duration_s >= 0.0):
+            raise ValueError(f"duration_s: {duration_s} is not allowed: must be at least 0.")
+        self._owed_s += duration_s
+        count = math.floor(self._owed_s / self.step_s + 1e-6)
+        self._owed_s -= count * self.step_s
+        craft, body, held = self.rotorcraft, self._body, self._held
+        for _ in range(count):
+            craft.prepare()
+            engine.push(craft.force, craft.torque)
+            before = held.copy()
+            engine.step()
+            engine.refresh(body)
+            craft.passed(before)
+        self._steps += count
+        if not np.isfinite(body).all():
+            lost = np.flatnonzero(~np.isfinite(body).all(axis=0)).tolist()
+            raise RuntimeError(
+                f"The simulation of robot {lost} diverged before {self.time_s:.3f} s: the state was too fast for a"
+                f" physics_rate_hz of {self.rate_hz:g}."
+            )
+
+    def reset(self, index: int, state: Mapping[str, ArrayLike] | None = None) -> None:
+        """Put one robot at rest on the ground at its start place, or into ``state``; time goes on.
+
+        Args:
+            index: Of the robot.
+            state: As in :meth:`rlstack.interfaces.backend.Backend.reset`.
+
+        Raises:
+            ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
+        """
+        engine = self.engine
+        rotors = len(self.robots[index].rotors)
+        given = {name: np.asarray(array)[None] for name, array in (state or {}).items()}
+        checked = {name: array[0] for name, array in checked_states(given, 1, rotors).items()}
+        if state is None:
+            checked["position"] = self.starts_m[index] + np.array([0.0, 0.0, self._heights[index]])
+        self._place(engine, index, checked, resting=state is None)
+        engine.refresh(self._body)
+
+    def set_state(self, state: Mapping[str, ArrayLike], index: NDArray[np.integer] | None = None) -> None:
+        """Put robots into states by name, arrays (N, width); velocities in the **world**; what is left out is zero.
+
+        Args:
+            state: As in :meth:`rlstack.interfaces.backend.Backend.reset`, with a leading axis.
+            index: Which robots; None: all.
+
+        Raises:
+            ValueError: As in :meth:`reset`.
+        """
+        engine = self.engine
+        which = np.arange(len(self)) if index is None else np.asarray(index)
+        checked = checked_states(state, len(which), len(self.robots[0].rotors))
+        for k, number in enumerate(which.tolist()):
+            self._place(engine, number, {name: array[k] for name, array in checked.items()})
+        engine.refresh(self._body)
+
+    def state(self) -> dict[str, Array]:
+        """Return the state arrays by name, (N, width): velocities in the world, angular ones in the body."""
+        _ = self.engine
+        velocities = self.rotorcraft.velocities()
+        return {
+            "position": self._body[0:3].T.copy(),
+            "orientation": self._body[3:7].T.copy(),
+            "linear_velocity": velocities[:3].T.copy(),
+            "angular_velocity": velocities[3:].T.copy(),
+            "rotor_speed": self.rotorcraft.speed.T.copy(),
+        }
+
+    def command(self, rotor_speed: ArrayLike) -> Array:
+        """Command ``rotor_speed`` (N, rotors) rad/s; return it clipped to the rotors' range.
+
+        Raises:
+            ValueError: The shape is wrong or a number is not finite; nothing was commanded.
+        """
+        _ = self.engine
+        wanted = np.asarray(rotor_speed, dtype=float)
+        if wanted.shape != (len(self), len(self.robots[0].rotors)) or not np.isfinite(wanted).all():
+            raise ValueError(f"rotor_speed must be finite and {(len(self), len(self.robots[0].rotors))}.")
+        return self.rotorcraft.command(slice(None), wanted.T).T
+
+    def set_perturbation(self, perturbation: Perturbation, index: NDArray[np.integer] | None = None) -> None:
+        """Fly robots that depart from their files, until the next call; gusts count from each robot's reset.
+
+        Args:
+            perturbation: Of as many robots.
+            index: Which robots; None: all.
+
+        Raises:
+            ValueError: It is for another number of robots or rotors.
+        """
+        engine = self.engine
+        which = np.arange(len(self)) if index is None else np.asarray(index)
+        shape, rotors = np.shape(perturbation.thrust_scale), len(self.robots[0].rotors)
+        if shape != (len(which), rotors):
+            raise ValueError(f"the perturbation's thrust_scale has the shape {shape}: must be {(len(which), rotors)}.")
+        self.rotorcraft.perturb(which, perturbation)
+        for k, number in enumerate(which.tolist()):
+            body = self.robots[number].body
+            inertia = np.array(body.inertia_kg_m2) * perturbation.inertia_scale[k]
+            engine.set_mass(number, body.mass_kg * float(perturbation.mass_scale[k]), inertia)
+
+    def felt(self, index: int) -> Array:
+        """Return (3,) m/s^2 in the body: what an accelerometer at robot ``index``'s centre of mass feels."""
+        return self.rotorcraft.felt(index, frames.to_matrix(self._body[3:7, index]))
+
+    def _place(self, engine: Engine, index: int, state: Mapping[str, Array], resting: bool = False) -> None:
+        motion = ("position", "orientation", "linear_velocity", "angular_velocity")
+        engine.place(index, np.concatenate([state[name] for name in motion]))
+        self.rotorcraft.reset(index, state["rotor_speed"], resting)
+        self._owed_s = 0.0
+
+    def _settle(self, engine: Engine) -> Array:
+        """Return the heights (N,) at which contact carries the robots; the plain rest heights where nothing does.
+
+        Contact is slightly soft, so at the plain height nothing would push back and the accelerometer would read 0.
+        """
+        plain = np.array([rest_height(robot) for robot in self.robots])
+        for index, (place, height) in enumerate(zip(self.starts_m, plain)):
+            body = np.zeros(BODY_ROWS)
+            body[:3], body[6] = place + np.array([0.0, 0.0, height]), 1.0
+            engine.place(index, body)
+        for _ in range(100 + round(0.1 / self.step_s)):  # contact settles within a few tens of steps or of 4 ms
+            engine.step()
+        engine.refresh(self._body)
+        heights = self._body[2] - self.starts_m[:, 2]
+        still = (np.abs(self._body[9]) < 1e-3) & (np.abs(heights - plain) < plain)
+        return np.where(still, heights, plain)
+
+
+def _starts(count: int, world: Any, isolated: bool) -> Array:
+    places = np.array(getattr(world, "starts_m", ()), dtype=float).reshape(-1, 3)
+    if isolated or count == 1:
+        return np.tile(places[:1] if len(places) else np.zeros((1, 3)), (count, 1))
+    if len(places):
+        if len(places) < count:
+            raise UserError(f"The world '{world.name}' has {len(places)} start places for {count} robots.")
+        return places[:count]
+    side = math.ceil(math.sqrt(count))
+    grid = np.array([(k % side, k // side, 0.0) for k in range(count)])
+    return (grid - [(side - 1) / 2, (side - 1) / 2, 0.0]) * SPACING_M
