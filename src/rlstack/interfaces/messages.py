@@ -40,7 +40,7 @@ def seconds_to_ns(seconds: float) -> int:
 def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> Reader:
     """Return a function that reads a dotted ``field`` of a message as a float64 array.
 
-    Vectors and points come as x, y, z and quaternions as x, y, z, w. With ``names`` (of joints or rotors) the
+    Vectors and points come as x, y, z and quaternions as x, y, z, w, a number as one element. With ``names`` (of joints or rotors) the
     values are matched by the message's ``name`` list, so its order does not matter.
 
     Args:
@@ -49,7 +49,7 @@ def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> R
         names: The order of the elements; empty where they have no names.
 
     Raises:
-        UserError: The message has no such field, or it is not a vector, a quaternion or a list of numbers.
+        UserError: The message has no such field, or it is not a vector, a quaternion, a list of numbers or a number.
     """
     if names:
         order, get_values = NameOrder(names), _getter(field)
@@ -59,9 +59,9 @@ def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> R
     leaves = leaf_fields(message_class, field)
     if leaves:
         # Compiled source: one attribute chain per element is several times faster than a loop of getattr.
-        elements = ", ".join(f"v.{leaf.rpartition('.')[2]}" for leaf in leaves)
+        elements = ", ".join("v" if leaf == field else f"v.{leaf.rpartition('.')[2]}" for leaf in leaves)
         scope: dict[str, Any] = {"array": np.array}
-        exec(f"def read(message):\n    v = message.{field}\n    return array(({elements}), dtype=float)", scope)
+        exec(f"def read(message):\n    v = message.{field}\n    return array(({elements},), dtype=float)", scope)
         reader: Reader = scope["read"]
         return reader
     get = _getter(field)
@@ -71,8 +71,10 @@ def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> R
 def leaf_fields(message_class: Any, field: str) -> list[str]:
     """Return the fields of numbers that a vector (x, y, z) or quaternion (x, y, z, w) is made of; none for a list.
 
+    A number is made of itself.
+
     Raises:
-        UserError: The message has no such field, or it is not a vector, a quaternion or a list of numbers.
+        UserError: The message has no such field, or it is not a vector, a quaternion, a list of numbers or a number.
     """
     value: Any = message_class()
     for part in field.split("."):
@@ -84,7 +86,9 @@ def leaf_fields(message_class: Any, field: str) -> list[str]:
         return [f"{field}.{name}" for name in (_QUATERNION if "w" in attributes else _VECTOR)]
     if isinstance(value, (array.array, np.ndarray, list, tuple)):
         return []
-    raise UserError(f"{message_class.__name__}.{field} is not a vector, a quaternion or a list of numbers.")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return [field]
+    raise UserError(f"{message_class.__name__}.{field} is not a vector, a quaternion, a list of numbers or a number.")
 
 
 class NameOrder:

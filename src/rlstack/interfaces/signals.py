@@ -24,7 +24,7 @@ class Signal:
         topic: Relative topic name under the robot's namespace; empty for what the robot file says.
         type: ROS message type; empty likewise.
         field: Dotted path in the message, with ``[]`` after a list whose elements are all read; vectors are read as
-            x, y, z and quaternions as x, y, z, w.
+            x, y, z and quaternions as x, y, z, w, a number as one element.
     """
 
     name: str
@@ -41,6 +41,7 @@ _GOAL = ("goal", "geometry_msgs/msg/PoseStamped")
 _PATH = ("goal_path", "nav_msgs/msg/Path")
 _IMU = ("imu", "sensor_msgs/msg/Imu")
 _JOINTS = ("joint_states", "sensor_msgs/msg/JointState")
+_BATTERY = ("battery", "sensor_msgs/msg/BatteryState")
 
 DYNAMIC = {"points": 2}
 """Sizes in shapes that may differ from one call to the next, with the least that is allowed; signals that name the
@@ -57,7 +58,11 @@ SENSED: dict[str, Signal] = {
         Signal("linear_velocity", (3,), "m/s", "base_link", *_ODOM, "twist.twist.linear"),
         Signal("angular_velocity", (3,), "rad/s", "base_link", *_ODOM, "twist.twist.angular"),
         Signal("linear_acceleration", (3,), "m/s^2", "base_link", *_IMU, "linear_acceleration"),
+        Signal("imu_angular_velocity", (3,), "rad/s", "base_link", *_IMU, "angular_velocity"),
         Signal("measured_rotor_speed", ("rotors",), "rad/s", "", *_JOINTS, "velocity"),
+        Signal("battery_voltage", (1,), "V", "", *_BATTERY, "voltage"),
+        Signal("battery_current", (1,), "A, below 0 while it discharges", "", *_BATTERY, "current"),
+        Signal("battery_percentage", (1,), "0 to 1", "", *_BATTERY, "percentage"),
         Signal("goal_position", (3,), "m", "odom", *_GOAL, "pose.position"),
         Signal("goal_orientation", (4,), "quaternion xyzw", "base_link in odom", *_GOAL, "pose.orientation"),
         Signal("path_time", ("points",), "s", "", *_PATH, "poses[].header.stamp"),

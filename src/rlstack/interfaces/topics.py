@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 ODOM = "odom"
 IMU = "imu"
 JOINT_STATES = "joint_states"
+BATTERY = "battery"
 GOAL = "goal"
 GOAL_PATH = "goal_path"
 ROTOR_COMMAND = "cmd/rotors"
@@ -21,8 +22,12 @@ POLICY_PREFIX = "policy/"
 GUARD_MODE = "guard/mode"
 DIAGNOSTICS = "diagnostics"
 MARKERS = "markers"
+ROBOT_DESCRIPTION = "robot_description"
+WORLD_MARKERS = "/markers/world"
+"""Absolute, as are the next three: one world, one tree of frames and one clock for all robots of a simulation."""
+TF = "/tf"
+TF_STATIC = "/tf_static"
 CLOCK = "/clock"
-"""Absolute: one clock for all robots of a simulation."""
 
 RESET = "reset"
 ARM = "arm"
@@ -36,17 +41,38 @@ TYPES: dict[str, str] = {
     ODOM: "nav_msgs/msg/Odometry",
     IMU: "sensor_msgs/msg/Imu",
     JOINT_STATES: "sensor_msgs/msg/JointState",
+    BATTERY: "sensor_msgs/msg/BatteryState",
     GOAL: "geometry_msgs/msg/PoseStamped",
     GOAL_PATH: "nav_msgs/msg/Path",
     ROTOR_COMMAND: "sensor_msgs/msg/JointState",
     GUARD_MODE: "std_msgs/msg/String",
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",
     MARKERS: "visualization_msgs/msg/MarkerArray",
+    WORLD_MARKERS: "visualization_msgs/msg/MarkerArray",
+    ROBOT_DESCRIPTION: "std_msgs/msg/String",
+    TF: "tf2_msgs/msg/TFMessage",
+    TF_STATIC: "tf2_msgs/msg/TFMessage",
     CLOCK: "rosgraph_msgs/msg/Clock",
 }
 """Message type by topic; commands have the same type under :data:`POLICY_PREFIX`."""
 
-Quality = Literal["sensor_out", "sensor_in", "sensor_in_reliable", "command", "latched", "event"]
+IMAGE = "image_raw"
+DEPTH = "depth"
+CAMERA_INFO = "camera_info"
+POINTS = "points"
+CAMERA_TYPES: dict[str, str] = {
+    IMAGE: "sensor_msgs/msg/Image",
+    DEPTH: "sensor_msgs/msg/Image",
+    CAMERA_INFO: "sensor_msgs/msg/CameraInfo",
+    POINTS: "sensor_msgs/msg/PointCloud2",
+}
+"""Message type by what follows a camera's name in its topics, see :func:`camera_topic`."""
+SCAN_TYPE = "sensor_msgs/msg/LaserScan"
+"""Of a lidar with one ring, on the topic of its name."""
+CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
+"""Of a lidar with several rings, likewise."""
+
+Quality = Literal["sensor_out", "sensor_in", "sensor_in_reliable", "command", "latched", "event", "tf"]
 
 
 def message_type(name: str) -> Any:
@@ -72,18 +98,24 @@ def type_of(topic: str) -> Any:
     return message_type(TYPES[topic.removeprefix(POLICY_PREFIX)])
 
 
+def camera_topic(camera: str, kind: str) -> str:
+    """Return the topic of one of :data:`CAMERA_TYPES` of the camera so called, such as ``camera/image_raw``."""
+    return f"{camera}/{kind}"
+
+
 def quality(use: Quality) -> QoSProfile:
     """Return the quality of service for a use.
 
     Sensors follow REP-2003: reliable writers, best-effort readers, newest value only. In lock step a lost
     message would stop time, so there the readers are reliable too. Commands are reliable with depth 1;
     a latched topic (guard mode, goal) reaches whoever comes later. A latched reader hears latched writers only.
+    Transforms are kept as tf2's own broadcasters keep them.
     """
     from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
-        depth=10 if use == "event" else 1,
+        depth={"event": 10, "tf": 100}.get(use, 1),
         reliability=ReliabilityPolicy.BEST_EFFORT if use == "sensor_in" else ReliabilityPolicy.RELIABLE,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if use == "latched" else DurabilityPolicy.VOLATILE,
     )
