@@ -1,0 +1,165 @@
+"""Transforms on /tf and /tf_static, and the model on robot_description that goes with them, for viewers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.interfaces import tf2_messages, topics
+from rlstack.interfaces.backend import Array
+from rlstack.interfaces.messages import NANOSECONDS, set_stamp
+from rlstack.robots.frame_tree import TURNING, FrameTree, Joint, read_urdf
+
+MOST_PER_SECOND = 50.0
+"""Of time on the stamps; viewers draw no faster, and tf interpolates."""
+
+_FULL_TURN = 6.283185307179586
+
+
+class Transforms:
+    """Broadcasts where the frames of a node's robots are, and latches each robot's model.
+
+    What goes out on /tf is ``odom`` to each robot's root frame and every joint that moves; joints that do not, those
+    of cameras and lidars among them, go out on /tf_static, once. All frames come from the URDF, so that they are those
+    of the model. Without tf2_msgs there are only the models, and one sentence in the log.
+
+    Args:
+        node: Creates the publishers, :class:`rlstack.nodes.runtime.ManagedNode`; they last until its cleanup.
+        urdfs: The model of each robot. Where several robots share a world, their frames must have names of their own:
+            ``to_urdf(robot, prefix="cf1/")``.
+        names: Of each robot's namespace, relative to the node's; empty: the node's own. ``robot_description`` is in it.
+        world: The frame that positions are in.
+
+    Raises:
+        UserError: A URDF cannot be read, or two robots have a frame of the same name.
+    """
+
+    def __init__(
+        self, node: Any, urdfs: Sequence[str], names: Sequence[str] = (), world: str = topics.WORLD_FRAME
+    ) -> None:
+        trees = [read_urdf(urdf) for urdf in urdfs]
+        check_distinct(trees)
+        text = topics.type_of(topics.ROBOT_DESCRIPTION)
+        for name, urdf in zip(names or [""] * len(urdfs), urdfs, strict=True):
+            topic = f"{name}/{topics.ROBOT_DESCRIPTION}" if name else topics.ROBOT_DESCRIPTION
+            node.publisher(text, topic, "latched").publish(text(data=urdf))
+        self._robots: list[_Moving] = []
+        self._publisher: Any = None
+        if not tf2_messages.is_installed():
+            node.get_logger().warning(
+                f"{topics.TF} is left out: there is no tf2_msgs. `{tf2_messages.COMMAND}` makes it."
+            )
+            return
+        kind = topics.type_of(topics.TF)
+        self._robots = [_Moving(tree, kind, world) for tree in trees]
+        self._publisher = node.publisher(kind, topics.TF, "tf")
+        if any(tree.fixed for tree in trees):  # an empty message would only hide that there is nothing
+            fixed = [_transform(joint) for tree in trees for joint in tree.fixed]
+            node.publisher(kind, topics.TF_STATIC, "latched").publish(kind(transforms=fixed))
+
+    def publish(
+        self,
+        stamp_ns: int,
+        robot: int,
+        position: Array,
+        orientation: Array,
+        joints: Mapping[str, float] | None = None,
+        speeds: Mapping[str, float] | None = None,
+    ) -> bool:
+        """Send where a robot is, unless that is too soon after the last time or nobody listens.
+
+        Args:
+            stamp_ns: Of the odometry that says it, ns.
+            robot: Which of the node's.
+            position: (3,) of its root frame in the world, m.
+            orientation: (4,) xyzw.
+            joints: Positions by name, rad or m; a joint that is left out is where it was.
+            speeds: Of turning joints by name, rad/s, whose position nothing senses, such as rotors: they go on from
+                where they were at this speed.
+
+        Returns:
+            Whether anything was sent.
+        """
+        if self._publisher is None:
+            return False
+        moving = self._robots[robot]
+        if not moving.is_due(stamp_ns) or self._publisher.get_subscription_count() == 0:
+            return False
+        self._publisher.publish(moving.at(stamp_ns, position, orientation, joints or {}, speeds or {}))
+        return True
+
+
+class _Moving:
+    """One robot's message, filled again each time."""
+
+    def __init__(self, tree: FrameTree, kind: Any, world: str) -> None:
+        base = Joint("base", "floating", world, tree.root, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+        self._tree = tree
+        self._message = kind(transforms=[_transform(base), *(_transform(joint) for joint in tree.moving)])
+        self._values = dict.fromkeys((joint.name for joint in tree.moving), 0.0)
+        self._turning = {joint.name for joint in tree.moving if joint.kind in TURNING}
+        self._sent_ns: int | None = None
+
+    def is_due(self, stamp_ns: int) -> bool:
+        """Return whether enough time has passed; time that goes back counts as enough."""
+        least = NANOSECONDS / MOST_PER_SECOND - 1000  # stamps are rounded
+        return self._sent_ns is None or not 0 <= stamp_ns - self._sent_ns < least
+
+    def at(
+        self,
+        stamp_ns: int,
+        position: Array,
+        orientation: Array,
+        joints: Mapping[str, float],
+        speeds: Mapping[str, float],
+    ) -> Any:
+        """Return the message; see :meth:`Transforms.publish`."""
+        values = self._values
+        if self._sent_ns is not None and stamp_ns > self._sent_ns:
+            passed_s = (stamp_ns - self._sent_ns) / NANOSECONDS
+            for name, speed in speeds.items():
+                if name in self._turning:
+                    values[name] = (values[name] + passed_s * float(speed)) % _FULL_TURN
+        values.update((name, float(value)) for name, value in joints.items() if name in values)
+        self._sent_ns = stamp_ns
+        base, *others = self._message.transforms
+        set_stamp(base.header.stamp, stamp_ns)
+        _place(base, position.tolist(), orientation.tolist())
+        where = self._tree.values(values)
+        for joint, transform in zip(self._tree.moving, others):
+            set_stamp(transform.header.stamp, stamp_ns)
+            _place(transform, *joint.pose(where[joint.name]))
+        return self._message
+
+
+def check_distinct(trees: Iterable[FrameTree]) -> None:
+    """Refuse robots whose frames have the same names: on /tf they would be one.
+
+    Raises:
+        UserError: With the name that is not distinct.
+    """
+    seen: set[str] = set()
+    for tree in trees:
+        if doubled := seen.intersection(tree.frames):
+            raise UserError(
+                f"Two robots have a frame '{min(doubled)}', and on {topics.TF} they would be one: give each robot in a"
+                " shared world a frame prefix of its own, such as its namespace and a slash."
+            )
+        seen.update(tree.frames)
+
+
+def _transform(joint: Joint) -> Any:
+    """Return a ``geometry_msgs/TransformStamped`` of a joint at 0."""
+    from geometry_msgs.msg import TransformStamped
+
+    made = TransformStamped(child_frame_id=joint.child)
+    made.header.frame_id = joint.parent
+    _place(made, joint.position, joint.orientation)
+    return made
+
+
+def _place(transform: Any, position: Sequence[float], orientation: Sequence[float]) -> None:
+    t, r = transform.transform.translation, transform.transform.rotation
+    t.x, t.y, t.z = position
+    r.x, r.y, r.z, r.w = orientation
