@@ -1,0 +1,66 @@
+"""One thing that stands in a world, the same for every engine."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from rlstack.schema import value
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Obstacle:
+    """A box, an upright cylinder or a sphere, in the world's frame (ENU).
+
+    Raises:
+        ValueError: A cylinder's x and y extents or a sphere's three differ, or the name is no plain word.
+    """
+
+    name: str
+    """Unique in its world; letters, digits and underscores."""
+    shape: Literal["box", "cylinder", "sphere"]
+    size_m: tuple[float, float, float] = value(unit="m", above=0.0)
+    """Full extents along the obstacle's own x, y, z; a cylinder's are diameter, diameter, height."""
+    position_m: tuple[float, float, float] = value(unit="m")
+    """Of its centre."""
+    yaw_rad: float = value(0.0, unit="rad")
+    colour: tuple[float, float, float] = value((0.70, 0.70, 0.70), at_least=0.0, at_most=1.0)
+    """Red, green, blue, 0 to 1."""
+    mass_kg: float = value(0.0, unit="kg", at_least=0.0)
+    """0: it never moves."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"name: {self.name!r} is not allowed: must be a letter followed by letters, digits and underscores."
+            )
+        x, y, z = self.size_m
+        if self.shape == "cylinder" and x != y:
+            raise ValueError(
+                f"size_m: {list(self.size_m)} is not allowed: a cylinder's are diameter, diameter, height."
+            )
+        if self.shape == "sphere" and not x == y == z:
+            raise ValueError(f"size_m: {list(self.size_m)} is not allowed: a sphere's three must be equal.")
+
+    @property
+    def lowest_m(self) -> float:
+        """Height of its lowest point, m."""
+        return self.position_m[2] - self.size_m[2] / 2.0
+
+    @property
+    def highest_m(self) -> float:
+        """Height of its highest point, m."""
+        return self.position_m[2] + self.size_m[2] / 2.0
+
+    @property
+    def reach_m(self) -> tuple[float, float]:
+        """Half the extents along the world's x and y of the upright box around it, m."""
+        x, y, _ = self.size_m
+        if self.shape != "box":
+            return x / 2.0, y / 2.0
+        c, s = abs(math.cos(self.yaw_rad)), abs(math.sin(self.yaw_rad))
+        return (c * x + s * y) / 2.0, (s * x + c * y) / 2.0

@@ -1,0 +1,274 @@
+"""A world: what stands where, where robots may start, and what the physics models are to do there.
+
+``load_world("warehouse:7")`` gives the same obstacles to every engine; the formulas in :class:`World` say what its
+collisions and rays must come to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from rlstack import schema
+from rlstack.errors import UserError, unknown_name
+from rlstack.resources import list_resources
+from rlstack.schema import value
+from rlstack.sim.floor_plan import NoRoom, Starts, find_starts
+from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.shapes import Shapes
+from rlstack.sim.worlds import GENERATORS, Generator, Layout, Point
+
+Array = NDArray[np.float64]
+
+_DRAWS = 20
+"""How often a layout without room for start places is drawn again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wind:
+    """Settings of the wind in a world, for the physics models."""
+
+    velocity_m_s: tuple[float, float, float] = value((0.0, 0.0, 0.0), unit="m/s")
+    """Mean, in the world's frame: where the air goes, not where it comes from."""
+    turbulence: Literal["none", "light", "moderate", "severe"] = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldFile:
+    """What a world file (YAML) may say."""
+
+    generator: str
+    """Which of :data:`rlstack.sim.worlds.GENERATORS` draws the obstacles."""
+    seed: int = value(0, at_least=0)
+    floor: bool = True
+    """Whether there is a floor at z = 0."""
+    settings: dict[str, Any] = value(dict)
+    """The generator's own."""
+    obstacles: tuple[Obstacle, ...] = ()
+    """Others, beside those drawn."""
+    starts: Starts = value(Starts)
+    wind: Wind | None = None
+    physics: dict[str, bool] = value(dict)
+    """Physics models that this world switches on or off, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """One world, in ENU with z = 0 on the floor.
+
+    Obstacles that can move count where they are at the beginning.
+    """
+
+    name: str
+    seed: int
+    floor: bool
+    """Whether there is a floor at z = 0."""
+    obstacles: tuple[Obstacle, ...]
+    bounds_m: tuple[Point, Point]
+    """Corners of the upright box that the world fills, the lower one first."""
+    starts_m: tuple[Point, ...]
+    """Free places on the floor, x, y, 0; the first is the origin."""
+    physics: dict[str, bool] = field(default_factory=dict)
+    """Physics models that this world switches on or off, by name."""
+    wind: Wind | None = None
+    starts: Starts | None = None
+    """What ``starts_m`` were made to be like; None: unchecked."""
+    mjcf: Path | None = None
+    """A MuJoCo model that is the world instead; then there are no obstacles here, and no other engine has it."""
+
+    @property
+    def title(self) -> str:
+        """What to load to get it again, such as ``warehouse:7``."""
+        return self.name if self.mjcf else f"{self.name}:{self.seed}"
+
+    def distance(self, points: Array) -> Array:
+        """Return the signed distance (N,) in m of points (N, 3) to the nearest obstacle or the floor; negative inside.
+
+        Raises:
+            UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
+        """
+        return self._shapes.distance(_rows(points, "points"))
+
+    def cast(self, origins: Array, directions: Array, far_m: float = np.inf) -> Array:
+        """Return how far (R,) in m rays go before they meet something; inf: nothing up to ``far_m``.
+
+        Args:
+            origins: Where they start (R, 3), m; inside an obstacle, a ray ends where it leaves it.
+            directions: Where they go (R, 3), of any length but 0.
+            far_m: How far they see, m.
+
+        Raises:
+            UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
+        """
+        directions = _rows(directions, "directions")
+        length = np.linalg.norm(directions, axis=1, keepdims=True)
+        if not (length > 0.0).all():
+            raise ValueError("directions: each must be longer than 0.")
+        reach = self._shapes.cast(_rows(origins, "origins"), directions / length)
+        reach[reach > far_m] = np.inf
+        return reach
+
+    def free(self, position: Point, radius: float) -> bool:
+        """Return whether a ball of that radius, m, touches no obstacle; its centre in bounds, so not below the floor.
+
+        Raises:
+            UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
+        """
+        at = _rows(position, "position")
+        low, high = self.bounds_m
+        inside = bool((at >= low).all() and (at <= high).all())
+        return inside and bool(self._obstacle_shapes.distance(at)[0] >= radius)
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        return Shapes(self._known_obstacles(), self.floor)
+
+    @cached_property
+    def _obstacle_shapes(self) -> Shapes:
+        return Shapes(self._known_obstacles())
+
+    def _known_obstacles(self) -> tuple[Obstacle, ...]:
+        if self.mjcf is not None:
+            raise UserError(
+                f"What stands in {self.mjcf} only MuJoCo knows: ask the mujoco backend, or write a YAML world."
+            )
+        return self.obstacles
+
+
+def world_names() -> list[str]:
+    """Return the names of the worlds that ship with rlstack or lie in a share folder's ``sim``."""
+    return sorted(list_resources("sim", ".yaml"))
+
+
+def load_world(text: str | Path) -> World:
+    """Return the world called so: ``warehouse``, ``warehouse:7`` (another seed), ``path/to/world.yaml`` or ``.xml``.
+
+    Raises:
+        UserError: There is none such, its file is not valid, or its settings leave no room for start places.
+    """
+    text = str(text)
+    stem, _, tail = text.rpartition(":")
+    name, seed = (stem, _seed(tail, text)) if stem else (text, None)
+    if name.endswith(".xml"):
+        return _mjcf_world(name, seed)
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        path = Path(name)
+    else:
+        found = list_resources("sim", ".yaml")
+        if name not in found:
+            raise unknown_name("world", name, found)
+        path = found[name]
+    return generate(read_world(path), name, seed, where=str(path))
+
+
+def read_world(path: Path) -> WorldFile:
+    """Return what a world file says; raise ``UserError`` if it cannot be read or says what it may not."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"Cannot read the world {path}: {' '.join(str(error).split())}.") from error
+    return schema.load(WorldFile, data, str(path))
+
+
+def generate(file: WorldFile, name: str, seed: int | None = None, *, where: str = "the world file") -> World:
+    """Draw a world; the same file and seed give the same world, to the last bit.
+
+    Args:
+        file: What to draw.
+        name: What to call it.
+        seed: Instead of the file's.
+        where: What to call the source in errors.
+
+    Raises:
+        UserError: The generator is unknown, its settings are not valid, or they leave no room for start places.
+    """
+    generator: Generator = GENERATORS.load(file.generator)
+    settings: Any = schema.load(generator.settings, file.settings, f"{where}: settings")
+    seed = file.seed if seed is None else seed
+    reason = ""
+    for attempt in range(_DRAWS):
+        rng = np.random.Generator(np.random.PCG64([seed, attempt]))
+        layout: Layout = generator.draw(settings, rng)
+        obstacles = (*layout.obstacles, *file.obstacles)
+        _check(obstacles, layout, where)
+        try:
+            starts = find_starts(obstacles, layout.inside, file.starts, rng)
+        except NoRoom as error:
+            reason = str(error)
+            continue
+        return World(
+            name=name,
+            seed=seed,
+            floor=file.floor,
+            obstacles=obstacles,
+            bounds_m=layout.bounds_m,
+            starts_m=starts,
+            physics=dict(file.physics),
+            wind=file.wind,
+            starts=file.starts,
+        )
+    raise UserError(
+        f"{where}: no world with seed {seed} has room for its start places; in the last of {_DRAWS} draws, {reason}."
+        " Set fewer or smaller obstacles, or ask for less under 'starts'."
+    )
+
+
+def _check(obstacles: tuple[Obstacle, ...], layout: Layout, where: str) -> None:
+    names: set[str] = set()
+    low, high = layout.bounds_m
+    for obstacle in obstacles:
+        if obstacle.name in names:
+            raise UserError(f"{where}: two obstacles are called '{obstacle.name}': rename one.")
+        names.add(obstacle.name)
+        (x, y, _), (rx, ry) = obstacle.position_m, obstacle.reach_m
+        corners = ((x - rx, y - ry, obstacle.lowest_m), (x + rx, y + ry, obstacle.highest_m))
+        if any(a < b - 1e-5 for a, b in zip(corners[0], low)) or any(a > b + 1e-5 for a, b in zip(corners[1], high)):
+            raise UserError(
+                f"{where}: the obstacle '{obstacle.name}' is outside the world's bounds, {_show(low)} to"
+                f" {_show(high)} m: move it, or make the world larger under 'settings'."
+            )
+
+
+def _mjcf_world(name: str, seed: int | None) -> World:
+    path = Path(name)
+    if seed is not None:
+        raise UserError(f"The world {name} is a MuJoCo model, which is not drawn from a seed: leave out ':{seed}'.")
+    if not path.is_file():
+        raise UserError(f"There is no world {name}. Worlds that need no file: {', '.join(world_names())}.")
+    side = range(-2, 2)
+    places = sorted(((float(x), float(y), 0.0) for x in side for y in side), key=lambda p: (p[0] ** 2 + p[1] ** 2, p))
+    infinite = float("inf")
+    return World(
+        name=name,
+        seed=0,
+        floor=False,
+        obstacles=(),
+        bounds_m=((-infinite,) * 3, (infinite,) * 3),
+        starts_m=tuple(places),
+        mjcf=path,
+    )
+
+
+def _seed(tail: str, text: str) -> int:
+    if not (tail.isascii() and tail.isdigit()):
+        raise UserError(
+            f"World '{text}': '{tail}' is not a seed: must be a whole number, 0 or more, as in 'warehouse:7'."
+        )
+    return int(tail)
+
+
+def _rows(numbers: Any, name: str) -> Array:
+    rows = np.atleast_2d(np.asarray(numbers, dtype=np.float64))
+    if rows.ndim != 2 or rows.shape[1] != 3:
+        raise ValueError(f"{name}: shape {rows.shape} is not (rows, 3).")
+    return rows
+
+
+def _show(point: Point) -> str:
+    return f"({', '.join(f'{number:g}' for number in point)})"
