@@ -27,10 +27,16 @@ from numpy.typing import NDArray
 from rlstack.sim.isaac.convert import Single
 
 CALLBACK = "rlstack_wrench"
+_NEAR_M = 1.0
+"""Two physics steps from rest move a body by less."""
 _MOST_RENDERS = 30
 """A new camera gives nothing for its first frames; beyond this many it never will."""
 _RENDERS = 2
 """For a frame of the present state: what a frame shows may be one frame old."""
+
+
+class NoFrame(RuntimeError):
+    """A camera gave no picture."""
 
 
 def construct(*, headless: bool = True, ros_bridge: bool = False) -> Any:
@@ -110,11 +116,12 @@ class World5:
             raise RuntimeError(f"Isaac Sim could not import {path}: its log says why.")
         return str(prim_path)
 
-    def play(self, bodies: Sequence[str], articulations: Sequence[str] = ()) -> None:
+    def play(self, bodies: Sequence[str], places: NDArray[np.floating], articulations: Sequence[str] = ()) -> None:
         """Make views of the rigid bodies and articulations at these paths and start physics.
 
         Args:
             bodies: What is pushed, in the order of every array: rigid bodies, and articulations' base links.
+            places: (N, 3) m, where they are on the stage, far from each other: the order is checked by it.
             articulations: Roots.
         """
         while self._stages.is_stage_loading():
@@ -134,8 +141,9 @@ class World5:
         for view in (self._bodies, *self._articulations.values()):
             view.initialize(self._world.physics_sim_view)
         self._world.add_physics_callback(CALLBACK, self._before_step)
-        if self._bodies.prim_paths != list(bodies):
-            raise RuntimeError(f"Isaac Sim lists the robots as {self._bodies.prim_paths} and not as {list(bodies)}.")
+        found, _, _ = self.states()
+        if len(found) != len(bodies) or not (np.abs(found - places) < _NEAR_M).all():
+            raise RuntimeError(f"Isaac Sim has the bodies {list(bodies)} in another order, or elsewhere: {found}.")
 
     # ---- time
 
@@ -244,7 +252,7 @@ class World5:
             position: (3,) m, world.
             orientation: (4,) wxyz of the optical frame (x right, y down, z forward) in the world.
         """
-        camera, renders = self._cameras.get(name), _RENDERS
+        camera, rows = self._cameras.get(name), (size[1], size[0])
         if camera is None:
             module = importlib.import_module("isaacsim.sensors.camera")
             camera = module.Camera(prim_path=f"/World/cameras/{name}", name=name, resolution=size)
@@ -257,10 +265,10 @@ class World5:
         for render in range(1, _MOST_RENDERS + 1):
             self._world.render()
             colours, depths = camera.get_rgb(), camera.get_depth()
-            if render >= renders and colours is not None and depths is not None and depths.size:
-                height_width = size[1], size[0]
-                return colours.astype(np.uint8), depths.reshape(height_width).astype(np.float32)
-        raise RuntimeError(f"Isaac Sim's camera {name} gave no frame in {_MOST_RENDERS} renderings.")
+            if render >= _RENDERS and colours is not None and depths is not None and depths.size:
+                # not by its shape alone: the docstring says (width, height, 1), the renderer's rows go down
+                return np.array(colours[..., :3], dtype=np.uint8), np.array(depths, dtype=np.float32).reshape(rows)
+        raise NoFrame(f"Isaac Sim gave no picture in {_MOST_RENDERS} renderings.")
 
     def cast(
         self, origins: NDArray[np.float64], directions: NDArray[np.float64], far_m: float, unseen: Sequence[str]

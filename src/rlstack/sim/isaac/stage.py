@@ -67,10 +67,13 @@ def author_surroundings(stage: Any, *, floor: bool, obstacles: Sequence[Obstacle
             UsdPhysics.MassAPI.Apply(prim).CreateMassAttr(obstacle.mass_kg)  # inertia from the shape
 
 
-def author_quadrotor(stage: Any, index: int, robot: Quadrotor, position_m: tuple[float, float, float]) -> str:
+def author_quadrotor(
+    stage: Any, index: int, robot: Quadrotor, position_m: tuple[float, float, float], *, seen: bool = True
+) -> str:
     """Write one quadrotor as a single rigid body with the file's mass and inertia; return its path.
 
-    Its rotors are only seen: they act on the body as forces, which the simulation works out.
+    Its rotors are only seen: they act on the body as forces, which the simulation works out. Where it is not ``seen``,
+    there is nothing of it but what is touched.
     """
     from pxr import Gf, UsdGeom, UsdPhysics
 
@@ -99,7 +102,8 @@ def author_quadrotor(stage: Any, index: int, robot: Quadrotor, position_m: tuple
     collider = _shape(stage, f"{path}/collision", "cylinder", extent, _FRONT)
     UsdGeom.Imageable(collider).CreatePurposeAttr(UsdGeom.Tokens.guide)  # touched, not seen
     _make_solid(collider)
-    _author_looks(stage, path, robot)
+    if seen:
+        _author_looks(stage, path, robot)
     return path
 
 

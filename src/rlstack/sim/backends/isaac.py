@@ -1,0 +1,210 @@
+"""The ``isaac`` backend: Isaac Sim's PhysX as an engine. **Not yet run on Isaac Sim**, see docs/isaac.md.
+
+Quadrotors are single rigid bodies written as USD from the robot file (:mod:`rlstack.sim.isaac.stage`). PhysX takes
+semi-implicit Euler steps in single precision: what comes back is exact to about 1e-7 of its size, and a flight departs
+from the double precision engines' accordingly. One world in a process at a time; the application stays up until the
+process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots import Quadrotor, frames
+from rlstack.sim.engine import BODY_ROWS, Gyroscopic, JointState, MassProperties, Scene, View
+from rlstack.sim.isaac import api_5, application, convert, environment, installation, stage
+from rlstack.sim.robot import AloneInAWorld
+
+Array = NDArray[np.float64]
+_ABOVE_M = 1000.0
+"""Where robots are until they are placed: above everything, because starting takes two physics steps."""
+_APART_M = 10.0
+
+
+class IsaacEngine:
+    """Isaac Sim with N robots in one world; see :class:`rlstack.sim.engine.Engine`.
+
+    Options of the scene: ``headless`` (True: without a window) and ``ros_bridge`` (False; Isaac Sim's own ROS 2 bridge,
+    which rlstack's nodes do not need).
+    """
+
+    name = "isaac"
+    gyroscopic: Gyroscopic = "explicit"
+    steps_per_s = 1000.0
+    single_precision: ClassVar[bool] = True
+
+    @classmethod
+    def require(cls) -> None:
+        """Raise ``UserError`` where Isaac Sim is not installed, is of another generation, or lacks its environment."""
+        installation.require_supported(installation.installed_version(), sys.version_info[:2])
+        environment.require_environment(os.environ, interactive=sys.stdin is not None and sys.stdin.isatty())
+
+    def __init__(self, scene: Scene) -> None:
+        self.require()
+        options = _options(scene.options)
+        steps_per_s = _whole_rate(scene.step_s)
+        for robot in scene.robots:
+            if not isinstance(robot, Quadrotor):
+                raise UserError(f"The isaac backend flies quadrotors so far; {robot.name} is a {robot.kind}.")
+        if options["ros_bridge"]:
+            environment.require_environment(os.environ, ros_bridge=True, interactive=True)
+        application.occupy(self)
+        self._world: api_5.World5 | None = None
+        try:
+            running = application.start(lambda: api_5.construct(**options))
+            self._world = api_5.World5(running, steps_per_s, lambda usd: self._author(usd, scene))
+            self._paths = [stage.robot_path(k) for k in range(len(scene.robots))]
+            self._world.play(self._paths, _first_places(len(scene.robots)))
+        except BaseException:
+            self.close()
+            raise
+        self._isolated = scene.isolated
+        self._orientation = np.zeros((4, len(scene.robots)))
+        self._stale = True
+
+    def _author(self, usd: Any, scene: Scene) -> None:
+        world = scene.world
+        stage.author_surroundings(
+            usd,
+            floor=True if world is None else world.floor,
+            obstacles=() if world is None else world.obstacles,
+        )
+        crowd = scene.isolated and len(scene.robots) > 1
+        paths = []
+        for index, (robot, place) in enumerate(zip(scene.robots, _first_places(len(scene.robots)))):
+            assert isinstance(robot, Quadrotor)
+            x, y, z = place.tolist()
+            paths.append(stage.author_quadrotor(usd, index, robot, (x, y, z), seen=not crowd))
+        if crowd:
+            stage.keep_apart(usd, paths)
+
+    @property
+    def _open(self) -> api_5.World5:
+        if self._world is None:
+            raise RuntimeError("The Isaac Sim world was closed.")
+        return self._world
+
+    def refresh(self, rows: Array) -> None:
+        """Write the bodies' states."""
+        rows[:] = convert.rows_from_views(*self._open.states())
+        self._orientation[:] = rows[3:7]
+        self._stale = False
+
+    def place(self, index: int, body: Array) -> None:
+        """Put one robot into a state."""
+        self._open.place(index, *convert.views_from_row(body))
+        self._stale = True
+
+    def push(self, force: Array, torque: Array) -> None:
+        """Take the wrenches of the next step; PhysX gets both in the world."""
+        if self._stale:
+            self.refresh(np.empty((BODY_ROWS, force.shape[1])))
+        self._open.push(*convert.wrench_in_world(force, torque, self._orientation))
+
+    def step(self) -> None:
+        """Let one physics step pass."""
+        self._open.step()
+        self._stale = True
+
+    def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
+        """Give one robot's body another mass and inertia."""
+        self._open.set_mass(index, mass_kg, inertia_kg_m2)
+
+    def mass_properties(self, index: int) -> MassProperties:
+        """Return what PhysX holds, to single precision."""
+        mass, centre, inertia = self._open.mass(index)
+        return MassProperties(mass, np.asarray(centre, dtype=float), np.asarray(inertia, dtype=float))
+
+    def joint_names(self, index: int) -> tuple[str, ...]:
+        """Return none: a quadrotor's rotors are no joints in Isaac Sim."""
+        return ()
+
+    def joints(self, index: int) -> JointState:
+        """Return the state of no joint."""
+        return JointState(np.zeros(0), np.zeros(0), np.zeros(0))
+
+    def place_joints(self, index: int, position: Array, velocity: Array) -> None:
+        """Put no joint into a state."""
+
+    def drive(self, index: int, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
+        """Drive no joint."""
+
+    def touching(self, index: int) -> bool:
+        """Return whether one robot was pressed on in the last step."""
+        return bool(self._open.contact()[index])
+
+    def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
+        """Render from anywhere, with Isaac Sim's ray tracer; takes no physics step."""
+        fov = 2.0 * np.arctan(0.5 * camera.width / camera.intrinsics[0, 0])
+        name = f"w{camera.width}h{camera.height}f{fov:.6f}n{camera.near_m:g}x{camera.far_m:g}"
+        try:
+            rgb, depth = self._open.look(
+                name.translate(str.maketrans(".-+", "ppp")),
+                (camera.width, camera.height),
+                float(fov),
+                (camera.near_m, camera.far_m),
+                position,
+                convert.wxyz_from_xyzw(frames.from_matrix(rotation)),
+            )
+        except api_5.NoFrame as error:
+            raise UserError(
+                f"{error} It renders on NVIDIA RTX GPUs only: see that nvidia-smi lists one, with the driver that Isaac"
+                " Sim's requirements name."
+            ) from error
+        depth[depth > camera.far_m] = np.inf
+        return View(rgb if "rgb" in wanted else None, depth if "depth" in wanted else None)
+
+    def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
+        """Return how far rays go, by PhysX's scene queries."""
+        unseen = self._paths if self._isolated else [self._paths[index]]
+        return self._open.cast(origins, directions, far_m, unseen)
+
+    def close(self) -> None:
+        """Release the world; the application goes on until the process ends."""
+        world, self._world = self._world, None
+        try:
+            if world is not None:
+                world.close()
+        finally:
+            application.vacate(self)
+
+
+def _options(given: dict[str, Any]) -> dict[str, bool]:
+    known = {"headless": True, "ros_bridge": False}
+    if unknown := sorted(set(given) - set(known)):
+        raise UserError(f"The isaac backend has no option {', '.join(unknown)}; its options: {', '.join(known)}.")
+    for name, wanted in given.items():
+        if not isinstance(wanted, bool):
+            raise UserError(f"{name}: {wanted!r} is not allowed: must be true or false.")
+    return {**known, **given}
+
+
+def _whole_rate(step_s: float) -> int:
+    rate = 1.0 / step_s
+    if abs(rate - round(rate)) > 1e-6 * rate:
+        raise UserError(
+            f"physics_rate_hz: {rate:g} is not allowed: Isaac Sim's physics takes a whole number of steps a second."
+        )
+    return round(rate)
+
+
+def _first_places(count: int) -> Array:
+    places = np.zeros((count, 3))
+    places[:, 0], places[:, 2] = _APART_M * np.arange(count), _ABOVE_M
+    return places
+
+
+class IsaacBackend(AloneInAWorld):
+    """A robot in Isaac Sim; options as for :class:`rlstack.sim.simulation.Simulation` and :class:`IsaacEngine`."""
+
+    engine = IsaacEngine
+
+
+BACKEND = IsaacBackend

@@ -1,0 +1,220 @@
+"""Rigid bodies read from the stage and integrated in numpy; single precision between steps."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tests.support.isaacsim_standin.kit import Kit
+from tests.support.isaacsim_standin.shapes import Shape, shape_of
+
+Array = np.ndarray
+FRICTION = 1.0
+DEFAULT_ANGULAR_DAMPING = 0.05
+"""Of PhysxRigidBodyAPI where the stage does not say."""
+MOST_RAD_S = np.radians(5729.58)
+"""Likewise."""
+ITERATIONS = 40
+
+
+def to_matrix(quaternion: Array) -> Array:
+    """Return rotations (N, 3, 3) of quaternions (N, 4) wxyz."""
+    w, x, y, z = np.asarray(quaternion, dtype=float).T
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.array(rows).transpose(2, 0, 1)
+
+
+def turned(quaternion: Array, rates: Array, duration: float) -> Array:
+    """Return quaternions (N, 4) wxyz after turning with world rates (N, 3) for a while."""
+    angle = np.linalg.norm(rates, axis=1) * duration
+    share = np.where(angle > 1e-12, np.sin(0.5 * angle) / np.maximum(angle, 1e-300), 0.5)
+    v, w = rates * (share * duration)[:, None], np.cos(0.5 * angle)
+    qw, qv = quaternion[:, 0], quaternion[:, 1:]
+    real = w * qw - (v * qv).sum(axis=1)
+    imaginary = w[:, None] * qv + qw[:, None] * v + np.cross(v, qv)
+    whole = np.concatenate([real[:, None], imaginary], axis=1)
+    return whole / np.linalg.norm(whole, axis=1, keepdims=True)
+
+
+class Contact(NamedTuple):
+    """A point near a solid: which, the bodies with the arm to it and the sign of its push, outward normal, gap in m."""
+
+    key: tuple[str, int, str]
+    bodies: list[tuple[int, Array, float]]
+    normal: Array
+    gap: float
+
+
+class Physics:
+    """All that moves and all that is solid on a stage, from ``reset()`` to ``stop()``."""
+
+    def __init__(self, kit: Kit, stage: Any, gravity: float, step: float) -> None:
+        from pxr import UsdPhysics
+
+        prims = list(stage.Traverse())
+        self.paths = [str(p.GetPath()) for p in prims if p.HasAPI(UsdPhysics.RigidBodyAPI)]
+        self.index = {path: k for k, path in enumerate(self.paths)}
+        apart: set[str] = set()
+        for prim in prims:
+            if prim.IsA(UsdPhysics.CollisionGroup):
+                group = UsdPhysics.CollisionGroup(prim)
+                kit.require(
+                    group.GetFilteredGroupsRel().GetTargets() == [prim.GetPath()], "only groups that filter themselves"
+                )
+                apart |= {str(t) for t in group.GetCollidersCollectionAPI().GetIncludesRel().GetTargets()}
+        found = (shape_of(p, self.index, apart) for p in prims)
+        self.shapes = [shape for shape in found if shape is not None]
+        self.gravity, self.step_s = np.array([0.0, 0.0, gravity]), step
+        count = len(self.paths)
+        self.position = np.zeros((count, 3), np.float32)
+        self.orientation = np.zeros((count, 4), np.float32)
+        self.velocity = np.zeros((count, 6), np.float32)
+        self.mass, self.inertia = np.zeros(count), np.zeros((count, 3))
+        self.damping, self.most = np.zeros((count, 2)), np.zeros(count)
+        self.gyroscopic = np.zeros(count, dtype=bool)
+        for k, path in enumerate(self.paths):
+            self._read(kit, k, stage.GetPrimAtPath(path))
+        self.force, self.torque = np.zeros((count, 3)), np.zeros((count, 3))
+        self.impulse = np.zeros((count, 3))
+        """Of contacts in the last step, N s."""
+        self._kept: dict[tuple[str, int, str], tuple[float, Array]] = {}
+        self._solid = [shape for shape in self.shapes if shape.solid]
+        self._feelers = [(shape, shape.feelers()) for shape in self._solid if shape.body >= 0]
+
+    def _read(self, kit: Kit, k: int, prim: Any) -> None:
+        from pxr import Usd, UsdGeom, UsdPhysics
+
+        matrix = UsdGeom.Xformable(prim).ComputeLocalToWorldTransform(Usd.TimeCode.Default()).RemoveScaleShear()
+        quaternion = matrix.ExtractRotationQuat()
+        self.position[k] = matrix.ExtractTranslation()
+        self.orientation[k] = [quaternion.GetReal(), *quaternion.GetImaginary()]
+        api = UsdPhysics.MassAPI(prim)
+        kit.require(bool(api), f"{prim.GetPath()} has no mass: PhysX would take its shapes' volume as water")
+        self.mass[k] = api.GetMassAttr().Get()
+        self.inertia[k] = api.GetDiagonalInertiaAttr().Get() or (0.0, 0.0, 0.0)
+        if not self.inertia[k].any():
+            own = next(s for s in self.shapes if s.body == k and s.solid)
+            x, y, z = 2.0 * own.half
+            self.inertia[k] = self.mass[k] / 12.0 * np.array([y * y + z * z, x * x + z * z, x * x + y * y])
+        kit.require(self.mass[k] > 0.0 and bool((self.inertia[k] > 0.0).all()), f"{prim.GetPath()} has no inertia")
+
+        def own_or(name: str, default: Any) -> Any:
+            attribute = prim.GetAttribute(f"physxRigidBody:{name}")
+            applied = "PhysxRigidBodyAPI" in prim.GetAppliedSchemas()
+            return attribute.Get() if applied and attribute else default
+
+        self.damping[k] = own_or("linearDamping", 0.0), own_or("angularDamping", DEFAULT_ANGULAR_DAMPING)
+        self.most[k] = np.radians(own_or("maxAngularVelocity", np.degrees(MOST_RAD_S)))
+        self.gyroscopic[k] = own_or("enableGyroscopicForces", True)
+
+    def poses(self) -> Array:
+        """Return the bodies' poses (N, 4, 4)."""
+        found = np.tile(np.eye(4), (len(self.paths), 1, 1))
+        found[:, :3, :3], found[:, :3, 3] = to_matrix(self.orientation), self.position
+        return found
+
+    def step(self) -> None:
+        """Let one step pass: forces, damping, gyroscopic term, contacts, then poses by the new velocities."""
+        h, rotation = self.step_s, to_matrix(self.orientation)
+        velocity = self.velocity.astype(float)
+        linear, angular = velocity[:, :3], velocity[:, 3:]
+        linear += h * (self.gravity + self.force / self.mass[:, None])
+        inverse = np.einsum("nij,nj,nkj->nik", rotation, 1.0 / self.inertia, rotation)
+        angular += h * np.einsum("nij,nj->ni", inverse, self.torque)
+        linear *= 1.0 - h * self.damping[:, :1]
+        angular *= 1.0 - h * self.damping[:, 1:]
+        rate = np.linalg.norm(angular, axis=1)
+        angular *= np.minimum(1.0, self.most / np.maximum(rate, 1e-9))[:, None]
+        self._turn_gyroscopically(angular, rotation)
+        self.impulse[:] = 0.0
+        self._press(linear, angular, inverse)
+        self.velocity[:] = np.concatenate([linear, angular], axis=1)
+        self.position[:] = self.position + h * linear
+        self.orientation[:] = turned(self.orientation.astype(float), angular, h)
+        self.force[:], self.torque[:] = 0.0, 0.0
+
+    def _turn_gyroscopically(self, angular: Array, rotation: Array) -> None:
+        """Turn the angular momentum against -w x J w for one step and keep its length, as PhysX does."""
+        local = np.einsum("nji,nj->ni", rotation, angular)
+        momentum = self.inertia * local
+        moved = momentum - self.step_s * np.cross(local, momentum)
+        length, before = (np.linalg.norm(m, axis=1, keepdims=True) for m in (moved, momentum))
+        moved *= np.where(length > 0.0, before / np.where(length > 0.0, length, 1.0), 0.0)
+        after = np.einsum("nij,nj->ni", rotation, moved / self.inertia)
+        angular[self.gyroscopic] = after[self.gyroscopic]
+
+    def _press(self, linear: Array, angular: Array, inverse: Array) -> None:
+        """Give points that would go into a solid the impulses that stop them, with friction."""
+        contacts = self._contacts(np.abs(linear).max(initial=0.0) + 1.0)
+        totals = [self._kept.get(key, (0.0, np.zeros(3))) for key, *_ in contacts]
+
+        def give(contact: Any, change: Array) -> None:
+            for k, arm, s in contact[1]:
+                linear[k] += s * change / self.mass[k]
+                angular[k] += s * inverse[k] @ np.cross(arm, change)
+
+        for contact, (size, along) in zip(contacts, totals):  # from where the last step ended
+            give(contact, size * contact[2] + along)
+        for _ in range(ITERATIONS if contacts else 0):
+            largest = 0.0
+            for i, contact in enumerate(contacts):
+                _, bodies, normal, gap = contact
+                slip = sum(s * (linear[k] + np.cross(angular[k], arm)) for k, arm, s in bodies)
+                push = -(gap / self.step_s + normal @ slip) / self._give(bodies, inverse, normal)
+                size, along = totals[i]
+                new = max(0.0, size + push)
+                side = slip - (normal @ slip) * normal
+                speed, held = float(np.sqrt(side @ side)), along
+                if speed > 1e-12:
+                    held = along - side / self._give(bodies, inverse, side / speed)
+                    held = held * min(1.0, FRICTION * new / max(float(np.sqrt(held @ held)), 1e-300))
+                change = (new - size) * normal + held - along
+                totals[i] = new, held
+                give(contact, change)
+                largest = max(largest, float(np.abs(change).max()))
+            if largest < 1e-12:
+                break
+        self._kept = {contact[0]: total for contact, total in zip(contacts, totals)}
+        for (_, bodies, normal, _), (size, along) in zip(contacts, totals):
+            for k, _, s in bodies:
+                self.impulse[k] += s * (size * normal + along)
+
+    def _give(self, bodies: Any, inverse: Array, along: Array) -> float:
+        total = 0.0
+        for k, arm, _ in bodies:
+            lever = np.cross(arm, along)
+            total += 1.0 / self.mass[k] + lever @ inverse[k] @ lever
+        return float(total)
+
+    def _contacts(self, speed: float) -> list[Contact]:
+        poses, reach, found = self.poses(), 0.002 + 2.0 * speed * self.step_s, []
+        for shape, points in self._feelers:
+            pose = shape.pose(poses)
+            world = points @ pose[:3, :3].T + pose[:3, 3]
+            for other in self._solid:
+                if other.body == shape.body or (shape.apart and other.apart):
+                    continue
+                place = other.pose(poses)
+                local = (world - place[:3, 3]) @ place[:3, :3]
+                gaps = other.distance(local)
+                near = np.flatnonzero(gaps < reach)
+                if not len(near):
+                    continue
+                normals = other.normal(local[near]) @ place[:3, :3].T
+                for i, normal in zip(near.tolist(), normals):
+                    bodies = [(shape.body, world[i] - poses[shape.body][:3, 3], 1.0)]
+                    if other.body >= 0:
+                        bodies.append((other.body, world[i] - poses[other.body][:3, 3], -1.0))
+                    found.append(Contact((shape.path, i, other.path), bodies, normal, float(gaps[i])))
+        return found
+
+    def trace(self, origins: Array, directions: Array, far: float, *, seen: bool = False) -> list[tuple[Shape, Array]]:
+        """Return for each solid (or seen) shape how far rays go until they meet it."""
+        poses = self.poses()
+        shapes = [s for s in self.shapes if (s.seen if seen else s.solid)]
+        return [(s, s.trace(origins, directions, far, s.pose(poses))) for s in shapes]
