@@ -14,7 +14,7 @@ import numpy as np
 
 from rlstack.bringup.flight import OnProgress, fly_over_topics
 from rlstack.errors import UserError
-from rlstack.evaluation.episodes import Episodes
+from rlstack.evaluation.episodes import Episodes, joined
 from rlstack.processes import die_with_parent
 from rlstack.robots import Quadrotor
 from rlstack.tasks.scenario import Scenario
@@ -104,7 +104,8 @@ def fly_in_parallel(
                 process.terminate()
         for process in running.values():
             process.join()
-    return _joined([flown[connection] for connection in running], scenario)
+    parts = [flown[connection] for connection in running]
+    return joined(parts, scenario.labels, wall_s=max(part.wall_s for part in parts))
 
 
 def _collect(running: dict[Connection, Any], total: int, on_progress: OnProgress | None) -> dict[Connection, Episodes]:
@@ -152,17 +153,3 @@ def _interrupt_once(number: int, frame: object) -> None:
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _joined(parts: list[Episodes], scenario: Scenario) -> Episodes:
-    """Return the shares' episodes side by side, in the scenario's order."""
-    arrays = ("position", "orientation", "linear_velocity", "angular_velocity", "command", "goal_position")
-    return Episodes(
-        backend=parts[0].backend,
-        rate_hz=parts[0].rate_hz,
-        **{name: np.concatenate([getattr(part, name) for part in parts], axis=1) for name in arrays},
-        labels=scenario.labels,
-        interventions=np.concatenate([part.interventions for part in parts]),
-        latency_s=np.concatenate([part.latency_s for part in parts]),
-        wall_s=max(part.wall_s for part in parts),
-    )

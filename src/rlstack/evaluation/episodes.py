@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,3 +62,23 @@ class Episodes:
         """(T, N) distance from the goal, m; not finite counts as infinitely far."""
         error = np.linalg.norm(self.position - self.goal_position, axis=-1)
         return np.where(np.isfinite(error), error, np.inf)
+
+
+def joined(parts: Sequence[Episodes], labels: NDArray[np.str_], wall_s: float) -> Episodes:
+    """Return flights side by side, in the order of the parts.
+
+    Args:
+        parts: Flown in the same backend at the same rate for as long.
+        labels: (N,) of all episodes.
+        wall_s: How long flying them took in all.
+    """
+    arrays = ("position", "orientation", "linear_velocity", "angular_velocity", "command", "goal_position")
+    return Episodes(
+        backend=parts[0].backend,
+        rate_hz=parts[0].rate_hz,
+        **{name: np.concatenate([getattr(part, name) for part in parts], axis=1) for name in arrays},
+        labels=labels,
+        interventions=np.concatenate([part.interventions for part in parts]),
+        latency_s=np.concatenate([part.latency_s for part in parts]),
+        wall_s=wall_s,
+    )

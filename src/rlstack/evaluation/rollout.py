@@ -1,28 +1,23 @@
-"""Flying a policy file in the batch simulator, in process: the deployed graph, many episodes at once."""
+"""Flying a policy file in a simulator, in process: the deployed graph, many episodes at once."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.evaluation.episodes import Array, Episodes
+from rlstack.evaluation.episodes import Array, Episodes, joined
+from rlstack.evaluation.flock import BATCH, Flock, flock
 from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.catalogue import check_robot
 from rlstack.robots import Quadrotor, frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import STATE_NAMES, Scenario
-
-if TYPE_CHECKING:
-    from rlstack.sim.batch import BatchSimulator
-
-BACKEND = "batch simulator"
-"""What the episodes say they were flown in."""
 
 _GONE = 1e4
 """m, m/s or rad/s: a robot beyond any of these is given up before float32 overflows; its record goes on as NaN."""
@@ -52,9 +47,9 @@ def rollout(
     duration_s: float,
     on_progress: Callable[[int, int], None] | None = None,
     *,
+    simulator: str = BATCH,
     noise_seed: int = 0,
-    device: str = "cpu",
-    gyroscopic: bool = False,
+    **options: Any,
 ) -> Episodes:
     """Fly every episode of ``scenario`` with ``policy`` and record it.
 
@@ -69,35 +64,61 @@ def rollout(
         robot: What flies.
         duration_s: Length of every episode, s; the record has ``round(duration_s * rate) + 1`` samples.
         on_progress: Called after every control period with the periods done and their total.
+        simulator: The batch simulator, or a backend whose engine flies the episodes, each as if alone.
         noise_seed: Of the sensor noise.
-        device: Where the simulator runs, such as ``"cpu"`` or ``"cuda:0"``.
-        gyroscopic: Whether the rotors' angular momentum acts on the body.
+        options: Of the simulator; see :func:`rlstack.evaluation.flock.flock`.
 
     Raises:
         UserError: The policy is for another robot, wants what is not simulated or a path where the scenario has none,
-            or gives a command that is not finite; or the device or the batch simulator is not there.
+            or gives a command that is not finite; or the device or the simulator is not there.
     """
     contract, count = policy.contract, len(scenario)
-    where = str(policy.path)
-    check_robot(contract, robot, where)
-    inputs, output = _check_ports(policy, scenario)
+    check_robot(contract, robot, str(policy.path))
+    ports = _check_ports(policy, scenario)
     if count == 0:
         raise UserError("The scenario has no episodes: ask for at least one.")
-    simulator = _simulator(robot, scenario, contract.rate_hz, device, gyroscopic)
-    simulator.set_perturbation(scenario.perturbation)
-    simulator.set_state(scenario.state)
-    noise = SensorNoise(robot, noise_seed)
+    longest_s = float(np.max(scenario.perturbation.delay_s))
+    robots = flock(simulator, robot, count, contract.rate_hz, longest_delay_s=longest_s, **options)
+    try:
+        flown = []
+        for first in range(0, count, robots.most):
+            some = scenario.take(slice(first, first + robots.most))
+            noise = SensorNoise(robot, noise_seed if first == 0 else _mixed(noise_seed, first))
+
+            def told(done: int, total: int, before: int = first, mine: int = len(some)) -> None:
+                if on_progress is not None:
+                    on_progress((before * total + mine * done) // count, total)
+
+            flown.append(_fly(policy, ports, some, robots, duration_s, noise, told))
+    finally:
+        robots.close()
+    return joined(flown, scenario.labels, wall_s=sum(part.wall_s for part in flown))
+
+
+def _fly(
+    policy: Steppable,
+    ports: tuple[tuple[str, ...], str],
+    scenario: Scenario,
+    robots: Flock,
+    duration_s: float,
+    noise: SensorNoise,
+    on_progress: Callable[[int, int], None],
+) -> Episodes:
+    """Fly as many episodes as the flock can at a time."""
+    (inputs, output), contract, count = ports, policy.contract, len(scenario)
+    robots.set_perturbation(scenario.perturbation)
+    robots.set_state(scenario.state)
     goal = {"goal_position": scenario.goal_position, "goal_orientation": frames.from_yaw(scenario.goal_yaw)}
     sight = None if scenario.path is None else _Sight(scenario.path, contract.envelope.get("path_ahead_s"))
     policy.reset(count)
 
     steps = round(duration_s * contract.rate_hz)
     record = {name: np.empty((steps + 1, *scenario.state[name].shape)) for name in _RECORDED}
-    command = np.empty((steps + 1, count, len(robot.rotors)))
+    command = np.empty((steps + 1, *scenario.state["rotor_speed"].shape))
     gone = np.zeros(count, dtype=bool)
     start = time.perf_counter()
     for k in range(steps + 1):
-        state = simulator.state()
+        state = robots.state()
         gone |= ~_within_reach(state)
         for name, array in record.items():
             array[k] = np.where(gone[:, None], np.nan, state[name])
@@ -112,11 +133,10 @@ def rollout(
         except PolicyOutputError as error:
             raise UserError(f"{error} That was {k / contract.rate_hz:g} s into the flights: train it again.") from error
         if k < steps:
-            simulator.step(command[k])
-            if on_progress is not None:
-                on_progress(k + 1, steps)
+            robots.step(command[k])
+            on_progress(k + 1, steps)
     return Episodes(
-        backend=BACKEND,
+        backend=robots.label,
         rate_hz=contract.rate_hz,
         **record,
         command=command,
@@ -126,6 +146,10 @@ def rollout(
         latency_s=np.empty(0),
         wall_s=time.perf_counter() - start,
     )
+
+
+def _mixed(seed: int, first: int) -> int:
+    return int(np.random.SeedSequence([seed, first]).generate_state(1)[0])
 
 
 class _Sight:
@@ -169,25 +193,12 @@ def _check_ports(policy: Steppable, scenario: Scenario) -> tuple[tuple[str, ...]
     missing = [name for name in inputs if name not in (*_SENSED, *_PATH)]
     if missing:
         raise UserError(
-            f"{where} wants {', '.join(missing)}, which the batch simulator does not give: fly it in another backend,"
+            f"{where} wants {', '.join(missing)}, which is not given in process: fly it over topics,"
             f" or train it on {', '.join(_SENSED)}."
         )
     if outputs != ("rotor_speed",):
-        raise UserError(f"{where} commands {', '.join(outputs)}, but the batch simulator takes rotor_speed alone.")
+        raise UserError(f"{where} commands {', '.join(outputs)}, but what is flown in process takes rotor_speed alone.")
     return inputs, outputs[0]
-
-
-def _simulator(robot: Quadrotor, scenario: Scenario, rate_hz: float, device: str, gyroscopic: bool) -> BatchSimulator:
-    try:
-        from rlstack.sim.batch import BatchSimulator
-    except ImportError as error:
-        raise UserError(
-            f"The batch simulator needs {error.name}, which is not installed: pip install 'rlstack[sim]'."
-        ) from error
-    longest = float(np.max(scenario.perturbation.delay_s))
-    return BatchSimulator(
-        robot, len(scenario), rate_hz=rate_hz, device=device, gyroscopic=gyroscopic, max_delay_s=max(longest, 0.05)
-    )
 
 
 def _within_reach(state: dict[str, Array]) -> np.ndarray:

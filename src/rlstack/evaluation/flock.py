@@ -1,0 +1,124 @@
+"""Many flights at once in process, in the batch simulator or in any engine, behind one small protocol."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.evaluation.episodes import Array
+from rlstack.interfaces.backend import BACKENDS
+from rlstack.robots import Quadrotor
+from rlstack.sim.perturbation import Perturbation
+
+BATCH = "batch"
+"""The batch simulator; every other name is a backend whose engine is used."""
+
+TOGETHER = 64
+"""Robots in one engine's world at a time: more cost more each."""
+
+
+class Flock(Protocol):
+    """N robots that do not touch each other, flown together."""
+
+    label: str
+    """Where they fly, for reports."""
+    most: int
+    """How many can be flown at a time; there are as many robots as in the last :meth:`set_state`, at most these."""
+
+    def set_perturbation(self, perturbation: Perturbation) -> None:
+        """Give each robot its departures from the file."""
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Put every robot into a state, arrays (N, width) by name; velocities in the world."""
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of the state arrays."""
+
+    def step(self, command: Array) -> None:
+        """Let one control period pass under ``command`` (N, rotors) rad/s."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+def flock(
+    name: str, robot: Quadrotor, count: int, rate_hz: float, *, longest_delay_s: float = 0.0, **options: Any
+) -> Flock:
+    """Return robots in the simulator called ``name``.
+
+    Args:
+        name: :data:`BATCH`, or a backend with an engine.
+        robot: What flies.
+        count: N wanted.
+        rate_hz: Control rate.
+        longest_delay_s: The longest command delay of the perturbations to come.
+        options: Of the simulator: ``device``, ``substeps`` and ``gyroscopic`` of the batch simulator,
+            ``physics_rate_hz``, ``gyroscopic``, ``world`` and more of an engine's simulation.
+
+    Raises:
+        UserError: There is no such simulator, it is not installed, or it has no engine that flies many at once.
+    """
+    if name == BATCH:
+        return _Batch(robot, count, rate_hz, max(longest_delay_s, 0.05), options)
+    return _InEngine(name, robot, count, rate_hz, options)
+
+
+class _Batch:
+    label = "batch simulator"
+
+    def __init__(self, robot: Quadrotor, count: int, rate_hz: float, longest_s: float, options: dict[str, Any]) -> None:
+        try:
+            from rlstack.sim.batch import BatchSimulator
+        except ImportError as error:
+            raise UserError(
+                f"The batch simulator needs {error.name}, which is not installed: pip install 'rlstack[sim]'."
+            ) from error
+        self.most = count
+        simulator = BatchSimulator(robot, count, rate_hz=rate_hz, max_delay_s=longest_s, **options)
+        self.set_perturbation, self.set_state = simulator.set_perturbation, simulator.set_state
+        self.state, self.step = simulator.state, simulator.step
+
+    def close(self) -> None:
+        """Release nothing: it is all memory."""
+
+
+class _InEngine:
+    def __init__(self, name: str, robot: Quadrotor, count: int, rate_hz: float, options: dict[str, Any]) -> None:
+        from rlstack.sim.simulation import Simulation
+
+        engine = getattr(BACKENDS.load(name), "engine", None)
+        if engine is None:
+            raise UserError(f"The backend '{name}' is no simulator that flies many at once: use it over topics.")
+        # whole physics steps in a control period, so that commands act on time
+        rate = options.pop("physics_rate_hz", None) or math.ceil(engine.steps_per_s / rate_hz) * rate_hz
+        self.label = f"{name} (in process)"
+        self.most = min(count, TOGETHER)
+        self._period_s, self._robot, self._flown = 1.0 / rate_hz, robot, self.most
+        self._simulation = Simulation(engine, [robot] * self.most, physics_rate_hz=rate, isolated=True, **options)
+        self._simulation.open()
+
+    def set_perturbation(self, perturbation: Perturbation) -> None:
+        count = len(perturbation)
+        self._simulation.set_perturbation(perturbation, np.arange(count))
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        self._flown = len(state["position"])
+        self._simulation.set_state(state, np.arange(self._flown))
+        for idle in range(self._flown, self.most):
+            self._simulation.reset(idle)
+
+    def state(self) -> dict[str, Array]:
+        return {name: array[: self._flown] for name, array in self._simulation.state().items()}
+
+    def step(self, command: Array) -> None:
+        wanted = np.zeros((self.most, len(self._robot.rotors)))
+        wanted[: self._flown] = command
+        self._simulation.command(wanted)
+        self._simulation.step(self._period_s)
+
+    def close(self) -> None:
+        self._simulation.close()
