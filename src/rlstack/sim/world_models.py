@@ -1,0 +1,172 @@
+"""A world as other programs' models: parts of a MuJoCo model, and SDF for Gazebo."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+from rlstack.errors import UserError
+from rlstack.robots.mjcf import import_mujoco
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.world import World
+
+PREFIX = "world/"
+"""Of the names of all obstacles in a MuJoCo model."""
+
+
+def add_to_mujoco(spec: Any, world: World) -> None:
+    """Add a world's obstacles to a MuJoCo model; the floor is not among them.
+
+    Static obstacles become geoms of the worldbody, those with a mass bodies with a free joint. Geom, body and joint
+    are called ``world/`` and the obstacle's name.
+
+    Args:
+        spec: The ``mujoco.MjSpec``.
+        world: What to add.
+
+    Raises:
+        UserError: MuJoCo is not installed, the world is a MuJoCo model itself, or one of the names is taken.
+    """
+    mujoco = import_mujoco()
+    if world.mjcf is not None:
+        raise UserError(f"{world.mjcf} is a MuJoCo model, which cannot be added to another: begin with it.")
+    kinds = {
+        "box": mujoco.mjtGeom.mjGEOM_BOX,
+        "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
+        "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
+    }
+    for obstacle in world.obstacles:
+        name = PREFIX + obstacle.name
+        if spec.geom(name) is not None or spec.body(name) is not None:
+            raise UserError(f"The model has a part called '{name}' already: rename it, or add the world once.")
+        place = {"pos": list(obstacle.position_m), "quat": _quaternion_wxyz(obstacle)}
+        if obstacle.mass_kg > 0.0:
+            body = spec.worldbody.add_body(name=name, **place)
+            body.add_freejoint(name=name)
+            parent, place = body, {}
+        else:
+            parent = spec.worldbody
+        parent.add_geom(
+            name=name,
+            type=kinds[obstacle.shape],
+            size=_mujoco_size(obstacle),
+            mass=obstacle.mass_kg,
+            rgba=[*obstacle.colour, 1.0],
+            **place,
+        )
+
+
+def to_sdf(world: World) -> str:
+    """Return a world as SDF 1.9 text for Gazebo: sun, floor, obstacles, wind.
+
+    All static obstacles are links of one static model ``obstacles``; each one with a mass is a model of its own.
+
+    Raises:
+        UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
+    """
+    if world.mjcf is not None:
+        raise UserError(f"What stands in {world.mjcf} only MuJoCo knows: write a YAML world to have it as SDF.")
+    root = Xml.Element("sdf", version="1.9")
+    top = Xml.SubElement(root, "world", name=_plain(world.name))
+    _text(top, "gravity", 0.0, 0.0, -STANDARD_GRAVITY)
+    if world.wind is not None:
+        _text(Xml.SubElement(top, "wind"), "linear_velocity", *world.wind.velocity_m_s)
+    sun = Xml.SubElement(top, "light", type="directional", name="sun")
+    _text(sun, "cast_shadows", "true")
+    _text(sun, "pose", 0.0, 0.0, 20.0, 0.0, 0.0, 0.0)
+    _text(sun, "diffuse", 0.8, 0.8, 0.8, 1.0)
+    _text(sun, "specular", 0.1, 0.1, 0.1, 1.0)
+    _text(sun, "direction", 0.15, 0.1, -1.0)
+    if world.floor:
+        _add_floor(top, world)
+    static = [o for o in world.obstacles if o.mass_kg == 0.0]
+    if static:
+        model = Xml.SubElement(top, "model", name="obstacles")
+        _text(model, "static", "true")
+        for obstacle in static:
+            link = Xml.SubElement(model, "link", name=obstacle.name)
+            _text(link, "pose", *obstacle.position_m, 0.0, 0.0, obstacle.yaw_rad)
+            _add_shape(link, obstacle)
+    for obstacle in world.obstacles:
+        if obstacle.mass_kg > 0.0:
+            model = Xml.SubElement(top, "model", name=obstacle.name)
+            _text(model, "pose", *obstacle.position_m, 0.0, 0.0, obstacle.yaw_rad)
+            link = Xml.SubElement(model, "link", name="link")
+            inertial = Xml.SubElement(link, "inertial")
+            _text(inertial, "mass", obstacle.mass_kg)
+            tensor = Xml.SubElement(inertial, "inertia")
+            for axis, moment in zip(("ixx", "iyy", "izz"), _moments(obstacle)):
+                _text(tensor, axis, moment)
+            for axis in ("ixy", "ixz", "iyz"):
+                _text(tensor, axis, 0.0)
+            _add_shape(link, obstacle)
+    Xml.indent(root)
+    return '<?xml version="1.0"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
+
+
+def _mujoco_size(obstacle: Obstacle) -> list[float]:
+    x, y, z = (extent / 2.0 for extent in obstacle.size_m)
+    return {"box": [x, y, z], "cylinder": [x, z, 0.0], "sphere": [x, 0.0, 0.0]}[obstacle.shape]
+
+
+def _quaternion_wxyz(obstacle: Obstacle) -> list[float]:
+    return [math.cos(obstacle.yaw_rad / 2.0), 0.0, 0.0, math.sin(obstacle.yaw_rad / 2.0)]
+
+
+def _moments(obstacle: Obstacle) -> tuple[float, float, float]:
+    """Return the moments of inertia of a solid of even density about its own x, y, z, kg m^2."""
+    mass, (x, y, z) = obstacle.mass_kg, obstacle.size_m
+    if obstacle.shape == "sphere":
+        return (mass * x * x / 10.0,) * 3
+    if obstacle.shape == "cylinder":
+        across = mass * (0.75 * x * x + z * z) / 12.0
+        return across, across, mass * x * x / 8.0
+    return mass * (y * y + z * z) / 12.0, mass * (x * x + z * z) / 12.0, mass * (x * x + y * y) / 12.0
+
+
+def _add_floor(top: Xml.Element, world: World) -> None:
+    model = Xml.SubElement(top, "model", name="floor")
+    _text(model, "static", "true")
+    link = Xml.SubElement(model, "link", name="link")
+    low, high = world.bounds_m
+    side = 2.0 * max(*(abs(c) for c in (*low[:2], *high[:2])), 5.0) + 20.0  # of what is drawn; collisions have no end
+    for part in ("collision", "visual"):
+        element = Xml.SubElement(link, part, name=part)
+        plane = Xml.SubElement(Xml.SubElement(element, "geometry"), "plane")
+        _text(plane, "normal", 0.0, 0.0, 1.0)
+        _text(plane, "size", side, side)
+        if part == "visual":
+            _add_colour(element, (0.77, 0.79, 0.82))
+
+
+def _add_shape(link: Xml.Element, obstacle: Obstacle) -> None:
+    for part in ("collision", "visual"):
+        element = Xml.SubElement(link, part, name=part)
+        shape = Xml.SubElement(Xml.SubElement(element, "geometry"), obstacle.shape)
+        if obstacle.shape == "box":
+            _text(shape, "size", *obstacle.size_m)
+        else:
+            _text(shape, "radius", obstacle.size_m[0] / 2.0)
+        if obstacle.shape == "cylinder":
+            _text(shape, "length", obstacle.size_m[2])
+        if part == "visual":
+            _add_colour(element, obstacle.colour)
+
+
+def _add_colour(visual: Xml.Element, colour: tuple[float, float, float]) -> None:
+    material = Xml.SubElement(visual, "material")
+    for kind in ("ambient", "diffuse"):
+        _text(material, kind, *colour, 1.0)
+
+
+def _text(parent: Xml.Element, tag: str, *values: float | str) -> None:
+    """Add an element with numbers that read back as they are."""
+    Xml.SubElement(parent, tag).text = " ".join(v if isinstance(v, str) else repr(float(v)) for v in values)
+
+
+def _plain(name: str) -> str:
+    """Return a name that SDF takes for a world, from one that may be a path."""
+    stem = name.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    return "".join(c if c.isalnum() or c in "_-" else "_" for c in stem) or "world"
