@@ -144,7 +144,7 @@ CASES: list[tuple[str, Callable[[dict[str, Any]], Any], list[str]]] = [
         ["2272.6", "above speed_min_rad_s (3000.0)"],
     ),
     ("fence inside out", lambda d: d["limits"].update(geofence_max_m=[3.0, -4.0, 3.0]), ["geofence_max_m", "[-3.0"]),
-    ("another kind", lambda d: d.update(kind="boat"), ["kind: 'boat'", "one of quadrotor"]),
+    ("another kind", lambda d: d.update(kind="boat"), ["kind: 'boat'", "one of manipulator, quadrotor"]),
     ("silent sensor", lambda d: d["sensors"]["odom"].update(rate_hz=0), ["sensors.odom.rate_hz: 0", "above 0.0 Hz"]),
     (
         "thrust that pulls down",

@@ -9,8 +9,10 @@ from rlstack.robots.spec import RobotSpec, load_robot, robot_names
 
 __all__ = [
     "Camera",
+    "DrivenJoint",
     "Lidar",
     "Limits",
+    "Manipulator",
     "Quadrotor",
     "RigidBody",
     "RobotSpec",

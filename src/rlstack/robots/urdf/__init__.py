@@ -1,0 +1,53 @@
+"""The URDF of a robot, generated from its file: for PyBullet, Isaac Sim, RViz and whatever else reads URDF."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rlstack.errors import UserError
+from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.robots.kinds.quadrotor import Quadrotor
+from rlstack.robots.kinds.wheeled_base import WheeledBase
+from rlstack.robots.spec import RobotSpec
+from rlstack.robots.urdf.manipulator import Meshes, manipulator_urdf
+from rlstack.robots.urdf.parts import BODY, text_of
+from rlstack.robots.urdf.quadrotor import quadrotor_urdf
+from rlstack.robots.urdf.wheeled_base import wheeled_base_urdf
+
+__all__ = ["BODY", "to_urdf"]
+
+
+def to_urdf(
+    robot: RobotSpec,
+    *,
+    prefix: str = "",
+    rotors: Literal["continuous", "fixed", "none"] = "continuous",
+    meshes: Meshes = "path",
+    frames: bool = True,
+) -> str:
+    """Return the robot as URDF text. Its root link is ``base_link``; joints come in the robot file's order.
+
+    A quadrotor's mass and inertia, and a base's, are those of the file to the last digit. A manipulator's links are its
+    model's, which is checked against the file first, and its limits the file's.
+
+    Args:
+        robot: What to describe.
+        prefix: Of the names of all links and joints, such as ``cf1/``.
+        rotors: Of quadrotors. ``continuous``: links of their own that turn, for viewers and for engines that drive
+            them; their mass and inertia are taken out of the body's, so that the whole is the file's. ``fixed``: frames
+            on the body, which has all of the mass. ``none``: no links, only seen.
+        meshes: How a manipulator's meshes are named: by ``path`` (engines), by file ``uri`` (RViz), or left out.
+        frames: Whether cameras and lidars have their frames: links without mass, which PhysX takes for 1 kg.
+
+    Raises:
+        UserError: There is no URDF of such a robot, or its model is missing, malformed or not what the file says.
+    """
+    if isinstance(robot, Quadrotor):
+        root = quadrotor_urdf(robot, prefix, rotors, frames)
+    elif isinstance(robot, WheeledBase):
+        root = wheeled_base_urdf(robot, prefix, frames)
+    elif isinstance(robot, Manipulator):
+        root = manipulator_urdf(robot, prefix, meshes, frames)
+    else:
+        raise UserError(f"There is no URDF of a {robot.kind} such as {robot.name}.")
+    return text_of(root)
