@@ -188,6 +188,37 @@ class Fly:
 
 
 @dataclass(frozen=True)
+class Rviz:
+    """Write an RViz configuration that shows a robot: its model, frames, sensors, goal, path and world.
+
+    Those for the robots that ship are in config/rviz, with the robot's name as the namespace.
+    """
+
+    robot: tyro.conf.Positional[str] = "crazyflie"
+    """A robot's name or file."""
+    namespace: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Of the robot's topics; left out, it is the robot's name."""
+    frame_prefix: str = ""
+    """What its frames' names begin with, where several robots share a world."""
+    out: _File = None
+    """Where to; left out, to standard output."""
+
+    def run(self) -> int:
+        """Write or print the configuration."""
+        from rlstack.bringup.rviz import rviz_config
+        from rlstack.files import write_atomically
+        from rlstack.robots import load_robot
+
+        text = rviz_config(load_robot(self.robot), self.namespace, self.frame_prefix)
+        if self.out is None:
+            print(text, end="")
+        else:
+            write_atomically(self.out, text, what="the RViz configuration")
+            print(f"Show it with: rviz2 -d {self.out}")
+        return 0
+
+
+@dataclass(frozen=True)
 class Doctor:
     """Say what is installed, what is missing, what each missing part is for, and the command that installs it.
 
@@ -266,6 +297,7 @@ VERBS: dict[str, Verb] = {
     "verify": Verb("fly a policy from held-out starts and write a report", Verify),
     "up deploy": Verb("start a robot that flies a verified policy over ROS 2 topics", Deploy),
     "up train": Verb("train as a ROS 2 node, then fly the new policy", UpTrain),
+    "rviz": Verb("write an RViz configuration for a robot", Rviz),
     "bench": Verb("measure how fast this machine simulates, learns and flies", Bench),
     "doctor": Verb("say what is installed, what is missing, and how to get it", Doctor),
 }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.robots import frames
-from rlstack.robots.frame_tree import Joint, read_urdf
+from rlstack.robots.frame_tree import Joint, read_frames
 from rlstack.robots.sensing import rotation_from_rpy
 
 ARM = """<?xml version="1.0"?>
@@ -30,7 +30,7 @@ angles = st.floats(-3.0, 3.0)
 
 
 def test_the_tree_is_as_written() -> None:
-    tree = read_urdf(ARM)
+    tree = read_frames(ARM)
     assert tree.root == "base_link"
     assert [joint.child for joint in tree.fixed] == ["camera_link"]
     assert [joint.child for joint in tree.moving] == ["upper", "slide", "finger"]
@@ -41,7 +41,7 @@ def test_the_tree_is_as_written() -> None:
 
 
 def test_a_sliding_joint_moves_along_its_axis_in_the_turned_frame() -> None:
-    _, lift, grip = read_urdf(ARM).moving
+    _, lift, grip = read_frames(ARM).moving
     position, orientation = lift.pose(0.25)
     np.testing.assert_allclose(position, (1.0, 0.25, 0.0), atol=1e-12)
     np.testing.assert_allclose(orientation, frames.from_yaw(np.pi / 2), atol=1e-12)
@@ -49,7 +49,7 @@ def test_a_sliding_joint_moves_along_its_axis_in_the_turned_frame() -> None:
 
 
 def test_a_turning_joint_turns_about_its_axis_by_the_right_hand() -> None:
-    shoulder = read_urdf(ARM).moving[0]
+    shoulder = read_frames(ARM).moving[0]
     position, orientation = shoulder.pose(np.pi / 2)
     assert position == (0.0, 0.0, 0.5)
     # about the child's y by a quarter turn x goes to -z; the child's y is the parent's -x
@@ -89,5 +89,5 @@ def test_poses_are_those_of_matrices(rpy: tuple, place: tuple, axis: str, value:
 )  # fmt: skip
 def test_what_is_no_tree_is_refused_in_words(text: str, says: str) -> None:
     with pytest.raises(UserError) as refused:
-        read_urdf(text)
+        read_frames(text)
     assert says in str(refused.value)

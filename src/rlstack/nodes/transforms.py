@@ -9,7 +9,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces import tf2_messages, topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
-from rlstack.robots.frame_tree import TURNING, FrameTree, Joint, read_urdf
+from rlstack.robots.frame_tree import TURNING, FrameTree, Joint, read_frames
 
 MOST_PER_SECOND = 50.0
 """Of time on the stamps; viewers draw no faster, and tf interpolates."""
@@ -38,7 +38,7 @@ class Transforms:
     def __init__(
         self, node: Any, urdfs: Sequence[str], names: Sequence[str] = (), world: str = topics.WORLD_FRAME
     ) -> None:
-        trees = [read_urdf(urdf) for urdf in urdfs]
+        trees = [read_frames(urdf) for urdf in urdfs]
         check_distinct(trees)
         text = topics.type_of(topics.ROBOT_DESCRIPTION)
         for name, urdf in zip(names or [""] * len(urdfs), urdfs, strict=True):

@@ -103,7 +103,7 @@ class FrameTree:
         return found
 
 
-def read_urdf(text: str) -> FrameTree:
+def read_frames(text: str) -> FrameTree:
     """Return the frames of a URDF.
 
     Raises:

@@ -1,0 +1,305 @@
+"""RViz configurations, written from the robot file so that their topics and frames are the robot's."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import yaml
+
+from rlstack.errors import UserError
+from rlstack.interfaces import topics
+from rlstack.robots import Quadrotor, RobotSpec
+from rlstack.robots.kinds.wheeled_base import WheeledBase
+
+Display = dict[str, Any]
+
+PLUGINS = "rviz_default_plugins"
+"""Every display, tool and view is of these, which RViz 2 itself brings."""
+
+_ORANGE, _BLUE, _RED, _GREY, _WHITE = "255; 110; 15", "25; 130; 230", "255; 25; 0", "160; 160; 164", "255; 255; 255"
+
+
+@singledispatch
+def extent_m(robot: RobotSpec) -> float:
+    """Return about how large a robot is across, m: what arrows and the view are scaled by."""
+    return 1.0
+
+
+@extent_m.register
+def _(robot: Quadrotor) -> float:
+    return 2.0 * robot.body.collision_radius_m
+
+
+@extent_m.register
+def _(robot: WheeledBase) -> float:
+    return max(robot.chassis.collision_size_m)
+
+
+def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: str = "") -> str:
+    """Return the text of an ``.rviz`` file that shows all that a robot says.
+
+    Args:
+        robot: What is shown.
+        namespace: Of its topics; None: the robot's name, as `rlstack up deploy` has it; empty: none.
+        frame_prefix: What its frames' names begin with, where several robots share a world.
+
+    Raises:
+        UserError: The namespace is no name of topics.
+    """
+    name = robot.name if namespace is None else namespace.strip("/")
+    if name and not all(word.isidentifier() and word.isascii() for word in name.split("/")):
+        raise UserError(
+            f"namespace: {namespace!r} is not allowed: words of letters, digits and underscores, with '/' between."
+        )
+    within = f"/{name}/" if name else "/"
+    size = extent_m(robot)
+    displays = [
+        _grid(size),
+        _markers("World", topics.WORLD_MARKERS, latched=True),
+        _model(within + topics.ROBOT_DESCRIPTION),
+        _tf(size),
+        _odometry(within + topics.ODOM, size),
+        _pose("Goal", within + topics.GOAL, size),
+        _path("Path to follow", within + topics.GOAL_PATH, size),
+        _markers("Markers", within + topics.MARKERS, enabled=False),  # for viewers that cannot show the model
+    ]
+    for lidar, spec in robot.lidars.items():
+        displays.append(_points(lidar, within + lidar, "LaserScan" if spec.rings == 1 else "PointCloud2"))
+    for camera, seen in robot.cameras.items():
+        if seen.rgb:
+            displays.append(_image(camera, within + topics.camera_topic(camera, topics.IMAGE)))
+        if seen.depth:
+            depth, points = (within + topics.camera_topic(camera, kind) for kind in (topics.DEPTH, topics.POINTS))
+            displays.append(_image(f"{camera} depth", depth, enabled=not seen.rgb))
+            displays.append(_points(f"{camera} points", points, "PointCloud2", enabled=False))
+    tools: list[dict[str, Any]] = [{"Class": f"{PLUGINS}/{tool}"} for tool in ("MoveCamera", "Select", "FocusCamera")]
+    tools.append({"Class": f"{PLUGINS}/Measure", "Line color": "128; 128; 0"})
+    if isinstance(robot, WheeledBase):  # a goal set on the floor is at height 0: never for what flies
+        tools.append({"Class": f"{PLUGINS}/SetGoal", "Topic": _topic(within + topics.GOAL)})
+    config = {
+        "Panels": [
+            {"Class": "rviz_common/Displays", "Name": "Displays", "Help Height": 60, "Tree Height": 500},
+            {"Class": "rviz_common/Views", "Name": "Views"},
+            {"Class": "rviz_common/Time", "Name": "Time", "Experimental": False, "SyncMode": 0, "SyncSource": ""},
+        ],
+        "Visualization Manager": {
+            "Class": "",
+            "Displays": displays,
+            "Enabled": True,
+            "Global Options": {
+                "Background Color": "48; 48; 48",
+                "Fixed Frame": topics.WORLD_FRAME,
+                "Frame Rate": 30,
+            },
+            "Name": "root",
+            "Tools": tools,
+            "Transformation": {"Current": {"Class": f"{PLUGINS}/TF"}},
+            "Value": True,
+            "Views": {"Current": _view(f"{frame_prefix}{topics.BODY_FRAME}", size), "Saved": None},
+        },
+        "Window Geometry": {"Height": 900, "Width": 1400, "X": 60, "Y": 60},
+    }
+    head = f"# RViz 2: rviz2 -d FILE. Written by `rlstack rviz {robot.name}`; for other namespaces write your own.\n"
+    return head + yaml.safe_dump(config, sort_keys=True, default_flow_style=False, allow_unicode=True)
+
+
+def _display(kind: str, name: str, options: dict[str, Any], enabled: bool = True) -> Display:
+    return {"Class": f"{PLUGINS}/{kind}", "Name": name, "Enabled": enabled, "Value": enabled, **options}
+
+
+def _topic(name: str, *, latched: bool = False, sensor: bool = False, filtered: bool = False) -> Display:
+    """Return how a topic is read; ``filtered`` where messages wait for their transform."""
+    return {
+        "Value": name,
+        "Depth": 5,
+        "Durability Policy": "Transient Local" if latched else "Volatile",
+        "History Policy": "Keep Last",
+        "Reliability Policy": "Best Effort" if sensor else "Reliable",
+        **({"Filter size": 10} if filtered else {}),
+    }
+
+
+def _grid(size: float) -> Display:
+    cell = 1.0 if size > 0.3 else 0.5
+    return _display(
+        "Grid",
+        "Grid",
+        {
+            "Alpha": 0.5,
+            "Cell Size": cell,
+            "Color": _GREY,
+            "Line Style": {"Line Width": 0.03, "Value": "Lines"},
+            "Normal Cell Count": 0,
+            "Offset": {"X": 0, "Y": 0, "Z": 0},
+            "Plane": "XY",
+            "Plane Cell Count": 20,
+            "Reference Frame": "<Fixed Frame>",
+        },
+    )
+
+
+def _model(topic: str) -> Display:
+    return _display(
+        "RobotModel",
+        "Robot",
+        {
+            "Alpha": 1,
+            "Collision Enabled": False,
+            "Description File": "",
+            "Description Source": "Topic",
+            "Description Topic": _topic(topic, latched=True),
+            "TF Prefix": "",
+            "Update Interval": 0,
+            "Visual Enabled": True,
+        },
+    )
+
+
+def _tf(size: float) -> Display:
+    return _display(
+        "TF",
+        "Frames",
+        {
+            "Filter (blacklist)": "",
+            "Filter (whitelist)": "",
+            "Frame Timeout": 15,
+            "Frames": {"All Enabled": True},
+            "Marker Scale": round(2.0 * size, 3),
+            "Show Arrows": False,
+            "Show Axes": True,
+            "Show Names": False,
+            "Update Interval": 0,
+        },
+    )
+
+
+def _odometry(topic: str, size: float) -> Display:
+    return _display(
+        "Odometry",
+        "Odometry",
+        {
+            "Angle Tolerance": 0.3,
+            "Covariance": {"Value": False},
+            "Keep": 100,
+            "Position Tolerance": round(size, 3),
+            "Shape": {"Value": "Arrow", "Alpha": 0.6, "Color": _ORANGE, **_arrow(size)},
+            "Topic": _topic(topic, sensor=True, filtered=True),
+        },
+    )
+
+
+def _pose(name: str, topic: str, size: float) -> Display:
+    return _display(
+        "Pose",
+        name,
+        {
+            "Alpha": 1,
+            "Axes Length": round(size, 3),
+            "Axes Radius": round(0.06 * size, 4),
+            "Color": _RED,
+            **_arrow(size),
+            "Shape": "Axes",
+            "Topic": _topic(topic, filtered=True),
+        },
+    )
+
+
+def _arrow(size: float) -> dict[str, float]:
+    return {
+        "Head Length": round(0.3 * size, 4),
+        "Head Radius": round(0.12 * size, 4),
+        "Shaft Length": round(0.7 * size, 4),
+        "Shaft Radius": round(0.05 * size, 4),
+    }
+
+
+def _path(name: str, topic: str, size: float) -> Display:
+    return _display(
+        "Path",
+        name,
+        {
+            "Alpha": 1,
+            "Buffer Length": 1,
+            "Color": _BLUE,
+            "Line Style": "Lines",
+            "Line Width": 0.03,
+            "Offset": {"X": 0, "Y": 0, "Z": 0},
+            "Pose Color": _BLUE,
+            "Pose Style": "None",
+            "Radius": 0.03,
+            "Topic": _topic(topic, filtered=True),
+        },
+    )
+
+
+def _markers(name: str, topic: str, *, enabled: bool = True, latched: bool = False) -> Display:
+    return _display("MarkerArray", name, {"Namespaces": {}, "Topic": _topic(topic, latched=latched)}, enabled)
+
+
+def _image(name: str, topic: str, enabled: bool = True) -> Display:
+    return _display(
+        "Image",
+        name,
+        {
+            "Max Value": 1,
+            "Median window": 5,
+            "Min Value": 0,
+            "Normalize Range": True,
+            "Topic": _topic(topic, sensor=True),
+        },
+        enabled,
+    )
+
+
+def _points(name: str, topic: str, kind: str, enabled: bool = True) -> Display:
+    """Return a display of a scan or of a cloud; both are drawn as points, coloured by height."""
+    flat = kind == "LaserScan"
+    return _display(
+        kind,
+        name,
+        {
+            "Alpha": 1,
+            "Autocompute Intensity Bounds": True,
+            "Autocompute Value Bounds": {"Max Value": 3, "Min Value": 0, "Value": True},
+            "Axis": "Z",
+            "Channel Name": "intensity",
+            "Color": _RED if flat else _WHITE,
+            "Color Transformer": "FlatColor" if flat else "AxisColor",
+            "Decay Time": 0,
+            "Invert Rainbow": False,
+            "Position Transformer": "XYZ",
+            "Selectable": True,
+            "Size (Pixels)": 3,
+            "Size (m)": 0.02,
+            "Style": "Points",
+            "Topic": _topic(topic, sensor=True, filtered=True),
+            "Use Fixed Frame": True,
+            "Use rainbow": True,
+        },
+        enabled,
+    )
+
+
+def _view(frame: str, size: float) -> dict[str, Any]:
+    """Return the view from behind and above that goes where the robot goes, without tilting with it."""
+    return {
+        "Class": f"{PLUGINS}/ThirdPersonFollower",
+        "Distance": round(min(max(12.0 * size, 2.0), 12.0), 2),
+        "Enable Stereo Rendering": {
+            "Stereo Eye Separation": 0.06,
+            "Stereo Focal Distance": 1,
+            "Swap Stereo Eyes": False,
+            "Value": False,
+        },
+        "Focal Point": {"X": 0, "Y": 0, "Z": 0},
+        "Focal Shape Fixed Size": True,
+        "Focal Shape Size": 0.05,
+        "Invert Z Axis": False,
+        "Name": "Current View",
+        "Near Clip Distance": 0.01,
+        "Pitch": 0.4,
+        "Target Frame": frame,
+        "Value": f"ThirdPersonFollower ({PLUGINS})",
+        "Yaw": 3.14159,
+    }
