@@ -30,6 +30,8 @@ class Downwash:
     """What vehicles above do to this one; see :mod:`rlstack.sim.physics.downwash`."""
 
     enabled: bool = True
+    vertical_drag_n_s_per_m: float = value(unit="N s/m", at_least=0.0)
+    """Force along body z for each m/s of wake; what is above the linear drag counts for the wake alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.robots.aerodynamics import Aerodynamics
+from rlstack.robots.battery import Battery
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec, load_robot, robot_names
 from rlstack.schema import value
 
@@ -132,6 +133,7 @@ class Quadrotor(RobotSpec):
     rotors: tuple[Rotor, ...]
     rotor_model: RotorModel
     aerodynamics: Aerodynamics = Aerodynamics()
+    battery: Battery | None = None
     limits: Limits
 
     def __post_init__(self) -> None:

@@ -105,7 +105,7 @@ class _Surroundings:
         p, model = self.p, self.model
         # inside a Runge-Kutta step it is not of length 1, and would shear instead of rotate
         straight = body._replace(orientation=unit(body.orientation))
-        push, turn = loads(straight, speed, change, p, model.models, self.air, model.floor_height_m)
+        push, turn = loads(straight, speed, change, p, model.models, self.air, model.floor_height_m, idle=False)
         push = (push + self.force) * (1.0 / p["mass"][0])
         inertia = p["inertia"]
         spin = cross(body.rates, inertia * body.rates)

@@ -58,11 +58,12 @@ PARAMETERS = _slices(
         "rotor_z": 4,  # m
         "rotor_drag": 3,  # kg
         "ground_effect": 2,  # rotor radius m, coefficient
+        "wake_drag": 1,  # N s/m along body z, of the air's own velocity, beside the drag
     }
 )
 """Columns of the parameter row by name."""
 
-PARAMETER_WIDTH = PARAMETERS["ground_effect"].stop
+PARAMETER_WIDTH = PARAMETERS["wake_drag"].stop
 
 Rows = NDArray[np.float32]
 
@@ -88,6 +89,9 @@ def pack_parameters(
     if models.rotor_drag and air.rotor_drag:
         fixed_drag, rotor_drag = np.zeros(3), np.asarray(air.rotor_drag.coefficient_kg)
     floor = air.ground_effect.coefficient if models.ground_effect and air.ground_effect else 0.0
+    wake = 0.0
+    if models.downwash and air.downwash:
+        wake = max(air.downwash.vertical_drag_n_s_per_m - body.linear_drag_n_s_per_m[2], 0.0)
     columns = {
         "mass": body.mass_kg * p.mass_scale,
         "inertia": np.asarray(body.inertia_kg_m2) * p.inertia_scale,
@@ -109,6 +113,7 @@ def pack_parameters(
         "rotor_z": np.tile(robot.rotor_positions[:, 2], (count, 1)),
         "rotor_drag": rotor_drag * p.drag_scale[:, None],
         "ground_effect": np.tile([rotor.radius_m, floor], (count, 1)),
+        "wake_drag": np.full(count, wake),
     }
     return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count, dtype)
 

@@ -23,6 +23,7 @@ def loads(
     models: Models = NO_MODELS,
     air: Vector | None = None,
     floor_height: Any = 0.0,
+    idle: bool = True,
 ) -> tuple[Vector, Vector]:
     """Return the force (3,) N in the **world** without gravity, and the torque (3,) N m in the **body**.
 
@@ -37,8 +38,9 @@ def loads(
         models: What is computed.
         air: (3,) m/s, world: wind and the wakes of others; None: still air.
         floor_height: World's z of the floor below, m; for the ground effect.
+        idle: Whether rotors may turn slower than commands allow, as after a stop.
     """
-    lift = motor.thrust(speed, p["thrust_coefficients"], p["thrust_scale"])
+    lift = motor.thrust(speed, p["thrust_coefficients"], p["thrust_scale"], idle)
     if models.ground_effect:
         x, y, z = down_row(body.orientation)
         height = body.position[2] - floor_height + x * p["rotor_x"] + y * p["rotor_y"] + z * p["rotor_z"]
@@ -61,7 +63,10 @@ def loads(
         drag = drag + rotor_drag.drag_per_velocity(p["rotor_drag"], speed)
     velocity = body.velocity if air is None else body.velocity - air
     in_body = -drag * rotate(body.orientation, velocity, -1.0)
-    in_body = vector(in_body[0], in_body[1], in_body[2] + lift.sum(axis=0))
+    push = lift.sum(axis=0)
+    if models.downwash and air is not None:
+        push = push + p["wake_drag"][0] * rotate(body.orientation, air, -1.0)[2]
+    in_body = vector(in_body[0], in_body[1], in_body[2] + push)
     return rotate(body.orientation, in_body), torque
 
 

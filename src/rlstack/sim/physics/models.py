@@ -47,23 +47,28 @@ def check_switches(switches: Mapping[str, bool], where: str) -> None:
             raise UserError(f"{where}: {unknown_name('physics model', name, MODELS)}")
 
 
-def models_of(robot: RobotSpec, switches: Mapping[str, bool] | None = None, where: str = "physics") -> Models:
-    """Return the models that are on for a robot: those of its file, unless switched; wind only where there is some.
+def models_of(
+    robot: RobotSpec, switches: Mapping[str, bool] | None = None, wind: bool = False, where: str = "physics"
+) -> Models:
+    """Return the models that are on for a robot: those of its file, unless switched, and the wind where there is some.
 
     Args:
         robot: Whose file says which models it has numbers for, and which of them are on.
         switches: Of a world file or a caller, by name: true and false win over the robot file.
+        wind: Whether there is wind.
         where: What to call the switches' source in errors.
 
     Raises:
-        UserError: A name is unknown, or a model is switched on that needs numbers which the robot file lacks.
+        UserError: A name is unknown, or a model is switched on that needs numbers which nobody gave.
     """
-    switches = dict(switches or {})
+    switches = switches or {}
     check_switches(switches, where)
     aerodynamics, battery = getattr(robot, "aerodynamics", None), getattr(robot, "battery", None)
     sections = {name: getattr(aerodynamics, name, None) for name in ("ground_effect", "rotor_drag", "downwash")}
     sections["battery"] = battery
-    on = {"wind": switches.pop("wind", False)}
+    on = {"wind": switches.get("wind", wind)}
+    if on["wind"] and not wind:
+        raise UserError(f"{where}: wind is on, and there is none: add the section 'wind' to the world file.")
     for name, section in sections.items():
         on[name] = switches.get(name, section is not None and section.enabled)
         if on[name] and section is None:

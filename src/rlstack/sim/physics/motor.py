@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.fused import greater, where
+from rlstack.fused import greater, maximum, where
 from rlstack.sim.physics.body import Vector
 
 
@@ -31,13 +31,15 @@ def change(speed: Vector, command: Vector, time_constants: Vector) -> Vector:
     return (command - speed) / where(greater(command, speed), time_constants[0], time_constants[1])
 
 
-def thrust(speed: Vector, coefficients: Vector, scale: Vector) -> Vector:
+def thrust(speed: Vector, coefficients: Vector, scale: Vector, idle: bool = True) -> Vector:
     """Return the thrust of each rotor far from everything, N.
 
     Args:
-        speed: (rotors,) rad/s, at least the robot file's lowest.
+        speed: (rotors,) rad/s.
         coefficients: c0, c1, c2 of c0 + c1 w + c2 w^2.
         scale: (rotors,) departure from the file.
+        idle: Whether rotors may turn slower than the robot file's lowest speed, where a fit may be below 0: 0 then.
     """
     c0, c1, c2 = coefficients
-    return scale * (c0 + speed * (c1 + speed * c2))
+    fit = c0 + speed * (c1 + speed * c2)
+    return scale * (maximum(fit, 0.0) if idle else fit)

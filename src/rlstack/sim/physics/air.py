@@ -1,0 +1,69 @@
+"""How the air moves at each of N robots in one world: the wind there, and the wakes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import Quadrotor
+from rlstack.sim.physics.downwash import Downwash
+from rlstack.sim.physics.models import Models
+from rlstack.sim.physics.wind import WindField
+from rlstack.sim.world import Wind
+
+Array = NDArray[np.float64]
+
+
+class Air:
+    """Wind and wakes.
+
+    Args:
+        robots: N quadrotors.
+        models: What is on, of each robot.
+        wind: Of the world; None: none.
+        isolated: The robots do not see each other, so there are no wakes.
+        seed: Of the turbulence, at least 0.
+    """
+
+    def __init__(
+        self,
+        robots: Sequence[Quadrotor],
+        models: Sequence[Models],
+        wind: Wind | None = None,
+        isolated: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self._wind: WindField | None = None
+        if wind is not None and any(m.wind for m in models):
+            self._wind = WindField(wind, len(robots), seed)
+        self._blown: Array = np.array([[m.wind for m in models]], dtype=float)
+        self._washed: Array = np.array([[m.downwash for m in models]], dtype=float)
+        shared = len(robots) > 1 and not isolated and any(m.downwash for m in models)
+        self._downwash = Downwash(robots) if shared else None
+
+    @property
+    def moves(self) -> bool:
+        """Whether it ever does; otherwise there is nothing to compute."""
+        return self._wind is not None or self._downwash is not None
+
+    def reset(self, index: int) -> None:
+        """Take note that a robot starts anew."""
+        if self._wind is not None:
+            self._wind.reset(index)
+
+    def velocity(self, duration_s: float, body: Array, speed: Array) -> Array:
+        """Let time pass; return (3, N) m/s, world.
+
+        Args:
+            duration_s: Since the last call, above 0 s.
+            body: (13, N) rows: position m, orientation xyzw, velocity m/s (world), rates.
+            speed: (rotors, N) rad/s of the rotors.
+        """
+        total: Array = np.zeros((3, body.shape[1]))
+        if self._wind is not None:
+            total += self._blown * self._wind.advance(duration_s, body[0:3], body[7:10])
+        if self._downwash is not None:
+            total += self._washed * self._downwash.velocity(body[0:3], body[3:7], speed)
+        return total

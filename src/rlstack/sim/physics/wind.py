@@ -1,0 +1,164 @@
+"""Wind: a mean velocity and Dryden turbulence that blows past.
+
+Source: MIL-F-8785C, "Flying Qualities of Piloted Airplanes", 1980, section 3.7, kept in MIL-HDBK-1797; low-altitude
+model (height h from 10 to 1000 feet), wind speed W at 20 feet of 15, 30 and 45 knots for light, moderate and severe:
+
+    sigma_w = 0.1 W      sigma_u = sigma_v = sigma_w / (0.177 + 0.000823 h)^0.4
+    L_w = h              L_u = L_v = h / (0.177 + 0.000823 h)^1.2               (h and L in feet)
+
+Along the mean wind (u), to the left of it (v) and up (w), white noise goes through the forming filters
+
+    H_u(s) = sigma_u sqrt(2 L_u / (pi V)) / (1 + L_u s / V)
+    H_v(s) = sigma_v sqrt(L_v / (pi V)) (1 + sqrt(3) L_v s / V) / (1 + L_v s / V)^2             w likewise
+
+with V the speed of the vehicle through the air, which carries it along the frozen turbulence. The filters are advanced
+exactly, whatever the time step; they begin in their stationary state. Rates of rotation of the air are left out: a
+multirotor is small against L. At hover V is the wind's speed, at least 1 m/s.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.fused import clip, maximum
+from rlstack.sim.physics.body import Vector, vector
+from rlstack.sim.world import Wind
+
+Array = NDArray[np.float64]
+
+_FOOT, _KNOT = 0.3048, 1852.0 / 3600.0
+SPEED_AT_20_FEET_M_S = {"none": 0.0, "light": 15.0 * _KNOT, "moderate": 30.0 * _KNOT, "severe": 45.0 * _KNOT}
+"""W by the name of the turbulence, m/s."""
+LEAST_AIRSPEED_M_S = 1.0
+STATE_ROWS = NOISE_ROWS = 5
+"""Of the filters: one of u, two each of v and w."""
+
+_ROOT = math.sqrt(3.0)
+_BLOCK = 256  # draws of one robot at a time
+
+
+def intensities(height: Any, speed_at_20_feet: Any) -> tuple[Any, Any]:
+    """Return the standard deviations of the horizontal and vertical components, m/s.
+
+    Args:
+        height: Above the floor, m; what is below 10 feet or above 1000 counts as that.
+        speed_at_20_feet: W, m/s.
+    """
+    up = 0.1 * speed_at_20_feet
+    return up * np.exp(-0.4 * np.log(_profile(height))), up
+
+
+def lengths(height: Any) -> tuple[Any, Any]:
+    """Return the scale lengths of the horizontal and vertical components, m, at a height, m."""
+    up = clip(height, 10.0 * _FOOT, 1000.0 * _FOOT)
+    return up * np.exp(-1.2 * np.log(_profile(height))), up
+
+
+def _profile(height: Any) -> Any:
+    return 0.177 + (0.000823 / _FOOT) * clip(height, 10.0 * _FOOT, 1000.0 * _FOOT)
+
+
+def stationary(noise: Vector) -> Vector:
+    """Return a state (5,) of the filters as they are after a long time, from standard normal numbers (5,)."""
+    u, v1, v2, w1, w2 = noise
+    # variances 1/2 and 1/4, covariance 1/4
+    half = math.sqrt(0.5)
+    return vector(u, half * v1, 0.5 * half * (v1 + v2), half * w1, 0.5 * half * (w1 + w2))
+
+
+def advance(state: Vector, noise: Vector, duration: Any, airspeed: Any, height: Any) -> Vector:
+    """Return the filters' state (5,) ``duration`` s on.
+
+    Args:
+        state: From :func:`stationary` or this function.
+        noise: (5,) standard normal numbers.
+        duration: s.
+        airspeed: V, above 0 m/s.
+        height: m.
+    """
+    along, up = lengths(height)
+    keep = np.exp(-duration * airspeed / along)
+    u = keep * state[0] + np.sqrt(1.0 - keep * keep) * noise[0]
+    v = _second_order(state[1:3], noise[1:3], duration * airspeed / along)
+    w = _second_order(state[3:5], noise[3:5], duration * airspeed / up)
+    return vector(u, *v, *w)
+
+
+def _second_order(state: Vector, noise: Vector, h: Any) -> tuple[Any, Any]:
+    # x' = -x + noise and y' = x - y over h, and the Cholesky factor of what the noise adds
+    keep = np.exp(-h)
+    gone = keep * keep
+    xx = 0.5 * (1.0 - gone)
+    xy = 0.25 - gone * (0.5 * h + 0.25)
+    yy = 0.25 - gone * (0.5 * h * h + 0.5 * h + 0.25)
+    root = np.sqrt(xx)
+    rest = np.sqrt(maximum(yy - xy * xy / xx, 0.0))
+    return keep * state[0] + root * noise[0], keep * (h * state[0] + state[1]) + xy / root * noise[0] + rest * noise[1]
+
+
+def gust(state: Vector, height: Any, speed_at_20_feet: Any) -> Vector:
+    """Return the turbulence (3,) along the mean wind, to the left of it and up, m/s."""
+    along, up = intensities(height, speed_at_20_feet)
+    lateral = _ROOT * state[1] + (1.0 - _ROOT) * state[2]
+    vertical = _ROOT * state[3] + (1.0 - _ROOT) * state[4]
+    return vector(along * state[0], along * lateral, up * vertical)
+
+
+class WindField:
+    """The wind at N robots, each with turbulence of its own that depends on the seed and the robot's number alone.
+
+    Args:
+        wind: Mean and turbulence.
+        count: N.
+        seed: At least 0.
+        floor_height_m: World's z of the floor.
+    """
+
+    def __init__(self, wind: Wind, count: int, seed: int = 0, floor_height_m: float = 0.0) -> None:
+        self._mean: Array = np.array(wind.velocity_m_s, dtype=float)[:, None]
+        speed = math.hypot(*wind.velocity_m_s[:2])
+        self._forward = np.array(wind.velocity_m_s[:2]) / speed if speed > 0.0 else np.array([1.0, 0.0])
+        self._strength = SPEED_AT_20_FEET_M_S[wind.turbulence]
+        self._seed, self._floor = seed, floor_height_m
+        self._streams = [np.random.default_rng((seed, index, 0)) for index in range(count)]
+        self._episode = np.zeros(count, dtype=int)
+        self._noise = np.empty((_BLOCK, NOISE_ROWS, count))
+        self._next = _BLOCK
+        self._state: Array = np.zeros((STATE_ROWS, count))
+        for index in range(count):
+            self._state[:, index] = stationary(self._streams[index].standard_normal(NOISE_ROWS))
+
+    def reset(self, index: int) -> None:
+        """Let robot ``index`` begin in other turbulence: that of its next episode."""
+        self._episode[index] += 1
+        stream = self._streams[index] = np.random.default_rng((self._seed, index, int(self._episode[index])))
+        self._state[:, index] = stationary(stream.standard_normal(NOISE_ROWS))
+        rest = _BLOCK - self._next
+        self._noise[self._next :, :, index] = stream.standard_normal((rest, NOISE_ROWS))
+
+    def advance(self, duration_s: float, position: Array, velocity: Array) -> Array:
+        """Let time pass; return the air's velocity at each robot, (3, N) m/s, world.
+
+        Args:
+            duration_s: Above 0 s.
+            position: (3, N) m of the robots.
+            velocity: (3, N) m/s, world.
+        """
+        if self._strength == 0.0:
+            return np.broadcast_to(self._mean, velocity.shape)
+        if self._next == _BLOCK:
+            for index, stream in enumerate(self._streams):
+                self._noise[:, :, index] = stream.standard_normal((_BLOCK, NOISE_ROWS))
+            self._next = 0
+        through = velocity - self._mean
+        airspeed = np.maximum(np.sqrt((through * through).sum(axis=0)), LEAST_AIRSPEED_M_S)
+        height = position[2] - self._floor
+        self._state = advance(self._state, self._noise[self._next], duration_s, airspeed, height)
+        self._next += 1
+        u, v, w = gust(self._state, height, self._strength)
+        x, y = self._forward
+        return self._mean + vector(x * u - y * v, y * u + x * v, w)
