@@ -137,6 +137,8 @@ class Manipulator(RobotSpec):
     """From base to tool, in the order of every joint array."""
     gripper: tuple[RevoluteJoint | PrismaticJoint, ...] = ()
     """Of the gripper; they come after the arm's in every joint array."""
+    gravity_compensation: bool = False
+    """Whether its controller adds the torques that hold the arm up, so that none is left to the stiffness."""
     tool_link: str
     """The model's link whose pose is the tool's."""
     limits: ArmLimits

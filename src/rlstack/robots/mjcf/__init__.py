@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.kinds.quadrotor import Quadrotor
+from rlstack.robots.kinds.wheeled_base import WheeledBase
+from rlstack.robots.mjcf.manipulator import add_manipulator
 from rlstack.robots.mjcf.parts import BODY, CAMERA
 from rlstack.robots.mjcf.quadrotor import add_quadrotor
+from rlstack.robots.mjcf.wheeled_base import add_wheeled_base
 from rlstack.robots.mjcf.world import import_mujoco, new_world
 from rlstack.robots.spec import RobotSpec
 
@@ -19,13 +23,18 @@ def rest_height(robot: RobotSpec) -> float:
     """Return the height of ``base_link`` above a level floor that the robot stands on, m."""
     if isinstance(robot, Quadrotor):
         return robot.body.collision_height_m / 2.0
+    if isinstance(robot, WheeledBase):
+        return robot.rest_height_m
+    if isinstance(robot, Manipulator):
+        return 0.0
     raise _no_model(robot)
 
 
 def add_robot(spec: Any, robot: RobotSpec, prefix: str = "", *, timestep_s: float = 0.001) -> Any:
     """Add a robot to a world, standing at the origin, and return its ``mujoco.MjsBody``.
 
-    Every name of the robot's gets the prefix: with ``0/`` its body is ``0/base_link``.
+    Every name of the robot's gets the prefix: with ``0/`` its body is ``0/base_link``. Joints, and the actuators that
+    are named after them, come in the file's order.
 
     Args:
         spec: The ``mujoco.MjSpec`` of the world, such as :func:`new_world` makes.
@@ -34,12 +43,19 @@ def add_robot(spec: Any, robot: RobotSpec, prefix: str = "", *, timestep_s: floa
         timestep_s: Physics step: contacts are as stiff as it allows.
 
     Raises:
-        UserError: MuJoCo is not installed, the world has parts named like the robot's, or there is no such model.
+        UserError: MuJoCo is not installed, the world has parts named like the robot's, there is no such model, or a
+            model that the file names is missing, malformed or not what the file says.
     """
     if spec.body(prefix + BODY) is not None:
         raise UserError(f"The world has a body called '{prefix + BODY}', which is the robot's name: rename it.")
     if isinstance(robot, Quadrotor):
         return add_quadrotor(spec, robot, prefix, timestep_s)
+    # Damping that is far stiffer than the step is exact in it; RK4 would be unstable.
+    spec.option.integrator = import_mujoco().mjtIntegrator.mjINT_IMPLICITFAST
+    if isinstance(robot, WheeledBase):
+        return add_wheeled_base(spec, robot, prefix, timestep_s)
+    if isinstance(robot, Manipulator):
+        return add_manipulator(spec, robot, prefix)
     raise _no_model(robot)
 
 
