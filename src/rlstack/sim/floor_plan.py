@@ -33,7 +33,7 @@ class Starts:
 
     count: int = value(16, at_least=1, at_most=1000)
     clearance_m: float = value(0.5, unit="m", above=0.0)
-    """From a start place to the nearest obstacle that stands on the floor or hangs lower than the body's height."""
+    """From a start place to the world's edge and the nearest obstacle that reaches lower than the body's height."""
     spacing_m: float = value(1.0, unit="m", above=0.0)
     """Between two start places."""
     body_radius_m: float = value(0.4, unit="m", above=0.0)
@@ -63,9 +63,11 @@ def find_starts(
     grid = _Grid(inside)
     # Between two neighbouring points that are free by half a step more, so is the straight way.
     passable = grid.inside & ~grid.within(obstacles, rules.body_radius_m + STEP_M / 2.0, rules.body_height_m)
-    clear = grid.inside & ~grid.within(obstacles, rules.clearance_m, rules.body_height_m)
+    clear = grid.within_edges(rules.clearance_m) & ~grid.within(obstacles, rules.clearance_m, rules.body_height_m)
     if not (clear & passable)[grid.origin]:
-        raise NoRoom(f"the origin, where the first robot starts, is not {rules.clearance_m:g} m from all obstacles")
+        raise NoRoom(
+            f"the origin, where the first robot starts, is not {rules.clearance_m:g} m from all obstacles and the edge"
+        )
     reached = _flooded(passable, grid.origin)
     share = reached.sum() / passable.sum()
     if share < LEAST_REACHABLE:
@@ -89,7 +91,7 @@ class _Grid:
         edges = np.array(inside)
         low = np.minimum(np.ceil(edges[:, :2].min(axis=0) / STEP_M - 1e-9), 0).astype(int)
         high = np.maximum(np.floor(edges[:, 2:].max(axis=0) / STEP_M + 1e-9), 0).astype(int)
-        self._low = low
+        self._low, self._edges = low, edges
         # Divided, not multiplied: 3 / 10 is 0.3, as a reader expects, and 3 * 0.1 is not.
         self._x, self._y = (np.arange(low[a], high[a] + 1) / round(1.0 / STEP_M) for a in (0, 1))
         self.origin = (int(-low[0]), int(-low[1]))
@@ -100,6 +102,13 @@ class _Grid:
     def places(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return x, y (N, 2) of cells (N, 2), m."""
         return np.stack([self._x[cells[:, 0]], self._y[cells[:, 1]]], axis=1)
+
+    def within_edges(self, margin: float) -> Mask:
+        """Return which points inside are ``margin`` or more from the edges of the box around all rectangles."""
+        low, high = self._edges[:, :2].min(axis=0) + margin, self._edges[:, 2:].max(axis=0) - margin
+        kept: Mask = np.zeros_like(self.inside)
+        kept[self._window(low[0], high[0], low[1], high[1])] = True
+        return kept & self.inside
 
     def within(self, obstacles: Sequence[Obstacle], margin: float, height: float) -> Mask:
         """Return which points are nearer than ``margin`` to what an obstacle covers, seen from above."""

@@ -28,7 +28,7 @@ GREEN: Colour = (0.47, 0.60, 0.44)
 LAMP: Colour = (0.95, 0.90, 0.76)
 BARK: Colour = (0.47, 0.40, 0.34)
 
-_TRIES = 60
+_TRIES = 100
 
 
 class Dice:

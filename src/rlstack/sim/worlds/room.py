@@ -21,6 +21,7 @@ from rlstack.sim.worlds._pieces import (
     TEXTILE,
     WALL,
     WOOD,
+    Colour,
     Dice,
     Part,
     Piece,
@@ -30,7 +31,7 @@ from rlstack.sim.worlds._pieces import (
     walls_around,
 )
 
-_WALL_GAP_M = 0.02
+_WALL_GAP_M, _CHAIR_M = 0.02, 0.45
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,27 +113,38 @@ def _anywhere(dice: Dice, room: Rectangle, size: tuple[float, float], gap: float
     return dice.between(x0 + margin, x1 - margin), dice.between(y0 + margin, y1 - margin), yaw
 
 
-def _legs(length: float, depth: float, height: float, side: float, colour: tuple[float, float, float]) -> list[Part]:
-    x, y = (length - side) / 2.0, (depth - side) / 2.0
+def _legs(
+    size: tuple[float, float, float], at: tuple[float, float], side: float, colour: Colour, suffix: str
+) -> list[Part]:
+    """Return four legs at the corners of a rectangle of floor."""
+    x, y = (size[0] - side) / 2.0, (size[1] - side) / 2.0
     corners = ((x, y), (-x, y), (-x, -y), (x, -y))
     return [
-        Part("box", (side, side, height), (a, b, height / 2.0), colour, f"_leg_{n}")
+        Part("box", (side, side, size[2]), (at[0] + a, at[1] + b, size[2] / 2.0), colour, f"{suffix}_leg_{n}")
         for n, (a, b) in enumerate(corners, start=1)
     ]
 
 
 def _table(dice: Dice) -> Piece:
+    """Return a table with a chair on both of its long sides."""
     length, depth, height = dice.between(1.2, 1.8), dice.between(0.7, 0.9), 0.74
-    colour = dice.tinted(WOOD)
+    colour, chairs = dice.tinted(WOOD), dice.tinted(DARK_WOOD)
     top = Part("box", (length, depth, 0.04), (0.0, 0.0, height - 0.02), colour, "_top")
-    return Piece("table", (length, depth), (top, *_legs(length, depth, height - 0.04, 0.06, colour)))
+    legs = _legs((length, depth, height - 0.04), (0.0, 0.0), 0.06, colour, "")
+    away, shift = depth / 2.0 + 0.1 + _CHAIR_M / 2.0, (length - _CHAIR_M) / 2.0
+    seats = [
+        part
+        for number, side in ((1, -1.0), (2, 1.0))
+        for part in _chair(dice.between(-shift, shift), side * away, side, chairs, f"_chair_{number}")
+    ]
+    return Piece("table", (length, 2.0 * away + _CHAIR_M), (top, *legs, *seats))
 
 
-def _chair(dice: Dice) -> Piece:
-    colour = dice.tinted(DARK_WOOD)
-    seat = Part("box", (0.45, 0.45, 0.05), (0.0, 0.0, 0.445), colour, "_seat")
-    back = Part("box", (0.45, 0.05, 0.45), (0.0, -0.2, 0.695), colour, "_back")
-    return Piece("chair", (0.45, 0.45), (seat, back, *_legs(0.45, 0.45, 0.42, 0.04, colour)))
+def _chair(x: float, y: float, side: float, colour: Colour, suffix: str) -> list[Part]:
+    """Return a chair at x, y with its back on that side of it along y."""
+    seat = Part("box", (_CHAIR_M, _CHAIR_M, 0.05), (x, y, 0.445), colour, f"{suffix}_seat")
+    back = Part("box", (_CHAIR_M, 0.05, 0.45), (x, y + side * (_CHAIR_M - 0.05) / 2.0, 0.695), colour, f"{suffix}_back")
+    return [seat, back, *_legs((_CHAIR_M, _CHAIR_M, 0.42), (x, y), 0.04, colour, suffix)]
 
 
 def _cabinet(dice: Dice) -> Piece:
@@ -197,6 +209,6 @@ def _plant(dice: Dice) -> Piece:
 
 
 _LINED: tuple[Callable[[Dice], Piece], ...] = (_cabinet, _sofa, _shelf, _drawers)
-_FREE: tuple[Callable[[Dice], Piece], ...] = (_table, _plant, _chair, _cartons, _lamp)
+_FREE: tuple[Callable[[Dice], Piece], ...] = (_table, _plant, _cartons, _lamp)
 
 GENERATOR = Generator(RoomSettings, draw)
