@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from rlstack.interfaces import tf2_messages, topics
 from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.transforms import Transforms
-from rlstack.robots import frames
+from rlstack.robots import Camera, RobotSpec, frames, load_robot
+from rlstack.robots.urdf import to_urdf
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration
@@ -22,16 +24,8 @@ STEP_NS = 20_000_000
 LEVEL = np.array([0.0, 0.0, 0.0, 1.0])
 
 
-def urdf(prefix: str = "") -> str:
-    return f"""<robot name="two">
-      <link name="{prefix}base_link"/><link name="{prefix}m1"/><link name="{prefix}eye_link"/>
-      <joint name="m1" type="continuous">
-        <parent link="{prefix}base_link"/><child link="{prefix}m1"/><origin xyz="0.1 0 0"/><axis xyz="0 0 1"/>
-      </joint>
-      <joint name="eye" type="fixed">
-        <parent link="{prefix}base_link"/><child link="{prefix}eye_link"/><origin xyz="0 0 0.2"/>
-      </joint>
-    </robot>"""
+CAMERA = Camera(width=64, height=48, rate_hz=10.0, horizontal_fov_rad=1.0, position_m=(0.03, 0.0, 0.01))
+ROBOT = replace(load_robot("crazyflie"), cameras={"front": CAMERA})
 
 
 @pytest.fixture
@@ -56,7 +50,7 @@ def listener(node: ManagedNode) -> Iterator[Listener]:
 
 @needs_tf2
 def test_frames_move_with_the_robot_and_its_joints(node: ManagedNode, listener: Listener) -> None:
-    sender = Transforms(node, [urdf()])
+    sender = Transforms(node, [ROBOT])
     assert not sender.publish(0, 0, np.zeros(3), LEVEL)  # nobody listens
     heard = listener.hear(topics.TF, "tf")
     place, turned = np.array([1.0, 2.0, 3.0]), frames.from_yaw(0.5)
@@ -68,22 +62,23 @@ def test_frames_move_with_the_robot_and_its_joints(node: ManagedNode, listener: 
         return bool(heard)
 
     listener.until(say, "a transform")
-    base, rotor = heard[-1].transforms
+    base, rotor, *others = heard[-1].transforms
+    assert len(others) == 3
     assert (base.header.frame_id, base.child_frame_id) == ("odom", "base_link")
-    assert (rotor.header.frame_id, rotor.child_frame_id) == ("base_link", "m1")
+    assert (rotor.header.frame_id, rotor.child_frame_id) == ("base_link", "m1_link")
     assert stamp_to_ns(base.header.stamp) == stamp_to_ns(rotor.header.stamp) <= stamp[0]
     t, r = base.transform.translation, base.transform.rotation
     np.testing.assert_allclose([t.x, t.y, t.z], place)
     np.testing.assert_allclose([r.x, r.y, r.z, r.w], turned)
     r = rotor.transform.rotation
-    np.testing.assert_allclose([rotor.transform.translation.x, r.z], [0.1, np.sin(0.15)])
+    np.testing.assert_allclose([rotor.transform.translation.x, r.z], [ROBOT.rotors[0].position_m[0], np.sin(0.15)])
 
 
 @needs_tf2
 def test_no_more_than_50_a_second_of_stamped_time_and_a_reset_does_not_stop_it(
     node: ManagedNode, listener: Listener
 ) -> None:
-    sender = Transforms(node, [urdf()])
+    sender = Transforms(node, [ROBOT])
     heard = listener.hear(topics.TF, "tf")
 
     def begin() -> bool:
@@ -102,7 +97,7 @@ def test_no_more_than_50_a_second_of_stamped_time_and_a_reset_does_not_stop_it(
 
 @needs_tf2
 def test_who_comes_late_hears_the_model_and_what_never_moves(node: ManagedNode, listener: Listener) -> None:
-    Transforms(node, [urdf("cf1/"), urdf("cf2/")], ["", "second"])
+    Transforms(node, [ROBOT, ROBOT], ["cf1/", "cf2/"], ["", "second"])
     models: dict[str, list[str]] = {"/cf1/robot_description": [], "/cf1/second/robot_description": []}
     for topic, kept in models.items():
         text = topics.type_of(topics.ROBOT_DESCRIPTION)
@@ -111,12 +106,37 @@ def test_who_comes_late_hears_the_model_and_what_never_moves(node: ManagedNode, 
         )
     fixed = listener.hear(topics.TF_STATIC, "latched")
     listener.until(lambda: all(models.values()) and fixed, "latched messages")
-    assert list(models.values()) == [[urdf("cf1/")], [urdf("cf2/")]]
+    assert list(models.values()) == [[to_urdf(ROBOT, prefix=prefix, meshes="uri")] for prefix in ("cf1/", "cf2/")]
     (message,) = fixed
-    assert [t.child_frame_id for t in message.transforms] == ["cf1/eye_link", "cf2/eye_link"]
-    assert message.transforms[0].transform.translation.z == 0.2
+    link, optical, *second = message.transforms
+    assert [t.child_frame_id for t in (link, optical)] == ["cf1/front_link", "cf1/front_optical_frame"]
+    assert [t.child_frame_id for t in second] == ["cf2/front_link", "cf2/front_optical_frame"]
+    assert (link.header.frame_id, link.transform.translation.x) == ("cf1/base_link", 0.03)
+    r = optical.transform.rotation  # REP-103: z forward, x right
+    turned = frames.to_matrix([r.x, r.y, r.z, r.w])
+    np.testing.assert_allclose(turned, [[0, 0, 1], [-1, 0, 0], [0, -1, 0]], atol=1e-12)
 
 
 def test_robots_with_the_same_frames_are_refused(node: ManagedNode) -> None:
     with pytest.raises(UserError, match=r"frame 'base_link'.*prefix"):
-        Transforms(node, [urdf(), urdf()])
+        Transforms(node, [ROBOT, ROBOT])
+
+
+@needs_tf2
+def test_a_robot_without_a_model_still_says_where_it_is(node: ManagedNode, listener: Listener) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Unknown(RobotSpec):
+        """Of a kind that another package has brought."""
+
+    sender = Transforms(node, [Unknown(name="u", kind="u", description="", control_rate_hz=10.0, sensors={})])
+    heard = listener.hear(topics.TF, "tf")
+    stamp = [0]
+
+    def say() -> bool:
+        stamp[0] += STEP_NS
+        sender.publish(stamp[0], 0, np.ones(3), LEVEL, {"none": 1.0}, {"neither": 1.0})
+        return bool(heard)
+
+    listener.until(say, "a transform")
+    assert [t.child_frame_id for t in heard[0].transforms] == ["base_link"]
+    assert listener.node.count_publishers("/cf1/robot_description") == 0

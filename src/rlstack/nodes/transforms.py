@@ -9,7 +9,9 @@ from rlstack.errors import UserError
 from rlstack.interfaces import tf2_messages, topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
+from rlstack.robots import RobotSpec
 from rlstack.robots.frame_tree import TURNING, FrameTree, Joint, read_frames
+from rlstack.robots.urdf import to_urdf
 
 MOST_PER_SECOND = 50.0
 """Of time on the stamps; viewers draw no faster, and tf interpolates."""
@@ -26,24 +28,37 @@ class Transforms:
 
     Args:
         node: Creates the publishers, :class:`rlstack.nodes.runtime.ManagedNode`; they last until its cleanup.
-        urdfs: The model of each robot. Where several robots share a world, their frames must have names of their own:
-            ``to_urdf(robot, prefix="cf1/")``.
-        names: Of each robot's namespace, relative to the node's; empty: the node's own. ``robot_description`` is in it.
+        robots: Those that the node has.
+        prefixes: What the names of each robot's frames begin with, such as ``cf1/``; left out: nothing. Robots that
+            share a world must have different ones.
+        namespaces: Where each one's ``robot_description`` is, relative to the node's; left out: there.
         world: The frame that positions are in.
 
     Raises:
-        UserError: A URDF cannot be read, or two robots have a frame of the same name.
+        UserError: Two robots have a frame of the same name.
     """
 
     def __init__(
-        self, node: Any, urdfs: Sequence[str], names: Sequence[str] = (), world: str = topics.WORLD_FRAME
+        self,
+        node: Any,
+        robots: Sequence[RobotSpec],
+        prefixes: Sequence[str] = (),
+        namespaces: Sequence[str] = (),
+        world: str = topics.WORLD_FRAME,
     ) -> None:
-        trees = [read_frames(urdf) for urdf in urdfs]
+        prefixes = list(prefixes) or [""] * len(robots)
+        namespaces = list(namespaces) or [""] * len(robots)
+        urdfs = [_urdf(node, robot, prefix) for robot, prefix in zip(robots, prefixes, strict=True)]
+        trees = [
+            read_frames(urdf) if urdf else FrameTree(prefix + topics.BODY_FRAME, (), ())
+            for urdf, prefix in zip(urdfs, prefixes)
+        ]
         check_distinct(trees)
         text = topics.type_of(topics.ROBOT_DESCRIPTION)
-        for name, urdf in zip(names or [""] * len(urdfs), urdfs, strict=True):
-            topic = f"{name}/{topics.ROBOT_DESCRIPTION}" if name else topics.ROBOT_DESCRIPTION
-            node.publisher(text, topic, "latched").publish(text(data=urdf))
+        for namespace, urdf in zip(namespaces, urdfs, strict=True):
+            topic = f"{namespace}/{topics.ROBOT_DESCRIPTION}" if namespace else topics.ROBOT_DESCRIPTION
+            if urdf:
+                node.publisher(text, topic, "latched").publish(text(data=urdf))
         self._robots: list[_Moving] = []
         self._publisher: Any = None
         if not tf2_messages.is_installed():
@@ -52,7 +67,7 @@ class Transforms:
             )
             return
         kind = topics.type_of(topics.TF)
-        self._robots = [_Moving(tree, kind, world) for tree in trees]
+        self._robots = [_Moving(tree, prefix, kind, world) for tree, prefix in zip(trees, prefixes)]
         self._publisher = node.publisher(kind, topics.TF, "tf")
         if any(tree.fixed for tree in trees):  # an empty message would only hide that there is nothing
             fixed = [_transform(joint) for tree in trees for joint in tree.fixed]
@@ -74,7 +89,7 @@ class Transforms:
             robot: Which of the node's.
             position: (3,) of its root frame in the world, m.
             orientation: (4,) xyzw.
-            joints: Positions by name, rad or m; a joint that is left out is where it was.
+            joints: Positions by name, as in the robot file, rad or m; a joint that is left out is where it was.
             speeds: Of turning joints by name, rad/s, whose position nothing senses, such as rotors: they go on from
                 where they were at this speed.
 
@@ -93,12 +108,13 @@ class Transforms:
 class _Moving:
     """One robot's message, filled again each time."""
 
-    def __init__(self, tree: FrameTree, kind: Any, world: str) -> None:
+    def __init__(self, tree: FrameTree, prefix: str, kind: Any, world: str) -> None:
         base = Joint("base", "floating", world, tree.root, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
         self._tree = tree
         self._message = kind(transforms=[_transform(base), *(_transform(joint) for joint in tree.moving)])
         self._values = dict.fromkeys((joint.name for joint in tree.moving), 0.0)
         self._turning = {joint.name for joint in tree.moving if joint.kind in TURNING}
+        self._prefix = prefix
         self._sent_ns: int | None = None
 
     def is_due(self, stamp_ns: int) -> bool:
@@ -119,17 +135,19 @@ class _Moving:
         if self._sent_ns is not None and stamp_ns > self._sent_ns:
             passed_s = (stamp_ns - self._sent_ns) / NANOSECONDS
             for name, speed in speeds.items():
-                if name in self._turning:
-                    values[name] = (values[name] + passed_s * float(speed)) % _FULL_TURN
-        values.update((name, float(value)) for name, value in joints.items() if name in values)
+                if (joint := self._prefix + name) in self._turning:
+                    values[joint] = (values[joint] + passed_s * float(speed)) % _FULL_TURN
+        for name, value in joints.items():
+            if (joint := self._prefix + name) in values:
+                values[joint] = float(value)
         self._sent_ns = stamp_ns
         base, *others = self._message.transforms
         set_stamp(base.header.stamp, stamp_ns)
         _place(base, position.tolist(), orientation.tolist())
         where = self._tree.values(values)
-        for joint, transform in zip(self._tree.moving, others):
+        for moving, transform in zip(self._tree.moving, others):
             set_stamp(transform.header.stamp, stamp_ns)
-            _place(transform, *joint.pose(where[joint.name]))
+            _place(transform, *moving.pose(where[moving.name]))
         return self._message
 
 
@@ -147,6 +165,17 @@ def check_distinct(trees: Iterable[FrameTree]) -> None:
                 " shared world a frame prefix of its own, such as its namespace and a slash."
             )
         seen.update(tree.frames)
+
+
+def _urdf(node: Any, robot: RobotSpec, prefix: str) -> str:
+    """Return a robot's model; empty, and a warning, where there is none: a robot moves without being shown."""
+    try:
+        return to_urdf(robot, prefix=prefix, meshes="uri")
+    except UserError as error:
+        node.get_logger().warning(
+            f"No {topics.ROBOT_DESCRIPTION}, and only {topics.BODY_FRAME} on {topics.TF}: {error}"
+        )
+        return ""
 
 
 def _transform(joint: Joint) -> Any:
