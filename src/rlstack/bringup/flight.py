@@ -287,6 +287,7 @@ class _Sensed:
         self._backend, self._seed, self._first = backend, seed, first
         self.robot: Quadrotor = backend.robot
         self.sensed, self.commanded = backend.sensed, backend.commanded
+        self.captured, self.capture = backend.captured, backend.capture
         self.connect, self.write, self.step = backend.connect, backend.write, backend.step
         self.reset, self.disarm, self.close = backend.reset, backend.disarm, backend.close
         self._noise: SensorNoise | None = None
@@ -303,7 +304,9 @@ class _Sensed:
     def read(self) -> Reading:
         reading: Reading = self._backend.read()
         self.true = reading.signals
-        return reading if self._noise is None else replace(reading, signals=self._noise.applied(dict(reading.signals)))
+        if self._noise is None:
+            return reading
+        return replace(reading, signals=self._noise.applied(dict(reading.signals), reading.time_s))
 
 
 def _make_backend(name: str, robot: Quadrotor) -> Any:

@@ -125,7 +125,8 @@ def _fly(
         if gone.any():  # one robot that left the numbers must not end the others' flights
             state = _replaced(state, scenario.state, gone)
         sensed = noise.applied(
-            {**state, "linear_velocity": frames.rotate_inverse(state["orientation"], state["linear_velocity"])}
+            {**state, "linear_velocity": frames.rotate_inverse(state["orientation"], state["linear_velocity"])},
+            k / contract.rate_hz,
         )
         readings = {**sensed, **goal, **(sight.at(k / contract.rate_hz) if sight is not None else {})}
         try:

@@ -40,8 +40,8 @@ def seconds_to_ns(seconds: float) -> int:
 def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> Reader:
     """Return a function that reads a dotted ``field`` of a message as a float64 array.
 
-    Vectors and points come as x, y, z and quaternions as x, y, z, w, a number as one element. With ``names`` (of joints or rotors) the
-    values are matched by the message's ``name`` list, so its order does not matter.
+    Vectors and points come as x, y, z and quaternions as x, y, z, w, a number as one element. With ``names`` (of joints
+    or rotors) the values are matched by the message's ``name`` list, so its order does not matter.
 
     Args:
         message_class: The message's class.

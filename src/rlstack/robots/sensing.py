@@ -137,7 +137,7 @@ class Camera(Mount):
                 )
 
     @cached_property
-    def matrix(self) -> Array:
+    def intrinsics(self) -> Array:
         """K (3, 3), pixels, of pixel coordinates that are whole in the middle of pixels; read only."""
         if self.horizontal_fov_rad is None:
             fx, fy, cx, cy = (float(v or 0.0) for v in (self.fx_px, self.fy_px, self.cx_px, self.cy_px))
@@ -156,7 +156,7 @@ class Camera(Mount):
     @property
     def vertical_fov_rad(self) -> float:
         """From the upper edge of the image to its lower edge, without distortion."""
-        fy, cy = self.matrix[1, 1], self.matrix[1, 2]
+        fy, cy = self.intrinsics[1, 1], self.intrinsics[1, 2]
         return math.atan((cy + 0.5) / fy) + math.atan((self.height - 0.5 - cy) / fy)
 
     @property
@@ -165,29 +165,30 @@ class Camera(Mount):
 
         Engines render such cameras; see :attr:`rendered` for others.
         """
-        (fx, _, cx), (_, fy, cy), _ = self.matrix.tolist()
+        (fx, _, cx), (_, fy, cy), _ = self.intrinsics.tolist()
         middle = (0.5 * (self.width - 1), 0.5 * (self.height - 1))
         same = math.isclose(fx, fy, rel_tol=1e-9)
         return same and not self.distorted and np.allclose((cx, cy), middle, rtol=0.0, atol=1e-6)
 
     @cached_property
     def rendered(self) -> Camera:
-        """The plain camera that an engine renders for this one: itself, or one that sees all that it sees.
+        """The plain camera that an engine renders for this one: the same, or one that sees all that it sees.
 
-        Raises:
-            ValueError: It sees so far to the side that no pinhole can.
+        It also sees what is nearer than ``near_m``, so that that hides what is behind it.
         """
+        near_m = _RENDERED_NEAR * self.near_m
         if self.is_plain:
-            return self
+            return replace(self, near_m=near_m)
         seen = np.abs(lens.undistort(self.border(), self.distortion)).max(axis=0)
         # as fine as this camera's own pixels where they are finest; two more, as what is between two is interpolated
-        focal = float(max(self.matrix[0, 0], self.matrix[1, 1]))
+        focal = float(max(self.intrinsics[0, 0], self.intrinsics[1, 1]))
         width, height = (2 * math.ceil(focal * s + 1.0) + 2 for s in seen)
         shrink = min(1.0, _MOST_RENDERED / max(width, height))
         width, height, focal = (math.ceil(shrink * width), math.ceil(shrink * height), shrink * focal)
-        plain = {n: None for n in ("fx_px", "fy_px", "cx_px", "cy_px")}
+        plain = dict.fromkeys(("fx_px", "fy_px", "cx_px", "cy_px"))
         fov = 2.0 * math.atan(0.5 * width / focal)
-        return replace(self, **plain, width=width, height=height, horizontal_fov_rad=fov, distortion=(0.0,) * 5)  # type: ignore[arg-type]
+        size = {"width": width, "height": height, "horizontal_fov_rad": fov}
+        return replace(self, **plain, **size, near_m=near_m, distortion=(0.0,) * 5)  # type: ignore[arg-type]
 
     @property
     def optical_rotation(self) -> Array:
@@ -200,10 +201,11 @@ class Camera(Mount):
         edges = [(u, v) for u in across for v in (down[0], down[-1])] + [
             (u, v) for u in (across[0], across[-1]) for v in down
         ]
-        (fx, _, cx), (_, fy, cy), _ = self.matrix
+        (fx, _, cx), (_, fy, cy), _ = self.intrinsics
         return np.array([((u - cx) / fx, (v - cy) / fy) for u, v in edges])
 
 
+_RENDERED_NEAR = 0.25
 _MOST_RENDERED = 4096
 """Pixels to a side that an engine is asked for at most."""
 
@@ -260,7 +262,7 @@ class Lidar(Mount):
     @property
     def angles_rad(self) -> Array:
         """(rays,) from straight ahead towards the left."""
-        return self.angle_min_rad + self.angle_increment_rad * np.arange(self.rays)
+        return np.asarray(self.angle_min_rad + self.angle_increment_rad * np.arange(self.rays, dtype=float))
 
     @cached_property
     def directions(self) -> Array:
@@ -274,14 +276,16 @@ class Lidar(Mount):
 
 def rotation_from_rpy(rpy_rad: ArrayLike) -> Array:
     """Return the rotation (3, 3) by roll, pitch, yaw about the fixed x, y, z axes in this order (URDF, REP-103)."""
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy_rad), np.sin(rpy_rad)
-    return np.array(
+    angles = np.asarray(rpy_rad, dtype=float)
+    (cr, cp, cy), (sr, sp, sy) = np.cos(angles), np.sin(angles)
+    rows: Array = np.array(
         [
             [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
             [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
             [-sp, cp * sr, cp * cr],
         ]
     )
+    return rows
 
 
 def sensor_frame(name: str, which: Literal["link", "optical"] = "link") -> str:

@@ -22,6 +22,10 @@ Array = NDArray[np.float64]
 EYE = "rlstack eye"
 """Name of the body, moved at will, that bears the camera of the same name."""
 
+_SKY = 3.0
+"""How many times as far as a camera sees MuJoCo's far plane is: it draws the sky as a box within that, whose depth must
+not be taken for something seen."""
+
 
 def add_eye(spec: Any) -> None:
     """Add the camera that an :class:`Eye` moves to a ``mujoco.MjSpec``."""
@@ -64,16 +68,16 @@ class Eye:
         turn = np.empty(4)
         mujoco.mju_mat2Quat(turn, np.ascontiguousarray(rotation * [1.0, -1.0, -1.0]).ravel())
         data.mocap_pos[self._body], data.mocap_quat[self._body] = position, turn
-        (fx, _, cx), (_, fy, cy), _ = camera.matrix
+        (fx, _, cx), (_, fy, cy), _ = camera.intrinsics
         # the sensor is as large as the image, in units of a pixel: lengths are pixels then
         model.cam_sensorsize[self._camera] = width, height
         model.cam_resolution[self._camera] = width, height
-        model.cam_intrinsic[self._camera] = fx, fy, width / 2.0 - cx, cy - height / 2.0
+        model.cam_intrinsic[self._camera] = fx, fy, (width - 1) / 2.0 - cx, cy - (height - 1) / 2.0
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_camlight(model, data)
         model.vis.map.znear = camera.near_m / model.stat.extent
-        model.vis.map.zfar = 1.02 * camera.far_m / model.stat.extent
+        model.vis.map.zfar = _SKY * camera.far_m / model.stat.extent
         mujoco.mjv_updateScene(
             model, data, self._options, None, self._view, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
         )
@@ -84,7 +88,7 @@ class Eye:
         mujoco.mjr_readPixels(rgb, raw, area, self._gpu)
         depth = None
         if raw is not None:
-            near, far = camera.near_m, 1.02 * camera.far_m
+            near, far = camera.near_m, _SKY * camera.far_m
             # reversed depth buffer or not: mjr_readPixels gives 0 at near and 1 at far
             metres = near * far / (far - raw[::-1].astype(np.float64) * (far - near))
             depth = np.where(metres > camera.far_m, np.inf, metres).astype(np.float32)

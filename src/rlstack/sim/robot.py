@@ -37,6 +37,7 @@ class SimulatedRobot:
         "linear_velocity",
         "angular_velocity",
         "linear_acceleration",
+        "imu_angular_velocity",
         "measured_rotor_speed",
     )
     commanded = ("rotor_speed",)
@@ -62,10 +63,11 @@ class SimulatedRobot:
             "linear_velocity": frames.rotate_inverse(state["orientation"], state["linear_velocity"]),
             "angular_velocity": state["angular_velocity"],
             "linear_acceleration": simulation.felt(i),
+            "imu_angular_velocity": state["angular_velocity"],
             "measured_rotor_speed": state["rotor_speed"],
         }
         if self._noise is not None:
-            signals = self._noise.applied(signals)
+            signals = self._noise.applied(signals, simulation.time_s)
         return Reading(simulation.time_s, signals)
 
     def capture(self, name: str) -> Capture:
@@ -80,11 +82,11 @@ class SimulatedRobot:
         if name not in self.captured:
             raise ValueError(f"'{name}' is not allowed: one of {list(self.captured)}.")
         pose = {key: array[self.index] for key, array in self.simulation.state().items()}
-        place = self.simulation.engine, self.index, pose["position"], pose["orientation"]
+        engine, at = self.simulation.engine, (pose["position"], pose["orientation"])
         if name in self.robot.cameras:
-            arrays = camera_view(*place, self.robot.cameras[name], self._random)
+            arrays = camera_view(engine, *at, self.robot.cameras[name], self._random)
         else:
-            arrays = lidar_scan(*place, self.robot.lidars[name], self._random)
+            arrays = lidar_scan(engine, self.index, *at, self.robot.lidars[name], self._random)
         return Capture(self.simulation.time_s, arrays)
 
     def write(self, command: Signals) -> Signals:
@@ -105,6 +107,8 @@ class SimulatedRobot:
     def reset(self, state: Mapping[str, ArrayLike] | None = None) -> None:
         """Put the robot at rest on the ground, or into ``state``; see :meth:`Simulation.reset`."""
         self.simulation.reset(self.index, state)
+        if self._noise is not None:
+            self._noise.restart()
 
     def perturb(self, perturbation: Perturbation) -> None:
         """Fly a robot that departs from its file, until the next call; gusts count from the last reset.

@@ -1,0 +1,212 @@
+"""Images: ``sensor_msgs/Image`` and ``sensor_msgs/CameraInfo`` to and from arrays.
+
+No pixel is touched in Python: arrays are views of a message's memory, and messages take an array's memory in one copy.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.interfaces.messages import Array, set_stamp
+from rlstack.robots import Camera
+
+ENCODINGS: dict[str, tuple[str, int]] = {
+    "rgb8": ("u1", 3),
+    "bgr8": ("u1", 3),
+    "rgba8": ("u1", 4),
+    "bgra8": ("u1", 4),
+    "mono8": ("u1", 1),
+    "8UC1": ("u1", 1),
+    "8UC3": ("u1", 3),
+    "mono16": ("u2", 1),
+    "16UC1": ("u2", 1),
+    "32FC1": ("f4", 1),
+    "64FC1": ("f8", 1),
+}
+"""Kind of number and channels by ``encoding``; for others see :func:`rlstack.perception.images.decoded`."""
+
+DISTORTION_MODEL = "plumb_bob"
+
+
+def filled(data: NDArray[Any]) -> array.array[int]:
+    """Return an array's bytes as what rclpy takes for ``uint8[]`` without looking at each of them."""
+    taken = array.array("B")
+    taken.frombytes(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
+    return taken
+
+
+class ImageMessage:
+    """One Image that is filled again for every picture.
+
+    Args:
+        message: An empty ``sensor_msgs/Image``.
+        frame: ``header.frame_id``: a camera's optical frame.
+        encoding: One of :data:`ENCODINGS`, such as ``rgb8`` or, of depth in m, ``32FC1``.
+    """
+
+    def __init__(self, message: Any, frame: str, encoding: str) -> None:
+        self.message = message
+        self._kind, self._channels = np.dtype(ENCODINGS[encoding][0]), ENCODINGS[encoding][1]
+        message.header.frame_id, message.encoding = frame, encoding
+        message.is_bigendian = int(sys.byteorder == "big")
+
+    def fill(self, stamp_ns: int, image: NDArray[Any]) -> Any:
+        """Return the filled message.
+
+        Args:
+            stamp_ns: When it was taken.
+            image: (height, width), or (height, width, channels), of the encoding's kind of number.
+
+        Raises:
+            ValueError: It has another shape or kind of number.
+        """
+        shape = image.shape[:2] if self._channels == 1 else (*image.shape[:2], self._channels)
+        if image.ndim < 2 or image.shape != shape or image.dtype != self._kind:
+            raise ValueError(f"an image of {image.dtype} {image.shape} is no {self.message.encoding}")
+        message = self.message
+        set_stamp(message.header.stamp, stamp_ns)
+        message.height, message.width = shape[:2]
+        message.step = shape[1] * self._channels * self._kind.itemsize
+        message.data = filled(image)
+        return message
+
+
+def image_array(message: Any) -> NDArray[Any]:
+    """Return an Image as an array (height, width) or (height, width, channels), a view of its data where that can be.
+
+    Raises:
+        ValueError: The encoding is not one of :data:`ENCODINGS`, or there are fewer bytes than the size needs.
+    """
+    if message.encoding not in ENCODINGS:
+        raise ValueError(f"the encoding '{message.encoding}' is not one of {', '.join(ENCODINGS)}")
+    kind, channels = ENCODINGS[message.encoding]
+    native: np.dtype[Any] = np.dtype(kind)
+    number = native.newbyteorder() if bool(message.is_bigendian) != (sys.byteorder == "big") else native
+    height, width, step = message.height, message.width, message.step
+    row = width * channels * number.itemsize
+    data = np.frombuffer(message.data, dtype=np.uint8)
+    if step < row or len(data) < step * height:
+        raise ValueError(
+            f"an image of {len(data)} bytes, {step} to a row, is too small for {width} x {height} {message.encoding}"
+        )
+    rows = data[: step * height].reshape(height, step)[:, :row]
+    pixels = np.ascontiguousarray(rows).view(number).reshape(height, width, channels)
+    pixels = pixels.astype(native, copy=False)
+    return pixels[..., 0] if channels == 1 else pixels
+
+
+def rgb_array(message: Any) -> NDArray[np.uint8]:
+    """Return an Image of 8 bit in any order of colours, or grey, as (height, width, 3) red, green, blue.
+
+    Raises:
+        ValueError: It has another encoding, or too few bytes.
+    """
+    image, encoding = image_array(message), message.encoding
+    if image.dtype != np.uint8:
+        raise ValueError(f"the encoding '{encoding}' is not one of colours or grey of 8 bit")
+    if image.ndim == 2:
+        return np.repeat(image[..., None], 3, axis=2)
+    return image[..., 2::-1] if encoding.startswith("bgr") or encoding == "8UC3" else image[..., :3]
+
+
+def depth_array(message: Any) -> NDArray[np.float32]:
+    """Return a depth Image (height, width) in m: ``32FC1`` as it is, ``16UC1`` mm with 0 as NaN (REP-118).
+
+    Raises:
+        ValueError: It has another encoding, or too few bytes.
+    """
+    image = image_array(message)
+    if message.encoding in ("32FC1", "64FC1"):
+        return image.astype(np.float32, copy=False)
+    if message.encoding in ("16UC1", "mono16"):
+        return np.where(image == 0, np.float32(np.nan), image * np.float32(1e-3))
+    raise ValueError(f"the encoding '{message.encoding}' is none of depth: 32FC1 (m) or 16UC1 (mm)")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a ``sensor_msgs/CameraInfo`` says, as OpenCV takes it.
+
+    Args:
+        width: Pixels.
+        height: Pixels.
+        matrix: K (3, 3) of the image as it comes.
+        distortion: (5,) k1, k2, p1, p2, k3; zeros for a pinhole.
+        rectification: R (3, 3).
+        projection: P (3, 4) of the rectified image.
+    """
+
+    width: int
+    height: int
+    matrix: Array
+    distortion: Array
+    rectification: Array
+    projection: Array
+
+    @property
+    def distorted(self) -> bool:
+        """Whether the lens bends lines."""
+        return bool(self.distortion.any())
+
+
+def calibration(camera: Camera) -> Calibration:
+    """Return what a camera's ``camera_info`` says: K, its distortion, no rotation, and K again for rectified images."""
+    matrix = camera.intrinsics.copy()
+    projection = np.hstack((matrix, np.zeros((3, 1))))
+    return Calibration(camera.width, camera.height, matrix, np.array(camera.distortion), np.eye(3), projection)
+
+
+class CameraInfoMessage:
+    """One CameraInfo that is stamped again for every picture.
+
+    Args:
+        message: An empty ``sensor_msgs/CameraInfo``.
+        frame: ``header.frame_id``, that of the images.
+        known: Of the camera.
+    """
+
+    def __init__(self, message: Any, frame: str, known: Calibration) -> None:
+        self.message = message
+        message.header.frame_id = frame
+        message.width, message.height = known.width, known.height
+        message.distortion_model, message.d = DISTORTION_MODEL, known.distortion.tolist()
+        message.k, message.r, message.p = known.matrix.ravel(), known.rectification.ravel(), known.projection.ravel()
+
+    def fill(self, stamp_ns: int) -> Any:
+        """Return the message with the stamp of the image that it goes with."""
+        set_stamp(self.message.header.stamp, stamp_ns)
+        return self.message
+
+
+def read_camera_info(message: Any) -> Calibration:
+    """Return what a CameraInfo says.
+
+    Raises:
+        ValueError: The camera is not calibrated (K is zero), or its distortion is not of OpenCV's five numbers.
+    """
+    matrix = np.array(message.k, dtype=float).reshape(3, 3)
+    if not (matrix[0, 0] > 0.0 and matrix[1, 1] > 0.0):
+        raise ValueError("camera_info has no focal length: the camera is not calibrated")
+    distortion = np.zeros(5)
+    given = np.array(message.d, dtype=float)
+    if message.distortion_model not in ("", DISTORTION_MODEL) or len(given) not in (0, 4, 5):
+        raise ValueError(
+            f"camera_info's distortion '{message.distortion_model}' of {len(given)} numbers is not plumb_bob of 5"
+        )
+    distortion[: len(given)] = given
+    projection = np.array(message.p, dtype=float).reshape(3, 4)
+    rectification = np.array(message.r, dtype=float).reshape(3, 3)
+    return Calibration(
+        int(message.width),
+        int(message.height),
+        matrix,
+        distortion,
+        rectification if rectification.any() else np.eye(3),
+        projection if projection.any() else np.hstack((matrix, np.zeros((3, 1)))),
+    )

@@ -1,0 +1,101 @@
+"""Simulated cameras: from an engine's ideal picture to what the camera of the robot file gives."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.perception.libraries import import_opencv
+from rlstack.robots import Camera, frames, lens
+from rlstack.sim.engine import Engine
+
+Array = NDArray[np.float64]
+
+
+def camera_pose(position: Array, orientation: Array, camera: Camera) -> tuple[Array, Array]:
+    """Return where a camera is in the world: its position (3,) m and the axes of its optical frame (3, 3), as columns.
+
+    Args:
+        position: (3,) m, of ``base_link`` in the world.
+        orientation: (4,) xyzw, likewise.
+        camera: Of the robot.
+    """
+    body = frames.to_matrix(orientation)
+    return position + body @ camera.position, body @ camera.optical_rotation
+
+
+def camera_view(
+    engine: Engine,
+    position: Array,
+    orientation: Array,
+    camera: Camera,
+    random: np.random.Generator | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return what a camera sees, as :class:`rlstack.interfaces.backend.Capture` has it.
+
+    The engine renders :attr:`~rlstack.robots.Camera.rendered`; the lens, the depth's noise and its limits come here.
+
+    Args:
+        engine: That renders.
+        position: (3,) m, of ``base_link`` in the world.
+        orientation: (4,) xyzw, likewise.
+        camera: Of the robot.
+        random: Of the depth's noise and dropouts; None: without either.
+
+    Raises:
+        UserError: There is no way to render here, or the lens is no plain one and OpenCV is not installed.
+    """
+    place, axes = camera_pose(position, orientation, camera)
+    wanted = [kind for kind, has in (("rgb", camera.rgb), ("depth", camera.depth)) if has]
+    view = engine.look(place, axes, camera.rendered, wanted)
+    arrays: dict[str, NDArray[Any]] = {}
+    if camera.rgb:
+        if view.rgb is None:
+            raise RuntimeError(f"The engine {engine.name} gave no colours.")
+        arrays["rgb"] = view.rgb if camera.is_plain else _through_lens(view.rgb, camera, smooth=True)
+    if camera.depth:
+        if view.depth is None:
+            raise RuntimeError(f"The engine {engine.name} gave no depth.")
+        ideal = view.depth if camera.is_plain else _through_lens(view.depth, camera, smooth=False)
+        arrays["depth"] = measured_depth(ideal, camera, random)
+    return arrays
+
+
+def measured_depth(
+    ideal: NDArray[np.float32], camera: Camera, random: np.random.Generator | None = None
+) -> NDArray[np.float32]:
+    """Return depth (height, width) m as a camera measures it: REP-117's infinities, noise and dropouts.
+
+    The standard deviation at a depth z is ``depth_noise_m + depth_noise_per_m z^2``.
+    """
+    depth = ideal.astype(np.float32)
+    if random is not None:
+        if camera.depth_noise_m or camera.depth_noise_per_m:
+            seen = np.where(np.isfinite(depth), depth, np.float32(0.0))
+            deviation = np.float32(camera.depth_noise_m) + np.float32(camera.depth_noise_per_m) * seen * seen
+            depth += deviation * random.standard_normal(depth.shape, dtype=np.float32)
+        if camera.depth_dropout:
+            depth[random.random(depth.shape, dtype=np.float32) < camera.depth_dropout] = np.nan
+    depth[depth > camera.far_m] = np.inf
+    depth[depth < camera.near_m] = -np.inf
+    return depth
+
+
+@lru_cache(maxsize=16)
+def lens_maps(camera: Camera) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the columns and rows (height, width) of ``camera.rendered``'s image at which each pixel looks."""
+    (fx, _, cx), (_, fy, cy), _ = camera.intrinsics
+    columns, rows = np.meshgrid((np.arange(camera.width) - cx) / fx, (np.arange(camera.height) - cy) / fy)
+    seen = lens.undistort(np.stack((columns, rows), axis=-1), camera.distortion)
+    (fx, _, cx), (_, fy, cy), _ = camera.rendered.intrinsics
+    return (fx * seen[..., 0] + cx).astype(np.float32), (fy * seen[..., 1] + cy).astype(np.float32)
+
+
+def _through_lens(image: NDArray[Any], camera: Camera, smooth: bool) -> NDArray[Any]:
+    opencv = import_opencv()
+    way = opencv.INTER_LINEAR if smooth else opencv.INTER_NEAREST  # between two depths there is nothing
+    bent: NDArray[Any] = opencv.remap(image, *lens_maps(camera), way, borderMode=opencv.BORDER_REPLICATE)
+    return bent

@@ -1,0 +1,52 @@
+"""Simulated lidars: rays into an engine's world, and what a lidar makes of what they hit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import Lidar, frames
+from rlstack.sim.engine import Engine
+
+Array = NDArray[np.float64]
+
+
+def lidar_scan(
+    engine: Engine,
+    index: int,
+    position: Array,
+    orientation: Array,
+    lidar: Lidar,
+    random: np.random.Generator | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return what a lidar sees, as :class:`rlstack.interfaces.backend.Capture` has it.
+
+    Args:
+        engine: Whose world it is.
+        index: Of the robot, which its own rays pass through.
+        position: (3,) m, of ``base_link`` in the world.
+        orientation: (4,) xyzw, likewise.
+        lidar: Of the robot.
+        random: Of noise and dropouts; None: without either.
+    """
+    body = frames.to_matrix(orientation)
+    directions = lidar.directions.reshape(-1, 3) @ (body @ lidar.rotation).T
+    origins = np.tile(position + body @ lidar.position, (len(directions), 1))
+    distances = engine.cast(index, origins, np.ascontiguousarray(directions), lidar.range_max_m)
+    shape = (lidar.rays,) if lidar.rings == 1 else (lidar.rings, lidar.rays)
+    return {"ranges": measured_ranges(distances, lidar, random).reshape(shape)}
+
+
+def measured_ranges(ideal: Array, lidar: Lidar, random: np.random.Generator | None = None) -> NDArray[np.float32]:
+    """Return ranges of any shape, m, as a lidar measures them: REP-117's infinities, noise and dropouts."""
+    ranges = np.array(ideal, dtype=np.float64)
+    if random is not None:
+        if lidar.noise_m:
+            ranges += lidar.noise_m * random.standard_normal(ranges.shape)
+        if lidar.dropout:
+            ranges[random.random(ranges.shape) < lidar.dropout] = np.nan
+    ranges[ranges > lidar.range_max_m] = np.inf
+    ranges[ranges < lidar.range_min_m] = -np.inf
+    return ranges.astype(np.float32)
