@@ -19,6 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.support.reference import ReferenceQuadrotor
+from tests.support.worlds import VOID
 
 from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoBackend
@@ -64,7 +65,7 @@ def reference(robot: Quadrotor, commands: np.ndarray) -> list[State]:
 
 def mujoco(robot: Quadrotor, commands: np.ndarray) -> list[State]:
     """Fly in the MuJoCo backend, 1 kHz."""
-    backend = MujocoBackend(robot, floor=False)
+    backend = MujocoBackend(robot, world=VOID)
     backend.connect()
     backend.reset(start(robot))
     states = []

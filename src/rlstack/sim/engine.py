@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.robots import RobotSpec
+from rlstack.sim.world import World
 
 Array = NDArray[np.float64]
 
@@ -28,14 +29,14 @@ class Scene:
 
     Args:
         robots: N robots, in the order of every array.
-        world: Where they are (:class:`rlstack.sim.world.World`); None: a floor at z = 0 and nothing else.
+        world: Where they are; None: a floor at z = 0 and nothing else.
         step_s: Physics step, s.
         isolated: The robots cannot touch or see each other, only the world: many flights at once.
     """
 
     robots: tuple[RobotSpec, ...]
     step_s: float
-    world: Any = None
+    world: World | None = None
     isolated: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     """Of one engine alone, by name."""

@@ -96,10 +96,12 @@ class Rotorcraft:
             "force": self.force,
             "torque": self.torque,
         }
-        now, after = self._sides
+        # accelerations at the instant of the coming step, and of the last one: (6, N), m/s^2 world and rad/s^2 body
+        self._gains = [_rows(6, count) for _ in range(2)]
+        (now, after), (coming, last) = self._sides, self._gains
         self._launches: list[Callable[[], None]] = [
-            kernel.prepare({**arrays, "turning": now, "next": after}),
-            kernel.prepare({**arrays, "turning": after, "next": now}),
+            kernel.prepare({**arrays, "turning": now, "next": after, "gain": coming}),
+            kernel.prepare({**arrays, "turning": after, "next": now, "gain": last}),
         ]
         self.perturb(slice(None), Perturbation.none(count, rotors))
 
@@ -110,10 +112,13 @@ class Rotorcraft:
 
     def velocities(self) -> Array:
         """Return (6, N): linear m/s in the world and angular rad/s in the body, at the instant of the positions."""
+        self._launches[0]()
+        coming, last = self._gains
         held = self._body[7:BODY_ROWS]
         change = held - self._before
-        smooth = np.abs(change) < self._step_s * _LIMITS
-        return np.asarray(np.where(smooth & (self._fresh == 0.0), held + 0.5 * change, held))
+        smooth = (np.abs(change) < self._step_s * _LIMITS) & (self._fresh == 0.0)
+        # the last step's change, contact and all, and by how much the forces have changed since
+        return np.asarray(np.where(smooth, held + 0.5 * (change + self._step_s * (coming - last)), held))
 
     def felt(self, index: int, rotation: Array) -> Array:
         """Return (3,) m/s^2 in the body: what an accelerometer at the centre of mass feels, over the last step.
@@ -126,10 +131,9 @@ class Rotorcraft:
             pushed = (self._body[7:10, index] - self._before[:3, index]) / self._step_s
         elif self._resting[index]:
             pushed = np.zeros(3)
-        else:  # nothing has happened yet: what the forces are about to do (half a kick, see the kernel)
+        else:  # nothing has happened yet: what the forces are about to do
             self._launches[0]()
-            mass = self.parameters[PARAMETERS["mass"]][0, index]
-            pushed = 2.0 * self.force[:, index] / mass - 2.0 * _GRAVITY
+            pushed = self._gains[0][:3, index]
         return np.asarray((pushed + _GRAVITY) @ rotation)
 
     def prepare(self) -> None:
@@ -151,6 +155,7 @@ class Rotorcraft:
             self._before[:, fresh] = 2.0 * held[:, fresh] - self._body[7:BODY_ROWS, fresh]
             self._fresh[:] = 0.0
         self._sides.reverse()
+        self._gains.reverse()
         self._launches.reverse()
         self._elapsed += self._step_s
         self._steps += 1
@@ -238,14 +243,17 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
         first = disturbances(p, elapsed[0], 0.5 * step_s)
         later = disturbances(p, elapsed[0] - 0.5 * step_s, step_s)
         force = force + np.stack([where(starts, a, b) for a, b in zip(first[0], later[0])])
+        inertia = p["inertia"]
+        torque = torque + first[1] - cross(at.rates, inertia * at.rates)
+        gain = np.concatenate([force / p["mass"][0] - np.array(_GRAVITY), torque / inertia])
         half = where(starts, 0.5, 1.0)
         weight = p["mass"][0] * STANDARD_GRAVITY
         force = np.stack([half * force[0], half * force[1], half * (force[2] - weight) + weight])
-        torque = half * (torque + first[1] - cross(at.rates, p["inertia"] * at.rates))
+        torque = half * torque
         if engine_term == "explicit":
-            torque = torque + cross(held[3:], p["inertia"] * held[3:])
+            torque = torque + cross(held[3:], inertia * held[3:])
         end = lagged(after_speed, target, decay(lag, 0.5 * step_s))
-        return {"force": force, "torque": torque, "next": np.concatenate([end, after_speed])}
+        return {"force": force, "torque": torque, "next": np.concatenate([end, after_speed]), "gain": gain}
 
     inputs = {
         "body": BODY_ROWS,

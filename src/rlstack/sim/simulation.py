@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from rlstack.robots.mjcf import rest_height
 from rlstack.sim.engine import BODY_ROWS, Engine, Scene
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics import models_of
+from rlstack.sim.physics.air import Air
 from rlstack.sim.rotorcraft import Rotorcraft
 from rlstack.sim.state import checked_states
+from rlstack.sim.world import World, load_world
 
 Array = NDArray[np.float64]
 SPACING_M = 1.0
@@ -38,10 +41,12 @@ class Simulation:
     Args:
         engine: What integrates.
         robots: N robots.
-        world: Where they are (:class:`rlstack.sim.world.World`); None: a floor at z = 0.
+        world: Where they are, or what :func:`rlstack.sim.world.load_world` takes, such as ``"warehouse:7"``; None: a
+            floor at z = 0.
         physics_rate_hz: Physics steps a second of simulated time; None takes the engine's.
         isolated: The robots cannot touch or see each other: many flights at once.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
+        seed: Of the wind's turbulence.
         starts_m: (N, 3) m, where the robots stand at first, their rest height to be added; None takes the world's
             places, or a grid (isolated robots: all at the origin).
         options: Of the engine alone.
@@ -55,10 +60,11 @@ class Simulation:
         engine: type[Engine],
         robots: Sequence[RobotSpec],
         *,
-        world: Any = None,
+        world: World | str | Path | None = None,
         physics_rate_hz: float | None = None,
         isolated: bool = False,
         gyroscopic: bool = False,
+        seed: int = 0,
         starts_m: ArrayLike | None = None,
         **options: Any,
     ) -> None:
@@ -78,12 +84,15 @@ class Simulation:
             raise UserError(f"Simulations fly quadrotors so far; {other.name} is a {other.kind}.")
         self.engine_type = engine
         self.robots: tuple[Quadrotor, ...] = tuple(flying)
-        self.world = world
+        self.world = world = load_world(str(world)) if isinstance(world, (str, Path)) else world
         self.rate_hz, self.step_s = rate, 1.0 / rate
         self._scene = Scene(tuple(robots), self.step_s, world, isolated, options)
         self._gyroscopic = gyroscopic
-        switches = getattr(world, "physics", None)
-        self.models = reduce(or_, (models_of(robot, switches) for robot in flying))
+        named = f"the world '{world.name}'" if world else "physics"
+        blows = world is not None and world.wind is not None
+        mine = [models_of(robot, world.physics if world else None, blows, named) for robot in flying]
+        self._air = Air(flying, mine, world.wind if world else None, isolated, seed)
+        self.models = reduce(or_, mine)
         """What of the physics is computed, for every robot that has numbers for it."""
         self.starts_m = _starts(len(robots), world, isolated) if starts_m is None else np.array(starts_m, dtype=float)
         self._engine: Engine | None = None
@@ -144,7 +153,10 @@ class Simulation:
         count = math.floor(self._owed_s / self.step_s + 1e-6)
         self._owed_s -= count * self.step_s
         craft, body, held = self.rotorcraft, self._body, self._held
+        air = self._air if self._air.moves else None
         for _ in range(count):
+            if air is not None:
+                craft.air[:] = air.velocity(self.step_s, body, craft.speed)
             craft.prepare()
             engine.push(craft.force, craft.torque)
             before = held.copy()
@@ -248,6 +260,7 @@ class Simulation:
         motion = ("position", "orientation", "linear_velocity", "angular_velocity")
         engine.place(index, np.concatenate([state[name] for name in motion]))
         self.rotorcraft.reset(index, state["rotor_speed"], resting)
+        self._air.reset(index)
         self._owed_s = 0.0
 
     def _settle(self, engine: Engine) -> Array:
@@ -268,11 +281,11 @@ class Simulation:
         return np.where(still, heights, plain)
 
 
-def _starts(count: int, world: Any, isolated: bool) -> Array:
-    places = np.array(getattr(world, "starts_m", ()), dtype=float).reshape(-1, 3)
+def _starts(count: int, world: World | None, isolated: bool) -> Array:
+    places = np.array(world.starts_m if world else (), dtype=float).reshape(-1, 3)
     if isolated or count == 1:
         return np.tile(places[:1] if len(places) else np.zeros((1, 3)), (count, 1))
-    if len(places):
+    if world and len(places):
         if len(places) < count:
             raise UserError(f"The world '{world.name}' has {len(places)} start places for {count} robots.")
         return places[:count]

@@ -16,6 +16,7 @@ from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.sim.engine import Gyroscopic, JointState, MassProperties, Scene, View
 from rlstack.sim.mujoco_eye import Eye, add_eye
 from rlstack.sim.robot import AloneInAWorld
+from rlstack.sim.world_models import add_to_mujoco
 
 Array = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ class MujocoEngine:
         self._mujoco = mujoco = import_mujoco()
         world = scene.world
         floor = world is None or world.floor
-        spec = new_world(timestep_s=scene.step_s, world=getattr(world, "mjcf", None), floor=floor)
+        spec = new_world(timestep_s=scene.step_s, world=world.mjcf if world else None, floor=floor)
         count = len(scene.robots)
         self._prefixes = [f"{k}/" if count > 1 else "" for k in range(count)]
         for prefix, robot in zip(self._prefixes, scene.robots):
@@ -44,8 +45,6 @@ class MujocoEngine:
             if scene.isolated and count > 1:
                 _isolate(mujoco, spec, body)
         if world is not None and world.obstacles:
-            from rlstack.sim.world_models import add_to_mujoco
-
             add_to_mujoco(spec, world)
         add_eye(spec)
         self.model = model = spec.compile()

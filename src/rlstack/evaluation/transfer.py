@@ -1,0 +1,122 @@
+"""The transfer table: what flies, row by row, in which simulator, column by column, with confidence intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from rlstack.evaluation.episodes import Array, Episodes
+from rlstack.evaluation.metrics import wilson
+from rlstack.evaluation.outcome import judge_window, outcome
+from rlstack.tasks.criteria import Criteria
+
+_Z95 = 1.959964
+"""Of the 95% interval of a normal distribution."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One policy in one simulator.
+
+    Args:
+        episodes: How many flights.
+        success: Share of the flights that stay near the goal; interval after Wilson.
+        error_m: Median over the flights of the mean distance from the goal; interval from order statistics.
+        effort_rad_s: Mean change of a rotor's command from one control period to the next, over the flights that were
+            not lost; None where all were.
+    """
+
+    episodes: int
+    success: Estimate
+    error_m: Estimate
+    effort_rad_s: Estimate | None
+
+    def text(self) -> str:
+        """Return the figures in a line."""
+        s, e, f = self.success, self.error_m, self.effort_rad_s
+        effort = "-" if f is None else f"{f.value:.0f} [{f.low:.0f}, {f.high:.0f}] rad/s"
+        return (
+            f"{100 * s.value:.1f}% [{100 * s.low:.1f}, {100 * s.high:.1f}]"
+            f"  {e.value:.3f} [{e.low:.3f}, {e.high:.3f}] m  {effort}"
+        )
+
+
+@dataclass(frozen=True)
+class TransferTable:
+    """Cells by policy and simulator; a policy need not have been flown in all of them."""
+
+    cells: Mapping[str, Mapping[str, Cell]]
+
+    @property
+    def simulators(self) -> list[str]:
+        """The columns, in order of first appearance."""
+        return list(dict.fromkeys(name for row in self.cells.values() for name in row))
+
+    def text(self) -> str:
+        """Return the table for a terminal."""
+        columns = self.simulators
+        rows = [["success  error  effort", *columns]]
+        rows += [
+            [policy, *(row[name].text() if name in row else "-" for name in columns)]
+            for policy, row in self.cells.items()
+        ]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        return "\n".join("  |  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; what is infinite or was not measured is None."""
+        return {p: {s: _plain(asdict(cell)) for s, cell in row.items()} for p, row in self.cells.items()}
+
+
+def cell(episodes: Episodes, criteria: Criteria) -> Cell:
+    """Return the figures of flights.
+
+    Raises:
+        UserError: There are none, or they are too short for the criteria.
+    """
+    result = outcome(episodes, criteria)
+    count, kept = len(episodes), ~result.lost
+    successes = int(result.success.sum())
+    window = judge_window(episodes, criteria)
+    change = np.abs(np.diff(episodes.command[window][:, kept], axis=0)).mean(axis=(0, 2))
+    change = change[np.isfinite(change)]
+    return Cell(
+        episodes=count,
+        success=Estimate(successes / count, *wilson(successes, count)),
+        error_m=median(result.error_m),
+        effort_rad_s=mean(change) if len(change) else None,
+    )
+
+
+def median(values: Array) -> Estimate:
+    """Return the median with its distribution-free 95% interval (order statistics, normal approximation of ranks)."""
+    ordered, count = np.sort(values), len(values)
+    reach = 0.5 * _Z95 * math.sqrt(count)
+    low, high = max(math.floor(0.5 * count - reach), 0), min(math.ceil(0.5 * count + reach), count - 1)
+    return Estimate(float(np.median(ordered)), float(ordered[low]), float(ordered[high]))
+
+
+def mean(values: Array) -> Estimate:
+    """Return the mean with its 95% interval by the central limit theorem; no width for one value."""
+    middle = float(values.mean())
+    half = _Z95 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return Estimate(middle, middle - half, middle + half)
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _plain(value) for key, value in data.items()}
+    return None if isinstance(data, float) and not math.isfinite(data) else data
