@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,15 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
 from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.sim.isaac.installation import installed_version
+from tests.support.isaacsim_standin.process import standing_in
 
 ALWAYS = ("mujoco",)
 """Backends that `make test` installs: they may not be skipped."""
+SINGLE_PRECISION = ("isaac",)
+"""Backends whose engine keeps states in float32."""
+ONE_AT_A_TIME = ("isaac",)
+"""Backends whose engine has one world in a process: a second one is refused until the first is closed."""
 
 
 @pytest.fixture(scope="session")
@@ -22,13 +29,22 @@ def robot() -> Quadrotor:
 
 
 @pytest.fixture(params=BACKENDS.names())
-def make(request: pytest.FixtureRequest, robot: Quadrotor) -> Iterator[Callable[..., Backend]]:
+def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """Yield each backend's name; where there is no Isaac Sim, the stand-in takes its place."""
+    if request.param == "isaac" and installed_version() is None:
+        with standing_in(monkeypatch, tmp_path):
+            yield request.param
+    else:
+        yield request.param
+
+
+@pytest.fixture
+def make(name: str, robot: Quadrotor) -> Iterator[Callable[..., Backend]]:
     """Return a function that makes an unconnected backend; all that it made are closed afterwards.
 
     A backend whose dependency is missing is skipped. One that does not own time is a real robot: it is only
     tried when RLSTACK_TEST_HARDWARE names it.
     """
-    name: str = request.param
     try:
         entry = BACKENDS.load(name)
     except (ImportError, UserError) as error:
@@ -51,6 +67,18 @@ def make(request: pytest.FixtureRequest, robot: Quadrotor) -> Iterator[Callable[
     yield build
     for backend in made:
         backend.close()
+
+
+@pytest.fixture
+def exactness(name: str) -> float:
+    """Return the relative error, or the absolute one of numbers about 1, that a backend's arithmetic allows."""
+    return 1e-5 if name in SINGLE_PRECISION else 1e-9
+
+
+@pytest.fixture
+def one_at_a_time(name: str) -> bool:
+    """Return whether a second one cannot be connected beside a first."""
+    return name in ONE_AT_A_TIME
 
 
 @pytest.fixture

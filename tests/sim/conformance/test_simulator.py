@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlstack.errors import UserError
 from rlstack.interfaces.backend import Backend
 from rlstack.robots import Quadrotor, frames
 from rlstack.robots.mjcf import rest_height
@@ -60,7 +61,7 @@ def test_time_never_goes_back(simulator: Any) -> None:
 # ---- states
 
 
-def test_a_state_reads_back_with_the_velocity_in_base_link(simulator: Any, robot: Quadrotor) -> None:
+def test_a_state_reads_back_with_the_velocity_in_base_link(simulator: Any, robot: Quadrotor, exactness: float) -> None:
     state = {
         "position": np.array([0.4, -0.3, 1.2]),
         "orientation": TURNED,
@@ -71,11 +72,11 @@ def test_a_state_reads_back_with_the_velocity_in_base_link(simulator: Any, robot
     simulator.reset(state)
     signals = simulator.read().signals
     for name in ("position", "angular_velocity"):
-        np.testing.assert_allclose(signals[name], state[name], atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(signals[name], state[name], rtol=exactness, atol=exactness, err_msg=name)
     np.testing.assert_allclose(signals["measured_rotor_speed"], state["rotor_speed"], atol=1e-9)
-    assert abs(signals["orientation"] @ TURNED) == pytest.approx(1.0, abs=1e-12)
+    assert abs(signals["orientation"] @ TURNED) == pytest.approx(1.0, abs=exactness * 1e-3)
     np.testing.assert_allclose(
-        signals["linear_velocity"], frames.rotate_inverse(TURNED, state["linear_velocity"]), atol=1e-9
+        signals["linear_velocity"], frames.rotate_inverse(TURNED, state["linear_velocity"]), atol=exactness
     )
 
 
@@ -242,7 +243,11 @@ def test_the_same_commands_give_the_same_flight_also_after_a_reset_and_with_read
     np.testing.assert_array_equal(simulator.read().signals["position"], first[-1])
 
 
-def test_two_in_one_process_do_not_touch_each_other(make: Callable[..., Backend], robot: Quadrotor) -> None:
+def test_two_in_one_process_do_not_touch_each_other(
+    make: Callable[..., Backend], robot: Quadrotor, one_at_a_time: bool
+) -> None:
+    if one_at_a_time:
+        pytest.skip("a second one is refused, see below")
     alone, beside, other = make(), make(), make()
     for one in (alone, beside, other):
         one.connect()
@@ -257,15 +262,34 @@ def test_two_in_one_process_do_not_touch_each_other(make: Callable[..., Backend]
     np.testing.assert_array_equal(path, expected)
 
 
+def test_where_one_world_is_all_a_second_is_refused_until_the_first_is_closed(
+    make: Callable[..., Backend], robot: Quadrotor, one_at_a_time: bool
+) -> None:
+    if not one_at_a_time:
+        pytest.skip("several work side by side, see above")
+    first, second = make(), make()
+    first.connect()
+    with pytest.raises(UserError, match="close the other"):
+        second.connect()
+    first.reset(hovering(robot))
+    first.step(0.01)
+    first.close()
+    second.connect()
+    second.step(0.01)
+    assert second.read().signals["position"][2] == pytest.approx(rest_height(robot), abs=1e-4)
+
+
 def test_noise_comes_from_its_seed_and_leaves_the_flight_alone(make: Callable[..., Backend], robot: Quadrotor) -> None:
-    quiet, noisy, same, other = make(), make(noise_seed=3), make(noise_seed=3), make(noise_seed=4)
-    for one in (quiet, noisy, same, other):
+    commands = np.random.default_rng(5).uniform(500.0, 2000.0, (10, 4))
+    readings, ends = [], []
+    for options in ({}, {"noise_seed": 3}, {"noise_seed": 3}, {"noise_seed": 4}):
+        one = make(**options)
         one.connect()
         one.reset(hovering(robot))
-    readings = [
-        np.array([np.concatenate(list(one.read().signals.values())) for _ in range(400)])
-        for one in (quiet, noisy, same, other)
-    ]
+        readings.append(np.array([np.concatenate(list(one.read().signals.values())) for _ in range(400)]))
+        flown(one, commands)
+        ends.append(one.read().signals["position"])
+        one.close()
     np.testing.assert_array_equal(readings[1], readings[2])
     assert not np.array_equal(readings[1], readings[3])
     position = readings[1][:, :3] - readings[0][:, :3]
@@ -275,11 +299,7 @@ def test_noise_comes_from_its_seed_and_leaves_the_flight_alone(make: Callable[..
     np.testing.assert_allclose(turn.std(axis=0), sensor.orientation_noise_rad, rtol=0.15)
     np.testing.assert_allclose(readings[1][:, 7:10].std(axis=0), sensor.linear_velocity_noise_m_s, rtol=0.15)
     np.testing.assert_allclose(readings[1][:, 10:13].std(axis=0), sensor.angular_velocity_noise_rad_s, rtol=0.15)
-    commands = np.random.default_rng(5).uniform(500.0, 2000.0, (10, 4))
-    flown(quiet, commands)
-    flown(noisy, commands)
-    difference = quiet.read().signals["position"] - noisy.read().signals["position"]
-    assert np.abs(difference).max() < 6.0 * sensor.position_noise_m
+    assert np.abs(ends[0] - ends[1]).max() < 6.0 * sensor.position_noise_m
 
 
 # ---- perturbations
@@ -308,10 +328,10 @@ def test_weaker_thrust_sinks_too_and_one_weak_rotor_tips(simulator: Any, robot: 
     assert np.sign(signals["angular_velocity"][1]) == np.sign(x)
 
 
-def test_force_and_torque_push_in_world_and_body(simulator: Any, robot: Quadrotor) -> None:
+def test_force_and_torque_push_in_world_and_body(simulator: Any, robot: Quadrotor, exactness: float) -> None:
     force, torque = np.array([0.01, -0.02, 0.005]), np.array([0.0, 0.0, 2e-6])
     signals = perturbed(simulator, robot, force_n=force, drag_scale=0.0)
-    np.testing.assert_allclose(signals["linear_velocity"], 0.2 * force / robot.body.mass_kg, rtol=1e-6)
+    np.testing.assert_allclose(signals["linear_velocity"], 0.2 * force / robot.body.mass_kg, rtol=max(1e-6, exactness))
     signals = perturbed(simulator, robot, torque_n_m=torque)
     np.testing.assert_allclose(
         signals["angular_velocity"], 0.2 * torque / np.array(robot.body.inertia_kg_m2), rtol=1e-4, atol=1e-9
@@ -381,7 +401,8 @@ def test_a_gust_blows_in_its_window_after_each_reset(simulator: Any, robot: Quad
     for _ in range(2):
         simulator.reset(hovering(robot))
         simulator.step(0.1)
-        assert simulator.read().signals["linear_velocity"][0] == pytest.approx(0.0, abs=1e-12)
+        # what is read at the instant it begins has a part of a physics step of it
+        assert simulator.read().signals["linear_velocity"][0] == pytest.approx(0.0, abs=3e-4)
         simulator.step(0.2)
         expected = 0.01 * 0.05 / robot.body.mass_kg
         assert simulator.read().signals["linear_velocity"][0] == pytest.approx(expected, rel=1e-6)

@@ -84,6 +84,12 @@ class Shape:
 KINDS = {"Cube": "box", "Cylinder": "cylinder", "Sphere": "sphere", "Plane": "plane"}
 
 
+def schemas(prim: Any) -> list[str]:
+    """Return the names of a prim's API schemas, also those that only Isaac Sim's USD knows."""
+    listed = prim.GetMetadata("apiSchemas")
+    return list(listed.GetAddedOrExplicitItems()) if listed else []
+
+
 def shape_of(prim: Any, bodies: dict[str, int], apart: set[str]) -> Shape | None:
     """Return the shape that a prim of the stage is; None where it is none that is known here."""
     from pxr import Usd, UsdGeom
@@ -123,7 +129,7 @@ def shape_of(prim: Any, bodies: dict[str, int], apart: set[str]) -> Shape | None
         place=place,
         body=bodies.get(body_path, -1),
         colour=tuple(colours[0]) if colours else (0.5, 0.5, 0.5),
-        solid="PhysicsCollisionAPI" in prim.GetAppliedSchemas(),
+        solid="PhysicsCollisionAPI" in schemas(prim),
         seen=UsdGeom.Imageable(prim).ComputePurpose() == UsdGeom.Tokens.default_,
         body_path=body_path,
         apart=any(str(prim.GetPath()).startswith(f"{path}/") for path in apart),
