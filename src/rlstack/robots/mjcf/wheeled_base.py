@@ -25,7 +25,9 @@ def add_wheeled_base(spec: Any, robot: WheeledBase, prefix: str, timestep_s: flo
     named as in the file: a wheel's control is its speed in rad/s, a steering joint's its angle in rad.
     """
     mujoco, name = import_mujoco(), prefix + BODY
-    felt = {"solref": [max(0.004, 4.0 * timestep_s), 1.0], "group": COLLISION_GROUP, "rgba": [0.9, 0.2, 0.2, 0.25]}
+    # As soft as tyres are: wheels that skid on a floor as hard as a quadrotor's bounce on it.
+    felt = {"solref": [max(0.02, 4.0 * timestep_s), 1.0], "group": COLLISION_GROUP, "rgba": [0.9, 0.2, 0.2, 0.25]}
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC  # the same grip in all directions; a pyramid's has corners
     body = spec.worldbody.add_body(name=name, pos=[0.0, 0.0, robot.rest_height_m])
     body.add_freejoint(name=name)
     _set_inertial(body, robot.chassis_inertial())

@@ -1,0 +1,147 @@
+"""How commands become targets of joints, and what joints say of the base's motion: pure functions of arrays.
+
+Arrays over joints (joints,) are in the order of ``robot.drives``; each joint's number is what it is driven by: its
+speed in rad/s where its mode is ``velocity``, its position in rad or m where it is ``position``, 0 where it is free.
+A twist (2,) is forward speed in m/s and turning speed in rad/s of the middle of the axle that is not steered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import RobotSpec, WheeledBase
+from rlstack.robots.kinds.wheeled_base import Wheel
+
+Array = NDArray[np.float64]
+
+_STANDING_M_S = 1e-6
+
+
+def limited_twist(robot: WheeledBase, twist: Array, previous: Array | None = None, period_s: float = 0.0) -> Array:
+    """Return a twist (2,) within the robot's limits of speed, and of acceleration since ``previous`` if that is given.
+
+    Args:
+        robot: Whose limits.
+        twist: Wanted.
+        previous: What was commanded ``period_s`` ago.
+        period_s: Since then.
+    """
+    limits = robot.limits
+    most = np.array([limits.linear_velocity_m_s, limits.angular_velocity_rad_s])
+    wanted = np.clip(twist, -most, most)
+    if previous is None:
+        return wanted
+    change = period_s * np.array([limits.linear_acceleration_m_s2, limits.angular_acceleration_rad_s2])
+    return np.clip(wanted, previous - change, previous + change)
+
+
+def wheel_speeds(robot: WheeledBase, twist: Array) -> Array:
+    """Return the targets (joints,) that make the base move with a twist (2,), within the limits of base and joints.
+
+    Where a wheel would be too fast, all are slowed alike, so that the path stays the same. An Ackermann base cannot
+    turn tighter than its steering allows; standing, it only steers.
+    """
+    speed, turn = limited_twist(robot, twist).tolist()
+    curvature = _curvature(robot, speed, turn)
+    targets = np.zeros(len(robot.drives))
+    fastest = 0.0
+    for index, wheel, is_steering in _joints(robot):
+        x, y = wheel.position_m[0] - robot.axle_m, wheel.position_m[1]
+        if is_steering:
+            assert robot.steering is not None
+            limit = robot.steering.position_max_rad
+            targets[index] = np.clip(math.atan2(curvature * x, 1.0 - curvature * y), -limit, limit)
+        elif wheel.driven:
+            if robot.drive == "differential":
+                rolled = speed - turn * y * robot.track_scale
+            elif wheel.steering:
+                rolled = speed * math.hypot(1.0 - curvature * y, curvature * x)
+            else:
+                rolled = speed * (1.0 - curvature * y)
+            targets[index] = rolled / wheel.radius_m
+            fastest = max(fastest, abs(targets[index]))
+    most = robot.wheel_drive.velocity_max_rad_s
+    if fastest > most:
+        rolling = [index for index, _, is_steering in _joints(robot) if not is_steering]
+        targets[rolling] *= most / fastest
+    return targets
+
+
+def base_twist(robot: WheeledBase, joints: Array) -> Array:
+    """Return the twist (2,) that the joints (joints,), as they are measured, tell of: what wheel odometry adds up.
+
+    It is the least-squares fit over the driven wheels, as if none slipped.
+    """
+    rows: list[tuple[float, float]] = []
+    rolled: list[float] = []
+    for index, wheel, is_steering in _joints(robot):
+        if is_steering or not wheel.driven:
+            continue
+        x, y = wheel.position_m[0] - robot.axle_m, wheel.position_m[1]
+        if robot.drive == "differential":
+            rows.append((1.0, -y * robot.track_scale))
+        else:
+            # What the wheel's centre does, along the way that the wheel points.
+            angle = joints[index - 1] if wheel.steering else 0.0
+            rows.append((math.cos(angle), x * math.sin(angle) - y * math.cos(angle)))
+        rolled.append(float(joints[index]) * wheel.radius_m)
+    if robot.drive == "ackermann":
+        # No wheel moves sideways: for each steered one, -sin (v - w y) + cos w x = 0.
+        for index, wheel, is_steering in _joints(robot):
+            if is_steering:
+                x, y, angle = wheel.position_m[0] - robot.axle_m, wheel.position_m[1], float(joints[index])
+                rows.append((-math.sin(angle), y * math.sin(angle) + x * math.cos(angle)))
+                rolled.append(0.0)
+    found: Array = np.linalg.lstsq(np.array(rows), np.array(rolled), rcond=None)[0]
+    return found
+
+
+def joint_positions(robot: RobotSpec, target: Array) -> Array:
+    """Return position targets (joints,) within the joints' ranges; joints that turn without limit keep theirs."""
+    return np.clip(target, [joint.lower for joint in robot.drives], [joint.upper for joint in robot.drives])
+
+
+def rest_positions(robot: RobotSpec) -> Array:
+    """Return where the joints (joints,) are at reset."""
+    return np.array([joint.rest for joint in robot.drives], dtype=float)
+
+
+def measured(robot: RobotSpec, position: Array, velocity: Array) -> Array:
+    """Return of each joint (joints,) its velocity or its position, whichever it is driven by; 0 where it is free."""
+    chosen = [
+        velocity[i] if joint.mode == "velocity" else position[i] if joint.mode == "position" else 0.0
+        for i, joint in enumerate(robot.drives)
+    ]
+    return np.array(chosen, dtype=float)
+
+
+def _joints(robot: WheeledBase) -> Iterator[tuple[int, Wheel, bool]]:
+    """Yield index, wheel and whether it is the wheel's steering joint, in the order of ``robot.drives``."""
+    index = 0
+    for wheel in robot.wheels:
+        if wheel.steering:
+            yield index, wheel, True
+            index += 1
+        yield index, wheel, False
+        index += 1
+
+
+def _curvature(robot: WheeledBase, speed: float, turn: float) -> float:
+    """Return 1/m of the path that an Ackermann base can follow: turn over speed, as tight as the steering allows."""
+    if robot.steering is None:
+        return 0.0
+    most = math.inf
+    for wheel in robot.wheels:
+        if wheel.steering:
+            tangent = math.tan(robot.steering.position_max_rad)
+            ahead, aside = abs(wheel.position_m[0] - robot.axle_m), abs(wheel.position_m[1])
+            most = min(most, tangent / (ahead + aside * tangent))
+    if turn == 0.0:
+        return 0.0
+    if abs(speed) < _STANDING_M_S:
+        return math.copysign(most, turn)
+    return min(max(turn / speed, -most), most)
