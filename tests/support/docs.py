@@ -143,6 +143,8 @@ def parameter_table(parameters: Sequence[Parameter]) -> str:
 
 def _default(parameter: Parameter) -> str:
     value = parameter.default
+    if parameter.each is not None and not value:
+        return "empty"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -154,6 +156,8 @@ def _default(parameter: Parameter) -> str:
 
 def _allowed(parameter: Parameter) -> str:
     low, high = parameter.minimum, parameter.maximum
+    if parameter.each is not None:
+        return "a list of numbers" if parameter.each is float else "a list of names"
     if math.isfinite(low) and math.isfinite(high):
         return f"{low:.10g} to {high:.10g}"
     if math.isfinite(low):

@@ -89,12 +89,15 @@ class Listener:
         self.executor.add_node(self.node)
         self.heard: dict[str, list[Any]] = {}
 
-    def hear(self, topic: str, use: topics.Quality = "sensor_in_reliable", depth: int = 0) -> list[Any]:
-        """Subscribe and return the list that fills."""
+    def hear(
+        self, topic: str, use: topics.Quality = "sensor_in_reliable", depth: int = 0, robot: str = ""
+    ) -> list[Any]:
+        """Subscribe, to the topic of a ``robot`` if it has a namespace, and return the list that fills."""
         quality: QoSProfile = topics.quality(use)
         quality.depth = depth or quality.depth
-        kept = self.heard.setdefault(topic, [])
-        self.node.create_subscription(topics.type_of(topic), topic, kept.append, quality)
+        name = f"{robot}/{topic}" if robot else topic
+        kept = self.heard.setdefault(name, [])
+        self.node.create_subscription(topics.type_of(topic), name, kept.append, quality)
         return kept
 
     def spin(self, seconds: float) -> None:

@@ -19,23 +19,25 @@ class Parameter:
 
     Args:
         name: As in ``--ros-args -p name:=value``.
-        default: Its type is the parameter's type; a tuple is a list of numbers of that length.
+        default: Its type is the parameter's type; a tuple is a list of numbers of that length; see also ``each``.
         description: One sentence with the unit.
         minimum: Smallest allowed number.
         maximum: Largest allowed number.
         choices: Allowed texts; empty for any.
         live: Whether it may change while the node runs.
         nan: Whether NaN is allowed and means "not set".
+        each: The type of the elements of a list of any length; None: it is not such a list.
     """
 
     name: str
-    default: bool | int | float | str | tuple[float, ...]
+    default: bool | int | float | str | tuple[float, ...] | tuple[str, ...]
     description: str
     minimum: float = -math.inf
     maximum: float = math.inf
     choices: tuple[str, ...] = ()
     live: bool = False
     nan: bool = False
+    each: type[float] | type[str] | None = None
 
     def checked(self, value: Any) -> Any:
         """Return ``value`` as this parameter's type.
@@ -43,6 +45,10 @@ class Parameter:
         Raises:
             ValueError: Wrong type or out of range; the text says what is allowed.
         """
+        if self.each is not None:
+            if isinstance(value, (str, bytes)) or not hasattr(value, "__len__"):
+                raise ValueError(f"{self.name}: {_show(value)} is not allowed: must be a list")
+            return tuple(self._checked_scalar(item, self.each) for item in value)
         if isinstance(self.default, tuple):
             if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) != len(self.default):
                 raise ValueError(f"{self.name}: {_show(value)} is not allowed: must be {len(self.default)} numbers")

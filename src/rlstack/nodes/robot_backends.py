@@ -1,0 +1,119 @@
+"""From a robot node's parameters to what stands behind its topics: one robot, or several in one simulation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.interfaces.backend import BACKENDS, Array, Backend, Signals
+from rlstack.nodes.parameters import Parameter, ParameterSet
+from rlstack.robots import load_quadrotor
+from rlstack.sim.robot import SimulatedRobot
+from rlstack.sim.simulation import Simulation
+from rlstack.sim.world import load_world
+
+PARAMETERS = (
+    Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
+    Parameter("backend", "mujoco", "What stands behind the topics: a simulator or a driver of a real robot."),
+    Parameter("world", "", "World to simulate in, such as warehouse or warehouse:7, or a world file; empty: a floor."),
+    Parameter("count", 1, "Robots in the simulation; of several, each has a namespace.", minimum=1, maximum=256),
+    Parameter("robots", (), "Their namespaces under the node's own; empty: the robot's name and a number.", each=str),
+    Parameter(
+        "start_positions_m",
+        (),
+        "x, y, z for each robot, m in odom, above the height at which it rests; empty: the world's places, or a grid.",
+        each=float,
+    ),
+    Parameter("start_height_m", 0.0, "Start in the air at this height, m; 0 is on the ground.", minimum=0, maximum=100),
+    Parameter("noise_seed", 0, "Seed of the simulated sensors' noise; -1 for none.", minimum=-1, maximum=2**31),
+    Parameter("physics_rate_hz", 0.0, "Physics steps a second; 0: the engine's own.", minimum=0.0, maximum=1e5),
+    Parameter("gyroscopic", False, "Whether the turning rotors' angular momentum acts on the body."),
+)
+
+
+def robot_namespaces(robot: str, count: int, names: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the namespaces of robots in one simulation, relative to their node's; one alone has the node's own.
+
+    Args:
+        robot: The robot's name, which those that are not named get with a number.
+        count: How many.
+        names: Theirs, if they are named.
+
+    Raises:
+        UserError: There are not as many names, two are the same, or one is none that ROS allows.
+    """
+    if not names:
+        return ("",) if count == 1 else tuple(f"{robot}{k + 1}" for k in range(count))
+    if count not in (1, len(names)):
+        raise UserError(f"count: {count} is not allowed with {len(names)} robots: leave one of the two out.")
+    for name in names:
+        if not name.isidentifier() or not name.isascii():
+            raise UserError(
+                f"robots: '{name}' is not allowed: it becomes a namespace, so it must be letters, digits and _, and not"
+                " begin with a digit."
+            )
+    if len(set(names)) != len(names):
+        raise UserError(f"robots: {', '.join(names)} is not allowed: every robot needs a name of its own.")
+    return tuple(names)
+
+
+def make_backends(parameters: ParameterSet | Mapping[str, Any]) -> dict[str, Backend]:
+    """Return the robots that the parameters describe, not yet connected, by namespace under the node's own.
+
+    Raises:
+        UserError: A name is unknown, the engine is not installed, or it cannot do what the parameters say.
+    """
+    name, factory = parameters["backend"], BACKENDS.load(parameters["backend"])
+    robot = load_quadrotor(parameters["robot"])
+    namespaces = robot_namespaces(robot.name, parameters["count"], parameters["robots"])
+    options: dict[str, Any] = {}
+    if parameters["world"]:
+        options["world"] = load_world(parameters["world"])
+    if parameters["physics_rate_hz"]:
+        options["physics_rate_hz"] = parameters["physics_rate_hz"]
+    if parameters["gyroscopic"]:
+        options["gyroscopic"] = True
+    if parameters["start_positions_m"]:
+        options["starts_m"] = _places(parameters["start_positions_m"], len(namespaces))
+    seed = None if parameters["noise_seed"] < 0 else parameters["noise_seed"]
+    if len(namespaces) == 1:
+        taken = inspect.signature(factory).parameters
+        anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+        for option in options:
+            if option not in taken and not anything:
+                shown = "start_positions_m" if option == "starts_m" else option
+                raise UserError(f"{shown}: the backend '{name}' is no simulator that knows this: leave it out.")
+        if "noise_seed" in taken:
+            options["noise_seed"] = seed
+        backend: Backend = factory(robot, **options)
+        return {namespaces[0]: backend}
+    if (engine := getattr(factory, "engine", None)) is None:
+        raise UserError(f"The backend '{name}' takes one robot to a node: start a node for each robot.")
+    simulation = Simulation(engine, [robot] * len(namespaces), **options)
+    seeds = [None if seed is None else seed + k for k in range(len(namespaces))]
+    made: list[Any] = [SimulatedRobot(simulation, k, seed) for k, seed in enumerate(seeds)]
+    return dict(zip(namespaces, made))
+
+
+def start_state(backend: Backend, height_m: float) -> Signals | None:
+    """Return the state in which a simulated robot starts: hovering above its place; None: on the ground there."""
+    if height_m == 0.0:
+        return None
+    place: Array = np.zeros(3)
+    if isinstance(backend, SimulatedRobot):
+        place = backend.simulation.starts_m[backend.index]
+    hover = np.full(len(backend.robot.rotors), backend.robot.hover_speed_rad_s)
+    return {"position": place + np.array([0.0, 0.0, height_m]), "rotor_speed": hover}
+
+
+def _places(numbers: Sequence[float], count: int) -> Array:
+    if len(numbers) != 3 * count:
+        raise UserError(
+            f"start_positions_m: {len(numbers)} numbers are not allowed: must be {3 * count}, x, y and z for each"
+            " robot."
+        )
+    return np.array(numbers).reshape(count, 3)

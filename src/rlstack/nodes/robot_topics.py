@@ -1,0 +1,213 @@
+"""One robot on the common topics: what it senses goes out, its commands come in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from rlstack.interfaces import topics
+from rlstack.interfaces.backend import Backend, Reading, Signals
+from rlstack.interfaces.messages import ImuMessage, OdometryMessage, RotorMessage
+from rlstack.interfaces.signal_reader import SignalReader
+from rlstack.interfaces.signals import COMMANDED
+from rlstack.nodes.goal_path import QUALITIES
+from rlstack.nodes.markers import Markers
+
+ODOMETRY_NOISE = (
+    "position_noise_m",
+    "orientation_noise_rad",
+    "linear_velocity_noise_m_s",
+    "angular_velocity_noise_rad_s",
+)
+
+Filler = Callable[[int, Signals], Any]
+"""Makes the message of a topic from a stamp, ns, and what was sensed."""
+
+NOT_ANSWERING = "not answering the last observation"
+
+
+class RobotTopics:
+    """One robot's publishers and its subscription to commands; when time passes is not its business.
+
+    Args:
+        node: Makes what talks (:class:`rlstack.nodes.runtime.ManagedNode`); commands count while it is active.
+        backend: The robot.
+        name: Its namespace under the node's own; empty: the node's own. Its frames begin with it, too.
+        counts: Called with this and a command's stamp, ns: whether that command counts.
+        on_command: Called with this and what was really sent, without ``rotor_speed`` if it was "off".
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        backend: Backend,
+        name: str,
+        counts: Callable[[RobotTopics, int], bool],
+        on_command: Callable[[RobotTopics, Signals], None],
+    ) -> None:
+        self.backend, self.robot, self.name = backend, backend.robot, name
+        self.prefix = f"{name}/" if name else ""
+        self._node, self._counts_now, self._on_answer = node, counts, on_command
+        self.sent_ns = -1
+        """Stamp of the last odometry."""
+        self.sent_at = time.perf_counter()
+        self.epoch_ns = 0
+        """Commands that answer something older do not count."""
+        self.flying = False
+        """Whether the last command was not "off", and nothing has disarmed it since."""
+        self.fed_s = time.monotonic()
+        """When the last command came."""
+        self.silent_s = 0.0
+        """How much of the robot's time has passed since."""
+        self.last_latency_s = float("nan")
+        """From sending the last answered observation to its command's arrival, s."""
+        self.reading: Reading | None = None
+        """What was last sent."""
+        self.stamp_ns = 0
+        """Its stamp."""
+        self.counts = dict.fromkeys(("commands", "refused", NOT_ANSWERING, "watchdog"), 0)
+        self.last_refusal = ""
+        self._fillers = self._make_fillers()
+        self.topics = tuple(self._fillers)
+        """Names without the prefix, in the order of sending."""
+        self._publishers = {
+            topic: node.publisher(topics.type_of(topic), self.prefix + topic, "sensor_out") for topic in self.topics
+        }
+        self._wanted = dict.fromkeys(self.topics, True)
+        self._markers = Markers(self.robot)
+        self._marker_publisher = node.publisher(topics.type_of(topics.MARKERS), self.prefix + topics.MARKERS, "event")
+        self._hears_paths = False
+        command = topics.type_of(topics.ROTOR_COMMAND)
+        names = {"rotor_speed": self.robot.rotor_names}
+        self._read_command = SignalReader(command, {"rotor_speed": COMMANDED["rotor_speed"].field}, names)
+        node.subscriber(command, self.prefix + topics.ROTOR_COMMAND, self._on_command, "command", raw=True)
+
+    @property
+    def rates_hz(self) -> dict[str, float]:
+        """How often each topic is to go out; odometry that the robot file leaves out comes with every command."""
+        found = {topic: self.robot.sensors[topic].rate_hz for topic in self.topics if topic in self.robot.sensors}
+        return {topics.ODOM: self.robot.control_rate_hz, **found}
+
+    # Out -----------------------------------------------------------------------------------------------------
+
+    def wanted(self, due: Collection[str]) -> list[str]:
+        """Return which of the topics that are due somebody listens to, in the order of sending."""
+        return [topic for topic in self.topics if topic in due and self._wanted[topic]]
+
+    def publish(self, reading: Reading, stamp_ns: int, which: Sequence[str]) -> None:
+        """Send a reading on some topics."""
+        self.reading, self.stamp_ns = reading, stamp_ns
+        for topic in which:
+            self._publishers[topic].publish(self._fillers[topic](stamp_ns, reading.signals))
+            if topic == topics.ODOM:
+                self.sent_ns, self.sent_at = stamp_ns, time.perf_counter()
+
+    def look_for_listeners(self) -> None:
+        """Note who listens; call it now and then. Odometry always goes out.
+
+        Filling and sending what nobody hears costs more than the physics.
+        """
+        for topic, publisher in self._publishers.items():
+            self._wanted[topic] = topic == topics.ODOM or publisher.get_subscription_count() > 0
+        if not self._hears_paths and self._marker_publisher.get_subscription_count() > 0:
+            self._hears_paths = True
+            kind = topics.type_of(topics.GOAL_PATH)
+            for use in QUALITIES:
+                self._node.subscriber(kind, self.prefix + topics.GOAL_PATH, self._markers.take_path, use, raw=True)
+
+    def publish_markers(self) -> None:
+        """Send the markers to whoever listens."""
+        if self.reading is None or self._marker_publisher.get_subscription_count() == 0:
+            return
+        signals = self.reading.signals
+        self._marker_publisher.publish(self._markers.at(self.stamp_ns, signals["position"], signals["orientation"]))
+
+    def _make_fillers(self) -> dict[str, Filler]:
+        makers = {topics.IMU: self._imu, topics.JOINT_STATES: self._joints, topics.ODOM: self._odometry}
+        needs = {
+            topics.IMU: "linear_acceleration",
+            topics.JOINT_STATES: "measured_rotor_speed",
+            topics.ODOM: "position",
+        }
+        # odometry last: what comes with it is there when it comes
+        return {
+            topic: make()
+            for topic, make in makers.items()
+            if needs[topic] in self.backend.sensed and (topic in self.robot.sensors or topic == topics.ODOM)
+        }
+
+    @property
+    def _body_frame(self) -> str:
+        return self.prefix + topics.BODY_FRAME
+
+    def _odometry(self) -> Filler:
+        sensor = self.robot.sensors.get(topics.ODOM)
+        noise = {name: getattr(sensor, name) for name in ODOMETRY_NOISE} if sensor else {}
+        odometry = OdometryMessage(topics.type_of(topics.ODOM)(), topics.WORLD_FRAME, self._body_frame, **noise)
+        return lambda stamp, s: odometry.fill(
+            stamp, s["position"], s["orientation"], s["linear_velocity"], s["angular_velocity"]
+        )
+
+    def _imu(self) -> Filler:
+        sensor = self.robot.sensors[topics.IMU]
+        imu = ImuMessage(
+            topics.type_of(topics.IMU)(),
+            self._body_frame,
+            angular_velocity_noise_rad_s=sensor.angular_velocity_noise_rad_s,
+            linear_acceleration_noise_m_s2=sensor.linear_acceleration_noise_m_s2,
+        )
+        return lambda stamp, s: imu.fill(stamp, s["angular_velocity"], s["linear_acceleration"])
+
+    def _joints(self) -> Filler:
+        joints = RotorMessage(topics.type_of(topics.JOINT_STATES)(), self.robot.rotor_names)
+        return lambda stamp, s: joints.fill(stamp, s["measured_rotor_speed"])
+
+    # In ------------------------------------------------------------------------------------------------------
+
+    def disarm_for_silence(self, waited: str) -> None:
+        """Stop the motors, and say that no command has come for so long."""
+        self.backend.disarm()
+        self.flying = False
+        self.counts["watchdog"] += 1
+        self._node.warn(
+            f"No command on {self.prefix}{topics.ROTOR_COMMAND} for {waited}: disarmed. Is the guard running?",
+            f"{self.prefix}watchdog",
+        )
+
+    def status(self) -> dict[str, Any]:
+        """Return how commands have fared."""
+        return {**self.counts, "flying": self.flying, "last refusal": self.last_refusal or "none"}
+
+    def _on_command(self, data: bytes) -> None:
+        if not self._node.active:
+            return
+        try:
+            stamp, command = self._read_command(data)
+        except ValueError as error:
+            self._refuse(str(error))
+            return
+        if not self._counts_now(self, stamp):
+            self.counts[NOT_ANSWERING] += 1
+            return
+        self.last_latency_s = time.perf_counter() - self.sent_at
+        sent: Signals = {}
+        if not len(command["rotor_speed"]):  # names no rotor: off
+            self.backend.disarm()
+            self.flying = False
+        else:
+            try:
+                sent = self.backend.write(command)
+            except ValueError as error:
+                self._refuse(str(error))
+                return
+            self.flying = True
+        self.counts["commands"] += 1
+        self.silent_s, self.fed_s = 0.0, time.monotonic()
+        self._on_answer(self, sent)
+
+    def _refuse(self, reason: str) -> None:
+        self.counts["refused"] += 1
+        self.last_refusal = reason
+        where = f"{self.prefix}{topics.ROTOR_COMMAND}"
+        self._node.warn(f"A command on {where} was refused: {reason}.", f"{self.prefix}refused")

@@ -1,0 +1,292 @@
+"""When a robot node's time passes, and what goes out then: in real time, or in lock step with the commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from rlstack.interfaces import topics
+from rlstack.interfaces.backend import Reading, Signals
+from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns, set_stamp
+from rlstack.interfaces.timing import Schedule
+from rlstack.nodes.robot_topics import RobotTopics
+
+RESET_JUMP_NS = NANOSECONDS
+"""A reset makes the stamps jump ahead by this much; whoever keeps a state over time starts afresh when stamps jump."""
+
+_RESEND_S, _RESEND_MOST_S = 0.05, 1.0
+_MAX_CATCH_UP = 5
+_STANDSTILL_S = 10.0
+"""How long several robots may wait for one that has never been commanded before that is said."""
+
+
+OnSent = Callable[[Sequence[RobotTopics]], None]
+
+
+class Timekeeper:
+    """What real time and lock step have in common: stamps, the clock, sending, and resets.
+
+    Where several robots share a simulation, their time is one: a robot that is reset is not heard of for
+    :data:`RESET_JUMP_NS` of it, so that its stamps jump and the others' do not. The stamps of one that is alone jump
+    at once.
+
+    Args:
+        node: Makes what talks.
+        on_sent: Called with the robots whose odometry has just gone out.
+    """
+
+    def __init__(self, node: Any, on_sent: OnSent) -> None:
+        self._node, self._on_sent = node, on_sent
+        self.robots: list[RobotTopics] = []
+        self._offset_ns = 0
+        self._held_s: dict[RobotTopics, tuple[float, Any]] = {}
+
+    def begin(self, robots: Sequence[RobotTopics]) -> None:
+        """Take over the robots, before any is connected; call it once, when the node is configured."""
+        self.robots = list(robots)
+        first = self.robots[0].backend
+        self.owns_time = first.owns_time
+        self._pass = first.step  # of the simulation, with all robots in it
+        self.period_s = 1.0 / first.robot.control_rate_hz
+        self._clock: Any = None
+        self._clock_publisher: Any = None
+        if self.owns_time:
+            kind = topics.type_of(topics.CLOCK)
+            self._clock, self._clock_publisher = kind(), self._node.publisher(kind, topics.CLOCK, "sensor_out")
+        self._clock_wanted = self.owns_time
+
+    def start(self) -> None:
+        """Let time pass from now on, while the node is active."""
+        for robot in self.robots:
+            robot.flying, robot.fed_s, robot.silent_s = False, time.monotonic(), 0.0
+        self._held_s.clear()
+        self._node.every(0.5, self._look_for_listeners)
+        self._node.every(0.1, self._publish_markers)
+
+    def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
+        """Return whether a robot's command with this stamp counts."""
+        raise NotImplementedError
+
+    def on_command(self, robot: RobotTopics, sent: Signals) -> None:
+        """Take note of a command that counted and was sent."""
+
+    def jump(self, announce: Callable[[int], None] | None = None) -> None:
+        """Send the state of a robot that is alone on a time that has jumped; what answers earlier does not count.
+
+        Args:
+            announce: Called before with the stamp that the state will bear, ns.
+        """
+        (robot,) = self.robots
+        self._offset_ns += RESET_JUMP_NS
+        robot.flying = False
+        reading = robot.backend.read()
+        robot.epoch_ns = self._stamp(reading)
+        if announce is not None:
+            announce(robot.epoch_ns)
+        self._publish([(robot, reading, robot.wanted(robot.topics))])
+
+    def reset(self, robot: RobotTopics, state: Any) -> None:
+        """Put a simulated robot into ``state`` and let its stamps jump."""
+        robot.backend.reset(state)
+        robot.flying = False
+        if len(self.robots) == 1:
+            self.jump()
+        else:
+            self._held_s[robot] = (RESET_JUMP_NS / NANOSECONDS, state)
+
+    def _let_pass(self, duration_s: float) -> None:
+        """Let time pass, and the silence of robots after their resets end."""
+        if self.owns_time:
+            self._pass(duration_s)
+        if not self._held_s:
+            return
+        for robot, (left_s, state) in list(self._held_s.items()):
+            self._held_s[robot] = (left_s - duration_s, state)
+            if left_s - duration_s < 1e-9:
+                del self._held_s[robot]
+                robot.backend.reset(state)  # others, or gravity, may have moved it meanwhile
+                robot.epoch_ns = self._stamp(robot.backend.read())
+
+    def _stamp(self, reading: Reading) -> int:
+        return seconds_to_ns(reading.time_s) + self._offset_ns
+
+    def _say(self, due: Collection[str]) -> None:
+        """Read the robots and send what is due and wanted, the clock first."""
+        said = []
+        for robot in self.robots:
+            which = robot.wanted(due)
+            if which and robot not in self._held_s:
+                said.append((robot, robot.backend.read(), which))
+        self._publish(said, topics.CLOCK in due)
+
+    def _publish(self, said: Sequence[tuple[RobotTopics, Reading, Sequence[str]]], clock: bool = True) -> None:
+        if clock and self._clock is not None and self._clock_wanted:
+            reading = said[0][1] if said else self.robots[0].backend.read()
+            set_stamp(self._clock.clock, self._stamp(reading))
+            self._clock_publisher.publish(self._clock)
+        for robot, reading, which in said:
+            robot.publish(reading, self._stamp(reading), which)
+        sent = [robot for robot, _, which in said if topics.ODOM in which]
+        if sent:
+            self._on_sent(sent)
+
+    def _look_for_listeners(self) -> None:
+        if self._clock_publisher is not None:
+            self._clock_wanted = self._clock_publisher.get_subscription_count() > 0
+        for robot in self.robots:
+            robot.look_for_listeners()
+
+    def _publish_markers(self) -> None:
+        for robot in self.robots:
+            robot.publish_markers()
+
+
+class RealTime(Timekeeper):
+    """A timer lets time pass, and the newest command acts. It may fall behind, but never leaps."""
+
+    def start(self) -> None:
+        """Begin to tick."""
+        super().start()
+        robot = self.robots[0]
+        rates = robot.rates_hz
+        tick_hz = max(robot.robot.control_rate_hz, *rates.values())
+        self._schedule = Schedule({**rates, topics.CLOCK: robot.robot.control_rate_hz}, tick_hz)
+        self._tick_s = 1.0 / tick_hz
+        self._factor = self._node.parameters["real_time_factor"] if self.owns_time else 1.0
+        self._next_tick = time.monotonic()
+        self._node.every(self._tick_s / self._factor, self._tick)
+        self._say((*robot.topics, topics.CLOCK))
+
+    def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
+        """Return whether it answers an observation of this flight."""
+        return stamp_ns >= robot.epoch_ns and robot not in self._held_s
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        late = int((now - self._next_tick) * self._factor / self._tick_s)
+        if late > _MAX_CATCH_UP:  # this process was not given the time: the simulation falls behind, it never leaps
+            self._next_tick, late = now, 0
+        for _ in range(late + 1):
+            self._next_tick += self._tick_s / self._factor
+            self._let_pass(self._tick_s)
+            self._say(self._schedule.due())
+            for robot in self.robots:
+                robot.silent_s += self._tick_s
+        allowed_s = self._node.parameters["command_timeout_periods"] * self.period_s
+        for robot in self.robots:
+            # a robot's own time goes on while this process stalls, a simulator's does not
+            silent_s = robot.silent_s if self.owns_time else now - robot.fed_s
+            if robot.flying and silent_s > allowed_s:
+                robot.disarm_for_silence(f"{1e3 * silent_s:.0f} ms")
+
+
+class LockStep(Timekeeper):
+    """One control period passes when every robot's command that answers its last observation is there.
+
+    A robot whose commands stop coming is disarmed after a while and, where others are left, no longer waited for; it is
+    again as soon as it is heard of.
+
+    Args:
+        node: As of :class:`Timekeeper`.
+        on_sent: As there.
+        on_step: Called for a robot that is alone, after every period with the new reading and what was really sent.
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        on_sent: OnSent,
+        on_step: Callable[[Reading, Signals], bool],
+    ) -> None:
+        super().__init__(node, on_sent)
+        self._on_step = on_step
+
+    def start(self) -> None:
+        """Say the first observations."""
+        super().start()
+        self._waited_for = dict.fromkeys(self.robots, True)
+        self._answered: dict[RobotTopics, Signals] = {}
+        self._heard: set[RobotTopics] = set()
+        self._asked_s = dict.fromkeys(self.robots, time.monotonic())
+        self._patience_s = dict.fromkeys(self.robots, _RESEND_S)
+        self._node.every(_RESEND_S, self._look)
+        self._ask()
+
+    def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
+        """Return whether it answers the last observation, and is the first to."""
+        if robot in self._held_s:
+            return False
+        if stamp_ns != robot.sent_ns:
+            if robot.epoch_ns <= stamp_ns < robot.sent_ns:
+                self._waited_for[robot] = True  # it is slower than the others, but there
+            return False
+        return robot not in self._answered
+
+    def on_command(self, robot: RobotTopics, sent: Signals) -> None:
+        """Let time pass if this was the last answer that was missing."""
+        self._answered[robot] = sent
+        self._heard.add(robot)
+        self._waited_for[robot] = True
+        self._go_on()
+
+    def jump(self, announce: Callable[[int], None] | None = None) -> None:
+        """As of :class:`Timekeeper`."""
+        self._answered.clear()
+        self._patience_s = dict.fromkeys(self.robots, _RESEND_S)
+        super().jump(announce)
+        self._asked_s = dict.fromkeys(self.robots, time.monotonic())
+
+    def reset(self, robot: RobotTopics, state: Any) -> None:
+        """As of :class:`Timekeeper`."""
+        self._answered.pop(robot, None)
+        super().reset(robot, state)
+        self._go_on()
+
+    def _missing(self) -> list[RobotTopics]:
+        return [r for r in self.robots if self._waited_for[r] and r not in self._held_s and r not in self._answered]
+
+    def _go_on(self) -> None:
+        """Let periods pass while nobody's answer is missing."""
+        while (self._answered or self._held_s) and not self._missing():
+            sent = self._answered[self.robots[0]] if len(self.robots) == 1 else {}
+            self._answered.clear()
+            self._let_pass(self.period_s)
+            if len(self.robots) == 1:
+                (robot,) = self.robots
+                reading, answered = robot.backend.read(), robot.sent_ns
+                if not self._on_step(reading, sent) or robot.sent_ns != answered:
+                    return  # the hook has ended the flight, or has said what it began
+                self._note_asked(robot)
+                self._publish([(robot, reading, robot.wanted(robot.topics))])
+            else:
+                self._ask()
+
+    def _ask(self) -> None:
+        for robot in self.robots:
+            self._note_asked(robot)
+        self._say((*self.robots[0].topics, topics.CLOCK))
+
+    def _note_asked(self, robot: RobotTopics) -> None:
+        self._patience_s[robot], self._asked_s[robot] = _RESEND_S, time.monotonic()
+
+    def _look(self) -> None:
+        """Say observations again, as a reader may have come late, and never hold the last command."""
+        now, tick = time.monotonic(), time.perf_counter()
+        allowed_s = self._node.parameters["lock_step_timeout_s"]
+        for robot in self._missing():
+            waited_s = now - self._asked_s[robot]
+            if robot.flying and waited_s > allowed_s:
+                robot.disarm_for_silence(f"{waited_s:.1f} s of real time")
+            if len(self.robots) > 1 and waited_s > allowed_s and robot in self._heard:
+                self._waited_for[robot] = False
+            elif len(self.robots) > 1 and waited_s > _STANDSTILL_S:
+                where = f"{robot.prefix}{topics.ROTOR_COMMAND}"
+                self._node.warn(f"All robots wait for the first command on {where}.", f"{robot.prefix}first")
+        for robot in self.robots:
+            if robot in self._answered or robot in self._held_s or tick - robot.sent_at < self._patience_s[robot]:
+                continue
+            self._patience_s[robot] = min(2.0 * self._patience_s[robot], _RESEND_MOST_S)  # never a burden where slow
+            if robot.reading is not None:
+                self._publish([(robot, robot.reading, robot.wanted(robot.topics))])
+        self._go_on()
