@@ -42,12 +42,23 @@ def turned(quaternion: Array, rates: Array, duration: float) -> Array:
 
 
 class Contact(NamedTuple):
-    """A point near a solid: which, the bodies with the arm to it and the sign of its push, outward normal, gap in m."""
+    """A point near a solid."""
 
     key: tuple[str, int, str]
-    bodies: list[tuple[int, Array, float]]
+    bodies: list[tuple[int, float, Array, Array]]
+    """Each that it moves: index, sign of the push, and matrices (3, 3) from its rates to the point's velocity (with the
+    sign), and from an impulse to the change of its rates."""
+    give: Array
+    """(3, 3) from an impulse to the change of the points' relative velocity."""
     normal: Array
     gap: float
+    """m."""
+
+
+def skew(arm: Array) -> Array:
+    """Return the matrix (3, 3) of the cross product with a vector on its left."""
+    x, y, z = arm.tolist()
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 class Physics:
@@ -150,48 +161,41 @@ class Physics:
 
     def _press(self, linear: Array, angular: Array, inverse: Array) -> None:
         """Give points that would go into a solid the impulses that stop them, with friction."""
-        contacts = self._contacts(np.abs(linear).max(initial=0.0) + 1.0)
-        totals = [self._kept.get(key, (0.0, np.zeros(3))) for key, *_ in contacts]
+        contacts = self._contacts(np.abs(linear).max(initial=0.0) + 1.0, inverse)
+        totals = [self._kept.get(contact.key, (0.0, np.zeros(3))) for contact in contacts]
 
-        def give(contact: Any, change: Array) -> None:
-            for k, arm, s in contact[1]:
-                linear[k] += s * change / self.mass[k]
-                angular[k] += s * inverse[k] @ np.cross(arm, change)
+        def give(contact: Contact, change: Array) -> None:
+            for k, sign, _, turn in contact.bodies:
+                linear[k] += sign / self.mass[k] * change
+                angular[k] += turn @ change
 
         for contact, (size, along) in zip(contacts, totals):  # from where the last step ended
-            give(contact, size * contact[2] + along)
+            give(contact, size * contact.normal + along)
         for _ in range(ITERATIONS if contacts else 0):
             largest = 0.0
             for i, contact in enumerate(contacts):
-                _, bodies, normal, gap = contact
-                slip = sum(s * (linear[k] + np.cross(angular[k], arm)) for k, arm, s in bodies)
-                push = -(gap / self.step_s + normal @ slip) / self._give(bodies, inverse, normal)
-                size, along = totals[i]
-                new = max(0.0, size + push)
-                side = slip - (normal @ slip) * normal
-                speed, held = float(np.sqrt(side @ side)), along
+                normal, size, along = contact.normal, *totals[i]
+                slip = sum(sign * linear[k] + lever @ angular[k] for k, sign, lever, _ in contact.bodies)
+                toward = float(normal @ slip)
+                new = max(0.0, size - (contact.gap / self.step_s + toward) / float(normal @ contact.give @ normal))
+                side, held = slip - toward * normal, along
+                speed = float(side @ side) ** 0.5
                 if speed > 1e-12:
-                    held = along - side / self._give(bodies, inverse, side / speed)
-                    held = held * min(1.0, FRICTION * new / max(float(np.sqrt(held @ held)), 1e-300))
+                    way = side / speed
+                    held = along - side / float(way @ contact.give @ way)
+                    held = held * min(1.0, FRICTION * new / max(float(held @ held) ** 0.5, 1e-300))
                 change = (new - size) * normal + held - along
                 totals[i] = new, held
                 give(contact, change)
-                largest = max(largest, float(np.abs(change).max()))
-            if largest < 1e-9:  # N s, where a step of weight is some 1e-4
+                largest = max(largest, float(change @ change))
+            if largest < 1e-18:  # 1e-9 N s, where a step of weight is some 1e-4
                 break
-        self._kept = {contact[0]: total for contact, total in zip(contacts, totals)}
-        for (_, bodies, normal, _), (size, along) in zip(contacts, totals):
-            for k, _, s in bodies:
-                self.impulse[k] += s * (size * normal + along)
+        self._kept = {contact.key: total for contact, total in zip(contacts, totals)}
+        for contact, (size, along) in zip(contacts, totals):
+            for k, sign, *_ in contact.bodies:
+                self.impulse[k] += sign * (size * contact.normal + along)
 
-    def _give(self, bodies: Any, inverse: Array, along: Array) -> float:
-        total = 0.0
-        for k, arm, _ in bodies:
-            lever = np.cross(arm, along)
-            total += 1.0 / self.mass[k] + lever @ inverse[k] @ lever
-        return float(total)
-
-    def _contacts(self, speed: float) -> list[Contact]:
+    def _contacts(self, speed: float, inverse: Array) -> list[Contact]:
         poses, reach, found = self.poses(), 0.002 + 2.0 * speed * self.step_s, []
         for shape, points in self._feelers:
             pose = shape.pose(poses)
@@ -207,10 +211,13 @@ class Physics:
                     continue
                 normals = other.normal(local[near]) @ place[:3, :3].T
                 for i, normal in zip(near.tolist(), normals):
-                    bodies = [(shape.body, world[i] - poses[shape.body][:3, 3], 1.0)]
-                    if other.body >= 0:
-                        bodies.append((other.body, world[i] - poses[other.body][:3, 3], -1.0))
-                    found.append(Contact((shape.path, i, other.path), bodies, normal, float(gaps[i])))
+                    bodies, give = [], np.zeros((3, 3))
+                    for k, sign in ((shape.body, 1.0), (other.body, -1.0)):
+                        if k >= 0:
+                            arm = skew(world[i] - poses[k][:3, 3])
+                            bodies.append((k, sign, -sign * arm, sign * inverse[k] @ arm))
+                            give += np.eye(3) / self.mass[k] - arm @ inverse[k] @ arm
+                    found.append(Contact((shape.path, i, other.path), bodies, give, normal, float(gaps[i])))
         return found
 
     def trace(self, origins: Array, directions: Array, far: float, *, seen: bool = False) -> list[tuple[Shape, Array]]:
