@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
+import pytest
 from rclpy.serialization import serialize_message
 from visualization_msgs.msg import Marker
 
 from rlstack.interfaces.messages import path_message
-from rlstack.nodes.markers import Markers
-from rlstack.robots import frames, load_quadrotor
+from rlstack.nodes.markers import Markers, world_markers
+from rlstack.robots import RobotSpec, frames, load_quadrotor, load_robot, robot_names
+from rlstack.sim.world import load_world
 
 ROBOT = load_quadrotor("crazyflie")
 LEVEL = np.array([0.0, 0.0, 0.0, 1.0])
@@ -18,15 +22,60 @@ def path(*xs: float, frame: str = "odom") -> bytes:
     return bytes(serialize_message(message))
 
 
-def test_body_and_rotors_are_where_the_robot_is() -> None:
+def where(marker: Marker) -> list[float]:
+    p = marker.pose.position
+    return [p.x, p.y, p.z]
+
+
+def test_shapes_are_where_the_robot_is() -> None:
     place, turned = np.array([1.0, 2.0, 3.0]), frames.from_yaw(np.pi / 2)
-    shown = Markers(ROBOT).at(1_500_000_000, place, turned)
-    body, *rotors = shown.markers
-    assert len(rotors) == 4 and all(m.header.frame_id == "odom" for m in shown.markers)
-    assert (body.header.stamp.sec, body.header.stamp.nanosec) == (1, 500_000_000)
-    assert (body.pose.position.x, body.pose.position.y, body.pose.position.z) == (1.0, 2.0, 3.0)
-    x, y, _ = ROBOT.rotors[0].position_m
-    np.testing.assert_allclose([rotors[0].pose.position.x, rotors[0].pose.position.y], [1.0 - y, 2.0 + x])
+    shown = Markers(ROBOT).at(1_500_000_000, place, turned).markers
+    assert all(m.header.frame_id == "odom" and m.action == Marker.ADD for m in shown)
+    assert (shown[0].header.stamp.sec, shown[0].header.stamp.nanosec) == (1, 500_000_000)
+    assert where(shown[0]) == [1.0, 2.0, 3.0]
+    assert len({(m.ns, m.id) for m in shown}) == len(shown)
+    seen = np.array([where(m) for m in shown])
+    for rotor in ROBOT.rotors:
+        x, y, _ = rotor.position_m
+        distance = np.hypot(*(seen[:, :2] - [1.0 - y, 2.0 + x]).T)
+        across = [m.scale.x for m, d in zip(shown, distance) if d < 1e-9 and m.type == Marker.CYLINDER]
+        assert max(across) == pytest.approx(2.0 * ROBOT.rotor_model.radius_m)
+
+
+def test_joints_move_what_is_on_them() -> None:
+    arm = Markers(load_robot("panda"))
+    before = np.array([where(m) for m in arm.at(0, np.zeros(3), LEVEL).markers])
+    after = np.array([where(m) for m in arm.at(0, np.zeros(3), LEVEL, {"panda_joint2": 0.5}).markers])
+    moved = np.linalg.norm(after - before, axis=1)
+    assert moved.max() > 0.1 and moved[0] == 0.0  # the hand, and not the foot
+
+
+@pytest.mark.parametrize("name", robot_names())
+def test_every_robot_that_ships_is_seen(name: str) -> None:
+    shown = Markers(load_robot(name)).at(0, np.zeros(3), LEVEL).markers
+    assert len(shown) > 2
+    for marker in shown:
+        assert min(marker.scale.x, marker.scale.y, marker.scale.z) > 0.0 and marker.color.a > 0.0
+        assert (marker.type == Marker.MESH_RESOURCE) == marker.mesh_resource.startswith(("file://", "package://"))
+
+
+def test_robots_side_by_side_have_names_of_their_own() -> None:
+    first, second = Markers(ROBOT, "cf1"), Markers(ROBOT, "cf2")
+    for markers in (first, second):
+        markers.take_path(path(0.0, 1.0))
+    both = [m for markers in (first, second) for m in markers.at(0, np.zeros(3), LEVEL).markers]
+    assert len({(m.ns, m.id) for m in both}) == len(both)
+    assert Markers(ROBOT).name == "crazyflie"
+
+
+def test_a_robot_without_a_model_is_a_ball() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Unknown(RobotSpec):
+        """Of a kind that another package has brought."""
+
+    robot = Unknown(name="u", kind="u", description="", control_rate_hz=10.0, sensors={})
+    (ball,) = Markers(robot).at(0, np.ones(3), LEVEL).markers
+    assert ball.type == Marker.SPHERE and where(ball) == [1.0, 1.0, 1.0]
 
 
 def test_the_path_is_a_line_that_stays_until_another_comes() -> None:
@@ -43,3 +92,22 @@ def test_the_path_is_a_line_that_stays_until_another_comes() -> None:
     markers.take_path(path(0.0, 5.0))
     lines = [m for m in markers.at(0, np.zeros(3), LEVEL).markers if m.type == Marker.LINE_STRIP]
     assert [[p.x for p in line.points] for line in lines] == [[0.0, 5.0]]
+
+
+def test_all_that_stands_in_a_world_is_shown() -> None:
+    world = load_world("warehouse:7")
+    clear, *shown = world_markers(world).markers
+    assert clear.action == Marker.DELETEALL
+    assert len(shown) == len(world.obstacles) > 3
+    assert len({(m.ns, m.id) for m in shown}) == len(shown)
+    kinds = {"box": Marker.CUBE, "cylinder": Marker.CYLINDER, "sphere": Marker.SPHERE}
+    for marker, obstacle in zip(shown, world.obstacles):
+        assert marker.type == kinds[obstacle.shape] and marker.header.frame_id == "odom"
+        np.testing.assert_allclose(where(marker), obstacle.position_m)
+        np.testing.assert_allclose([marker.scale.x, marker.scale.y, marker.scale.z], obstacle.size_m)
+        q = marker.pose.orientation
+        assert abs(frames.wrap_angle(frames.yaw([q.x, q.y, q.z, q.w]) - obstacle.yaw_rad)) < 1e-9
+        np.testing.assert_allclose([marker.color.r, marker.color.g, marker.color.b], obstacle.colour, rtol=1e-6)
+        assert marker.color.a == 1.0
+    crate = replace(world.obstacles[0], mass_kg=2.0)
+    assert world_markers(replace(world, obstacles=(crate,))).markers[1].color.a < 1.0

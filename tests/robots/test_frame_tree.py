@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.robots import frames
-from rlstack.robots.frame_tree import Joint, read_frames
+from rlstack.robots import frames, load_robot
+from rlstack.robots.frame_tree import FrameTree, Joint, read_frames
 from rlstack.robots.sensing import rotation_from_rpy
+from rlstack.robots.urdf import to_urdf
 
 ARM = """<?xml version="1.0"?>
 <robot name="arm">
@@ -68,6 +72,30 @@ def test_poses_are_those_of_matrices(rpy: tuple, place: tuple, axis: str, value:
     expected = rotation @ frames.to_matrix(frames.from_rotation_vector(value * direction))
     np.testing.assert_allclose(frames.to_matrix(turning.pose(value)[1]), expected, atol=1e-9)
     np.testing.assert_allclose(sliding.pose(value)[0], np.array(place) + rotation @ (value * direction), atol=1e-9)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.floats(-1.0, 1.0), min_size=9, max_size=9))
+def test_an_arms_frames_are_where_mujoco_has_them(values: list[float]) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    model, tree = mujoco_panda()
+    data = mujoco.MjData(model)
+    names = [joint.name for joint in tree.moving]
+    data.qpos[[model.joint(name).qposadr[0] for name in names]] = values
+    mujoco.mj_kinematics(model, data)
+    poses = tree.poses(dict(zip(names, values)))
+    for joint in tree.moving:  # fixed links become part of those that they are on
+        body = data.body(joint.child)
+        np.testing.assert_allclose(poses[joint.child][0], body.xpos, atol=1e-6)
+        np.testing.assert_allclose(frames.to_matrix(poses[joint.child][1]), body.xmat.reshape(3, 3), atol=1e-6)
+
+
+@cache
+def mujoco_panda() -> tuple[Any, FrameTree]:
+    import mujoco
+
+    text = to_urdf(load_robot("panda"), meshes="none")
+    return mujoco.MjModel.from_xml_string(text), read_frames(text)
 
 
 @pytest.mark.parametrize(

@@ -1,46 +1,67 @@
-"""Markers that show a quadrotor, and the path that it is to follow, in any viewer that has no robot model."""
+"""Markers that show a robot, the path that it is to follow, and the world, in any viewer that has no robot model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import set_stamp
 from rlstack.interfaces.path_data import read_path_data
-from rlstack.robots import Quadrotor
-from rlstack.robots.frames import rotate
+from rlstack.robots import RobotSpec, frames
+from rlstack.robots.urdf import to_urdf
+from rlstack.robots.visuals import Appearance
+from rlstack.sim.world import World
 
 PATH_WIDTH_M = 0.01
+
+_UNKNOWN = '<robot name="unknown"><link name="base_link"><visual><geometry><sphere radius="0.1"/></geometry></visual>'
+_UNKNOWN += "</link></robot>"
 
 
 class Markers:
     """A ``visualization_msgs/MarkerArray`` that is filled again for every pose.
 
+    Everything is placed in ``odom``, so that it is seen without transforms.
+
     Args:
-        robot: What is shown.
+        robot: What is shown: the shapes of its model; a ball, if it has none.
+        name: What its markers are named by; empty: the robot's name. Several robots in one viewer need different ones.
     """
 
-    def __init__(self, robot: Quadrotor) -> None:
-        self._array = quadrotor_markers(robot)
-        self._offsets = [(0.0, 0.0, 0.0), *(rotor.position_m for rotor in robot.rotors)]
+    def __init__(self, robot: RobotSpec, name: str = "") -> None:
+        try:
+            urdf = to_urdf(robot, meshes="uri", frames=False)
+        except UserError:
+            urdf = _UNKNOWN
+        self.name = name or robot.name
+        self._appearance = Appearance(urdf)
+        self._array = _shapes(self._appearance, self.name)
+        self._count = len(self._array.markers)
+        self._resting = self._appearance.places()
         self._new_path: bytes | None = None
 
     def take_path(self, data: bytes) -> None:
         """Take in a serialized message of ``goal_path``; it is read when it is shown, off the control path."""
         self._new_path = data
 
-    def at(self, stamp_ns: int, position: Array, orientation: Array) -> Any:
-        """Return the markers with the robot at a pose (m, xyzw) in ``odom``."""
+    def at(self, stamp_ns: int, position: Array, orientation: Array, joints: Mapping[str, float] | None = None) -> Any:
+        """Return the markers with the robot at a pose (m, xyzw) in ``odom``, its joints at positions by name or 0."""
         if self._new_path is not None:
             self._show_path(self._new_path)
             self._new_path = None
-        for marker, offset in zip(self._array.markers, self._offsets):
+        offsets, turns = self._appearance.places(joints) if joints else self._resting
+        places = (position + frames.rotate(orientation, offsets)).tolist()
+        turned = frames.multiply(orientation, turns).tolist()
+        for marker, place, turn in zip(self._array.markers, places, turned):
             set_stamp(marker.header.stamp, stamp_ns)
-            place = position + rotate(orientation, offset)
-            marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = place.tolist()
-            q = marker.pose.orientation
-            q.x, q.y, q.z, q.w = orientation.tolist()
+            p, q = marker.pose.position, marker.pose.orientation
+            p.x, p.y, p.z = place
+            q.x, q.y, q.z, q.w = turn
         return self._array
 
     def _show_path(self, data: bytes) -> None:
@@ -48,40 +69,75 @@ class Markers:
             _, path = read_path_data(data)
         except ValueError:
             return  # the policy node says what is wrong with it
-        self._array.markers[len(self._offsets) :] = [path_marker(path.position)]
+        self._array.markers[self._count :] = [path_marker(path.position, f"{self.name}/{topics.GOAL_PATH}")]
 
 
-def quadrotor_markers(robot: Quadrotor) -> Any:
-    """Return a ``visualization_msgs/MarkerArray`` of body and rotors, fixed in ``base_link``."""
+def world_markers(world: World) -> Any:
+    """Return a ``visualization_msgs/MarkerArray`` of everything that stands in a world, for a latched topic.
+
+    It begins with a marker that deletes what was shown before, so that another world replaces it. What can move is
+    shown where it is at the beginning, and a little transparent.
+    """
     from visualization_msgs.msg import Marker, MarkerArray
 
-    array = MarkerArray()
-    body = robot.body
-    parts = [((0.0, 0.0, 0.0), body.collision_radius_m, body.collision_height_m, (0.2, 0.2, 0.25))]
-    for rotor in robot.rotors:
-        colour = (0.85, 0.3, 0.2) if rotor.position_m[0] > 0.0 else (0.3, 0.3, 0.3)  # the front ones are red
-        parts.append((rotor.position_m, robot.rotor_model.radius_m, 0.2 * body.collision_height_m, colour))
-    for number, (position, radius, height, colour) in enumerate(parts):
-        marker = Marker(ns=robot.name, id=number, type=Marker.CYLINDER, action=Marker.ADD, frame_locked=True)
-        marker.header.frame_id = topics.WORLD_FRAME
-        scale = radius if number == 0 else 2.0 * radius
-        marker.scale.x, marker.scale.y, marker.scale.z = scale, scale, height
-        marker.color.r, marker.color.g, marker.color.b = colour
-        marker.color.a = 1.0 if number == 0 else 0.7
-        marker.pose.position.x, marker.pose.position.y, marker.pose.position.z = position
+    kinds = {"box": Marker.CUBE, "cylinder": Marker.CYLINDER, "sphere": Marker.SPHERE}
+    clear = Marker(ns="world", action=Marker.DELETEALL)
+    clear.header.frame_id = topics.WORLD_FRAME
+    array = MarkerArray(markers=[clear])
+    for number, obstacle in enumerate(world.obstacles):
+        marker = _marker("world", number, kinds[obstacle.shape], obstacle.size_m)
+        _place(marker, np.array(obstacle.position_m), frames.from_yaw(obstacle.yaw_rad))
+        opacity = 1.0 if obstacle.mass_kg == 0.0 else 0.7
+        _paint(marker, (*obstacle.colour, opacity))
         array.markers.append(marker)
     return array
 
 
-def path_marker(position: Array) -> Any:
+def path_marker(position: Array, name: str = topics.GOAL_PATH) -> Any:
     """Return a ``visualization_msgs/Marker`` of the line through ``position`` (points, 3) m in ``odom``."""
     from geometry_msgs.msg import Point
     from visualization_msgs.msg import Marker
 
-    marker = Marker(ns=topics.GOAL_PATH, id=0, type=Marker.LINE_STRIP, action=Marker.ADD)
-    marker.header.frame_id = topics.WORLD_FRAME
-    marker.pose.orientation.w = 1.0
-    marker.scale.x = PATH_WIDTH_M
-    marker.color.r, marker.color.g, marker.color.b, marker.color.a = 0.1, 0.5, 0.9, 0.8
+    marker = _marker(name, 0, Marker.LINE_STRIP, (PATH_WIDTH_M, 0.0, 0.0))
+    _paint(marker, (0.1, 0.5, 0.9, 0.8))
     marker.points = [Point(x=x, y=y, z=z) for x, y, z in position.tolist()]
     return marker
+
+
+def _shapes(appearance: Appearance, name: str) -> Any:
+    from visualization_msgs.msg import Marker, MarkerArray
+
+    kinds = {
+        "box": Marker.CUBE,
+        "cylinder": Marker.CYLINDER,
+        "sphere": Marker.SPHERE,
+        "mesh": Marker.MESH_RESOURCE,
+    }
+    array = MarkerArray()
+    for number, visual in enumerate(appearance.visuals):
+        marker = _marker(name, number, kinds[visual.shape], visual.size)
+        _paint(marker, visual.colour)
+        marker.mesh_resource = visual.mesh
+        array.markers.append(marker)
+    return array
+
+
+def _marker(name: str, number: int, kind: int, size: tuple[float, float, float]) -> Any:
+    from visualization_msgs.msg import Marker
+
+    marker = Marker(ns=name, id=number, type=kind, action=Marker.ADD)
+    marker.header.frame_id = topics.WORLD_FRAME
+    marker.scale.x, marker.scale.y, marker.scale.z = size
+    marker.pose.orientation.w = 1.0
+    return marker
+
+
+def _place(marker: Any, position: Array, orientation: Array) -> None:
+    p, q = marker.pose.position, marker.pose.orientation
+    p.x, p.y, p.z = position.tolist()
+    q.x, q.y, q.z, q.w = orientation.tolist()
+
+
+def _paint(marker: Any, colour: tuple[float, float, float, float]) -> None:
+    c = marker.color
+    c.r, c.g, c.b, c.a = map(float, colour)

@@ -7,10 +7,14 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rlstack.errors import UserError
 from rlstack.robots import frames
 from rlstack.robots.sensing import rotation_from_rpy
 
+Array = NDArray[np.float64]
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
@@ -100,6 +104,20 @@ class FrameTree:
         for joint in self.moving:
             if joint.mimics:
                 found[joint.name] = joint.multiplier * found.get(joint.mimics, 0.0) + joint.offset
+        return found
+
+    def poses(self, joints: Mapping[str, float]) -> dict[str, tuple[Array, Array]]:
+        """Return position (3,), m, and orientation (4,), xyzw, of every frame in the root, joints by name as given."""
+        values = self.values(joints)
+        found = {self.root: (np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]))}
+        waiting = [*self.fixed, *self.moving]
+        while waiting:  # a tree: each round places at least those next to what is placed
+            for joint in waiting:
+                if joint.parent in found:
+                    at, turned = found[joint.parent]
+                    position, orientation = joint.pose(values.get(joint.name, 0.0))
+                    found[joint.child] = (at + frames.rotate(turned, position), frames.multiply(turned, orientation))
+            waiting = [joint for joint in waiting if joint.child not in found]
         return found
 
 

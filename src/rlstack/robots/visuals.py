@@ -1,0 +1,126 @@
+"""The shapes that a robot's URDF shows, and where they are on the robot; for viewers without a robot model."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import frames
+from rlstack.robots.frame_tree import FrameTree, read_frames
+from rlstack.robots.sensing import rotation_from_rpy
+
+Array = NDArray[np.float64]
+Colour = tuple[float, float, float, float]
+
+_GREY: Colour = (0.6, 0.6, 0.6, 1.0)
+
+
+@dataclass(frozen=True)
+class Visual:
+    """One shape on one link.
+
+    Args:
+        link: What it moves with.
+        shape: What it is.
+        size: Full extents along its own x, y, z, m; of a mesh, its scale.
+        position: (3,) in the link, m.
+        orientation: (4,) xyzw, in the link.
+        colour: Red, green, blue, opacity, 0 to 1.
+        mesh: Where the mesh is, as the URDF says it.
+    """
+
+    link: str
+    shape: Literal["box", "cylinder", "sphere", "mesh"]
+    size: tuple[float, float, float]
+    position: Array
+    orientation: Array
+    colour: Colour = _GREY
+    mesh: str = ""
+
+
+class Appearance:
+    """All shapes of a robot.
+
+    Args:
+        urdf: Of the robot.
+
+    Raises:
+        UserError: It is no URDF, or not a tree.
+    """
+
+    def __init__(self, urdf: str) -> None:
+        self._tree: FrameTree = read_frames(urdf)
+        self.visuals = read_visuals(urdf)
+
+    def places(self, joints: Mapping[str, float] | None = None) -> tuple[Array, Array]:
+        """Return positions (shapes, 3), m, and orientations (shapes, 4), xyzw, in the root frame.
+
+        Args:
+            joints: Positions by name, rad or m; those left out are 0.
+        """
+        links = self._tree.poses(joints or {})
+        if not self.visuals:
+            return np.zeros((0, 3)), np.zeros((0, 4))
+        at = np.array([links[visual.link][0] for visual in self.visuals])
+        turned = np.array([links[visual.link][1] for visual in self.visuals])
+        own = np.array([visual.position for visual in self.visuals])
+        own_turn = np.array([visual.orientation for visual in self.visuals])
+        return at + frames.rotate(turned, own), frames.multiply(turned, own_turn)
+
+
+def read_visuals(urdf: str) -> tuple[Visual, ...]:
+    """Return every ``visual`` of a URDF that has been read before; shapes that URDF does not know are left out."""
+    root = ElementTree.fromstring(urdf)
+    colours = {m.get("name", ""): _rgba(m) for m in root.findall("material")}
+    found = []
+    for link in root.findall("link"):
+        for element in link.findall("visual"):
+            geometry = element.find("geometry")
+            shape = next(iter(geometry), None) if geometry is not None else None
+            if shape is None or (measured := _measure(shape)) is None:
+                continue
+            origin = element.find("origin")
+            position = _numbers(origin, "xyz", (0.0, 0.0, 0.0))
+            turned = frames.from_matrix(rotation_from_rpy(_numbers(origin, "rpy", (0.0, 0.0, 0.0))))
+            material = element.find("material")
+            colour = None if material is None else (_rgba(material) or colours.get(material.get("name", "")))
+            kind, size = measured
+            where = shape.get("filename", "")
+            found.append(Visual(link.get("name", ""), kind, size, position, turned, colour or _GREY, where))
+    return tuple(found)
+
+
+def _measure(
+    shape: ElementTree.Element,
+) -> tuple[Literal["box", "cylinder", "sphere", "mesh"], tuple[float, float, float]] | None:
+    if shape.tag == "box":
+        x, y, z = _numbers(shape, "size", (0.0, 0.0, 0.0)).tolist()
+        return "box", (x, y, z)
+    across = 2.0 * float(shape.get("radius", 0.0))
+    if shape.tag == "cylinder":
+        return "cylinder", (across, across, float(shape.get("length", 0.0)))
+    if shape.tag == "sphere":
+        return "sphere", (across, across, across)
+    if shape.tag == "mesh":
+        x, y, z = _numbers(shape, "scale", (1.0, 1.0, 1.0)).tolist()
+        return "mesh", (x, y, z)
+    return None
+
+
+def _rgba(material: ElementTree.Element) -> Colour | None:
+    colour = material.find("color")
+    words = (colour.get("rgba", "") if colour is not None else "").split()
+    if len(words) != 4:
+        return None
+    red, green, blue, opacity = map(float, words)
+    return red, green, blue, opacity
+
+
+def _numbers(element: ElementTree.Element | None, name: str, otherwise: tuple[float, float, float]) -> Array:
+    words = (element.get(name, "") if element is not None else "").split()
+    return np.array([float(word) for word in words] or otherwise, dtype=float)
