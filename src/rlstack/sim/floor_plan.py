@@ -23,6 +23,8 @@ Rectangle = tuple[float, float, float, float]
 STEP_M = 0.1
 """Distance between the grid's points, m."""
 
+_ROUNDING_M = 1e-6
+
 LEAST_REACHABLE = 0.95
 """Share of the places inside where a body fits that it must be able to get to."""
 
@@ -114,7 +116,7 @@ class _Grid:
         """Return which points are nearer than ``margin`` to what an obstacle covers, seen from above."""
         near: Mask = np.zeros_like(self.inside)
         for obstacle in obstacles:
-            if obstacle.lowest_m >= height or obstacle.highest_m <= 0.0:
+            if obstacle.lowest_m >= height - _ROUNDING_M or obstacle.highest_m <= _ROUNDING_M:
                 continue
             (x, y, _), (rx, ry) = obstacle.position_m, obstacle.reach_m
             window = self._window(x - rx - margin, x + rx + margin, y - ry - margin, y + ry + margin)

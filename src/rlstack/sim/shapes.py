@@ -55,7 +55,7 @@ class Shapes:
             reach[down] = -origins[down, 2] / directions[down, 2]
         for (_, interval), table in self._kinds:
             for rows in _blocks(len(origins), table.shape[1]):
-                with np.errstate(divide="ignore", invalid="ignore"):
+                with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                     enters, leaves = interval(_into(origins[rows], table), _turned(directions[rows], table), table[5:])
                 met = np.where(enters >= 0.0, enters, leaves)
                 met[~((enters <= leaves) & (leaves >= 0.0))] = np.inf  # also where either is nan
