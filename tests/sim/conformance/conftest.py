@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.sim.isaac.installation import installed_version
 from tests.support.isaacsim_standin.process import standing_in
 
-ALWAYS = ("mujoco",)
+ALWAYS = ("mujoco", *(("pybullet",) if sys.version_info < (3, 12) else ()))
 """Backends that `make test` installs: they may not be skipped."""
 SINGLE_PRECISION = ("isaac",)
 """Backends whose engine keeps states in float32."""

@@ -1,0 +1,164 @@
+"""The ``pybullet`` backend: PyBullet as an engine, on the URDFs that the robot files give.
+
+Bodies are PyBullet's multibodies, which it moves in semi-implicit Euler steps with the explicit gyroscopic term;
+:mod:`rlstack.sim.rotorcraft` makes the whole second order. Measured accuracy and speed: docs/results.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.sim.bullet.bodies import BulletRobot
+from rlstack.sim.bullet.eye import look
+from rlstack.sim.bullet.rays import cast
+from rlstack.sim.bullet.server import Server, import_pybullet
+from rlstack.sim.engine import Gyroscopic, JointState, MassProperties, Scene, View
+from rlstack.sim.robot import AloneInAWorld
+
+Array = NDArray[np.float64]
+
+
+class PybulletEngine:
+    """PyBullet with N robots in one world; see :class:`rlstack.sim.engine.Engine`."""
+
+    name: ClassVar[str] = "pybullet"
+    gyroscopic: ClassVar[Gyroscopic] = "explicit"
+    steps_per_s: ClassVar[float] = 1000.0  # PyBullet's own default, 240, has no whole number of steps in 10 ms
+
+    @classmethod
+    def require(cls) -> None:
+        """Raise ``UserError`` where PyBullet is not installed."""
+        import_pybullet()
+
+    def __init__(self, scene: Scene) -> None:
+        if scene.options:
+            raise UserError(f"PyBullet has no option {', '.join(scene.options)}: it has none of its own.")
+        world = scene.world
+        if world is not None and world.mjcf is not None:
+            raise UserError(f"{world.mjcf} is a MuJoCo model, which PyBullet cannot hold: choose another world.")
+        bullet = import_pybullet()
+        self._server = server = Server(bullet, scene.step_s)
+        self._step_s = scene.step_s
+        try:
+            if world is None or world.floor:
+                server.add_floor()
+            for obstacle in () if world is None else world.obstacles:
+                server.add_obstacle(obstacle)
+            self._isolated = scene.isolated and len(scene.robots) > 1
+            self._robots = [BulletRobot(server, robot, self._isolated) for robot in scene.robots]
+        except BaseException:
+            server.close()
+            raise
+        self._bodies = [robot.body for robot in self._robots]
+        self._plain = all(robot.plain for robot in self._robots)
+        self._driven = [robot.drives for robot in self._robots if robot.drives.names]
+        self._pushes: list[tuple[int, list[float], list[float]]] = []
+        self._client = server.client
+        # What is called in every step, at hand: looking it up each time would cost as much as some of the calls.
+        self._pose_of, self._velocity_of = bullet.getBasePositionAndOrientation, bullet.getBaseVelocity
+        self._push, self._twist, self._step = (
+            bullet.applyExternalForce,
+            bullet.applyExternalTorque,
+            bullet.stepSimulation,
+        )
+        self._in_world, self._in_link = bullet.WORLD_FRAME, bullet.LINK_FRAME
+
+    @property
+    def client(self) -> int:
+        """PyBullet's ``physicsClientId``, for debugging; whatever is changed there bypasses the robots."""
+        return self._client
+
+    def refresh(self, rows: Array) -> None:
+        """Write the bodies' states; PyBullet's angular velocities are in the world."""
+        if not self._plain:
+            for robot, column in zip(self._robots, rows.T):
+                robot.refresh(column)
+            return
+        pose_of, velocity_of, client = self._pose_of, self._velocity_of, self._client
+        states: list[float] = []
+        for body in self._bodies:
+            position, turned = pose_of(body, client)
+            linear, (a, b, c) = velocity_of(body, client)
+            x, y, z, w = turned
+            p, q, r = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
+            states += position
+            states += turned
+            states += linear
+            states += (a - w * p + y * r - z * q, b - w * q + z * p - x * r, c - w * r + x * q - y * p)
+        rows[:] = np.array(states).reshape(-1, 13).T
+
+    def place(self, index: int, body: Array) -> None:
+        """Put one robot into a state."""
+        self._robots[index].place(body)
+
+    def push(self, force: Array, torque: Array) -> None:
+        """Take the wrenches."""
+        self._pushes = list(zip(self._bodies, force.T.tolist(), torque.T.tolist()))
+
+    def step(self) -> None:
+        """Let one physics step pass."""
+        client = self._client
+        for body, force, torque in self._pushes:
+            # A force in the world needs its point there; PyBullet adds the torque of the lever from the centre of mass.
+            at = self._pose_of(body, client)[0]
+            self._push(body, -1, force, at, self._in_world, client)
+            self._twist(body, -1, torque, self._in_link, client)
+        self._pushes = []
+        for drives in self._driven:
+            drives.prepare(self._step_s)
+        self._step(client)
+
+    def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
+        """Give one robot's body another mass and inertia."""
+        self._robots[index].set_mass(mass_kg, np.asarray(inertia_kg_m2, dtype=float))
+
+    def mass_properties(self, index: int) -> MassProperties:
+        """Return what PyBullet holds."""
+        return self._robots[index].mass_properties()
+
+    def joint_names(self, index: int) -> tuple[str, ...]:
+        """Return the driven joints' names; none for a quadrotor."""
+        return self._robots[index].drives.names
+
+    def joints(self, index: int) -> JointState:
+        """Return the joints' state."""
+        return self._robots[index].drives.state()
+
+    def place_joints(self, index: int, position: Array, velocity: Array) -> None:
+        """Put the joints into a state."""
+        self._robots[index].drives.place(np.asarray(position), np.asarray(velocity))
+
+    def drive(self, index: int, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
+        """Drive the joints."""
+        self._robots[index].drives.set(mode, target)
+
+    def touching(self, index: int) -> bool:
+        """Return whether something pressed on one robot in the last step."""
+        points = self._server.bullet.getContactPoints(bodyA=self._bodies[index], physicsClientId=self._client)
+        return any(point[9] > 0.0 for point in points)
+
+    def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
+        """Render from anywhere."""
+        return look(self._server, position, rotation, camera, wanted)
+
+    def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
+        """Return how far rays go."""
+        return cast(self._server, self._bodies[index], self._isolated, origins, directions, far_m)
+
+    def close(self) -> None:
+        """Release everything."""
+        self._server.close()
+
+
+class PybulletBackend(AloneInAWorld):
+    """A robot in PyBullet; options as for :class:`rlstack.sim.simulation.Simulation`."""
+
+    engine = PybulletEngine
+
+
+BACKEND = PybulletBackend

@@ -1,0 +1,124 @@
+"""What drives a robot's joints in PyBullet: the gains and limits of the robot file, on PyBullet's velocity motors.
+
+A drive's effort is ``stiffness * (target - position) - damping * velocity``, or ``damping * (target - velocity)``.
+Taken explicitly it would be unstable at usual steps for a light wheel in the air. With the position at the step's end,
+the first is ``b * (goal - velocity)`` too, of b = damping + step * stiffness and goal = stiffness * (target - position)
+/ b. PyBullet's motor has no such slope, only a goal and a largest effort; it gets ``b * |goal - velocity|`` for that,
+within the file's: that is the drive's effort wherever it does not reach its goal within one step, and then it stops
+there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots import RobotSpec
+from rlstack.robots.joints import DrivenJoint
+from rlstack.sim.bullet.server import Server
+from rlstack.sim.engine import JointState
+
+Array = NDArray[np.float64]
+
+
+class Drives:
+    """The driven joints of one robot, in the robot file's order; none for a quadrotor.
+
+    Args:
+        server: Where the robot is.
+        body: The robot's.
+        robot: Whose ``drives`` they are.
+
+    Raises:
+        UserError: A joint of the file is not in the model: those that are, are listed.
+    """
+
+    def __init__(self, server: Server, body: int, robot: RobotSpec) -> None:
+        bullet, client = server.bullet, server.client
+        drives: tuple[DrivenJoint, ...] = getattr(robot, "drives", ())
+        self._server, self._body = server, body
+        self.names = tuple(drive.name for drive in drives)
+        known = {}
+        for number in range(bullet.getNumJoints(body, physicsClientId=client)):
+            info = bullet.getJointInfo(body, number, physicsClientId=client)
+            if info[2] != bullet.JOINT_FIXED:
+                known[info[1].decode()] = info
+                # PyBullet puts a motor that brakes on every joint.
+                bullet.setJointMotorControl2(body, number, bullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client)
+        if missing := [name for name in self.names if name not in known]:
+            raise UserError(f"{robot.name}: the model has no joint {', '.join(missing)}; it has {', '.join(known)}.")
+        self._numbers = [int(known[name][0]) for name in self.names]
+        self._mode: Literal["position", "velocity", "effort"] | None = None
+        self._target = self._effort = np.zeros(len(drives))
+        self._stiffness = np.array([drive.stiffness for drive in drives])
+        self._damping = np.array([drive.damping for drive in drives])
+        self._fastest = np.array([drive.velocity_max for drive in drives])
+        self._strongest = np.array([drive.effort_max for drive in drives])
+        for drive in drives:
+            if drive.armature > 0.0:
+                self._add_armature(drive.armature, known[drive.name])
+
+    def state(self) -> JointState:
+        """Return the joints' state."""
+        if not self.names:
+            return JointState(np.zeros(0), np.zeros(0), np.zeros(0))
+        position, velocity, braked = self._read()
+        return JointState(position, velocity, self._effort.copy() if self._mode == "effort" else braked)
+
+    def place(self, position: Array, velocity: Array) -> None:
+        """Put the joints into a state."""
+        for number, q, v in zip(self._numbers, position.tolist(), velocity.tolist()):
+            self._server.bullet.resetJointState(self._body, number, q, v, physicsClientId=self._server.client)
+
+    def set(self, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
+        """Drive the joints towards a target from the next step on."""
+        bullet = self._server.bullet
+        if mode == "effort" and self._mode != "effort":
+            self._command(bullet.VELOCITY_CONTROL, np.zeros(len(self.names)), np.zeros(len(self.names)))
+        self._mode, self._target = mode, np.array(target, dtype=float)
+
+    def prepare(self, step_s: float) -> None:
+        """Tell PyBullet what the motors do in the next step."""
+        if self._mode is None:
+            return
+        bullet = self._server.bullet
+        if self._mode == "effort":
+            self._effort = np.clip(self._target, -self._strongest, self._strongest)
+            self._command(bullet.TORQUE_CONTROL, None, self._effort)
+            return
+        position, velocity, _ = self._read()
+        slope = self._damping
+        goal = self._target
+        if self._mode == "position":
+            slope = self._damping + step_s * self._stiffness
+            with np.errstate(invalid="ignore", divide="ignore"):
+                goal = np.where(slope > 0.0, self._stiffness * (self._target - position) / slope, 0.0)
+        goal = np.clip(goal, -self._fastest, self._fastest)
+        self._command(bullet.VELOCITY_CONTROL, goal, np.minimum(slope * np.abs(goal - velocity), self._strongest))
+
+    def _read(self) -> tuple[Array, Array, Array]:
+        states = self._server.bullet.getJointStates(self._body, self._numbers, physicsClientId=self._server.client)
+        position, velocity, effort = np.array([(q, v, e) for q, v, _, e in states]).T
+        return position, velocity, effort
+
+    def _command(self, mode: int, goal: Array | None, effort: Array) -> None:
+        goals = {} if goal is None else {"targetVelocities": goal.tolist()}
+        self._server.bullet.setJointMotorControlArray(
+            self._body,
+            self._numbers,
+            mode,
+            forces=effort.tolist(),
+            physicsClientId=self._server.client,
+            **goals,
+        )
+
+    def _add_armature(self, armature: float, joint: tuple[object, ...]) -> None:
+        """Give a joint's link its motor's inertia: exact about the axis of a wheel, where it is felt."""
+        bullet, client, number = self._server.bullet, self._server.client, joint[0]
+        inertia = np.array(bullet.getDynamicsInfo(self._body, number, physicsClientId=client)[2])
+        along = np.array(joint[13]) ** 2
+        held = (inertia + armature * along).tolist()
+        bullet.changeDynamics(self._body, number, localInertiaDiagonal=held, physicsClientId=client)

@@ -1,0 +1,134 @@
+"""One world of PyBullet: a physics server in this process, its settings, and what stands in it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.robots import frames
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.sim.obstacle import Obstacle
+
+WORLD, ROBOT = 1, 2
+"""Collision groups; bodies collide where each one's group is in the other's mask."""
+EVERYTHING = WORLD | ROBOT
+
+FASTEST = 1e5
+"""m/s and rad/s at which PyBullet clips every speed; its own 100 a racing quadrotor comes near."""
+
+
+def import_pybullet() -> Any:
+    """Return the ``pybullet`` module; raise ``UserError`` with what installs it if it is missing."""
+    # On its first import it prints when it was built on stderr.
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        import pybullet
+    except ImportError as error:
+        raise UserError(
+            f"PyBullet cannot be imported ({error}): install it with `pip install 'rlstack[pybullet]'`, on Python 3.10"
+            " or 3.11, for which there are wheels; for others pip would have to compile it."
+        ) from error
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
+    return pybullet
+
+
+class Server:
+    """A physics server in this process, empty but for gravity.
+
+    Args:
+        bullet: The ``pybullet`` module.
+        step_s: Physics step, s.
+
+    Raises:
+        UserError: There are as many servers in this process as PyBullet allows.
+    """
+
+    def __init__(self, bullet: Any, step_s: float) -> None:
+        self.bullet = bullet
+        self.client = int(bullet.connect(bullet.DIRECT))
+        if self.client < 0:
+            raise UserError("PyBullet allows no more simulations in this process: close some.")
+        bullet.setGravity(0.0, 0.0, -STANDARD_GRAVITY, physicsClientId=self.client)
+        bullet.setPhysicsEngineParameter(
+            fixedTimeStep=step_s,
+            numSubSteps=0,
+            deterministicOverlappingPairs=1,
+            solverResidualThreshold=0.0,  # its 1e-7 leaves a robot of 27 g rocking on the floor
+            enableFileCaching=0,  # a robot file may change while the process lives
+            physicsClientId=self.client,
+        )
+
+    def add_floor(self) -> int:
+        """Add a floor at z = 0, and return its body."""
+        shape = self.bullet.createCollisionShape(self.bullet.GEOM_PLANE, physicsClientId=self.client)
+        body = int(self.bullet.createMultiBody(0.0, shape, physicsClientId=self.client))
+        self.settle(body, friction=1.0)
+        return body
+
+    def add_obstacle(self, obstacle: Obstacle) -> int:
+        """Add what stands in the world, and return its body."""
+        bullet, client, size = self.bullet, self.client, obstacle.size_m
+        felt, seen = {
+            "box": (
+                {"shapeType": bullet.GEOM_BOX, "halfExtents": [s / 2.0 for s in size]},
+                {"shapeType": bullet.GEOM_BOX, "halfExtents": [s / 2.0 for s in size]},
+            ),
+            "cylinder": (
+                {"shapeType": bullet.GEOM_CYLINDER, "radius": size[0] / 2.0, "height": size[2]},
+                {"shapeType": bullet.GEOM_CYLINDER, "radius": size[0] / 2.0, "length": size[2]},
+            ),
+            "sphere": (
+                {"shapeType": bullet.GEOM_SPHERE, "radius": size[0] / 2.0},
+                {"shapeType": bullet.GEOM_SPHERE, "radius": size[0] / 2.0},
+            ),
+        }[obstacle.shape]
+        turned = frames.from_yaw(obstacle.yaw_rad).tolist()
+        body = int(
+            bullet.createMultiBody(
+                obstacle.mass_kg,
+                bullet.createCollisionShape(physicsClientId=client, **felt),
+                bullet.createVisualShape(rgbaColor=[*obstacle.colour, 1.0], physicsClientId=client, **seen),
+                obstacle.position_m,
+                turned,
+                physicsClientId=client,
+            )
+        )
+        self.settle(body, friction=1.0)
+        return body
+
+    def settle(self, body: int, friction: float | None, group: int = WORLD, mask: int = EVERYTHING) -> None:
+        """Give all parts of a body what is the same everywhere here, unlike PyBullet's defaults.
+
+        No damping of any kind, nothing bounces, and speeds are clipped only where no robot comes. Where two bodies
+        touch, their frictions are multiplied; MuJoCo's coefficient is 1 too.
+
+        Args:
+            body: Which.
+            friction: Its coefficient; None leaves what the URDF says.
+            group: Its collision group.
+            mask: Groups that it touches.
+        """
+        bullet, client = self.bullet, self.client
+        more = {} if friction is None else {"lateralFriction": friction}
+        for link in range(-1, bullet.getNumJoints(body, physicsClientId=client)):
+            bullet.changeDynamics(
+                body,
+                link,
+                linearDamping=0.0,
+                angularDamping=0.0,
+                jointDamping=0.0,
+                restitution=0.0,
+                maxJointVelocity=FASTEST,
+                physicsClientId=client,
+                **more,
+            )
+            bullet.setCollisionFilterGroupMask(body, link, group, mask, physicsClientId=client)
+
+    def close(self) -> None:
+        """End it."""
+        self.bullet.disconnect(physicsClientId=self.client)
