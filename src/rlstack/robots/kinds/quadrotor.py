@@ -98,7 +98,9 @@ class RotorModel:
         c0, c1, c2 = self.thrust_coefficients
         wanted = np.asarray(thrust, dtype=float) - c0
         # Beyond the parabola's vertex no speed gives the thrust; the vertex is outside the range, so clipping is right.
-        speed = wanted / c1 if c2 == 0.0 else (np.sqrt(np.maximum(c1 * c1 + 4.0 * c2 * wanted, 0.0)) - c1) / (2.0 * c2)
+        root = np.sqrt(np.maximum(c1 * c1 + 4.0 * c2 * wanted, 0.0))
+        # two forms of the same: each is exact where the other subtracts what is nearly equal
+        speed = 2.0 * wanted / (c1 + root) if c1 > 0.0 else (root - c1) / (2.0 * c2)
         return np.clip(speed, self.speed_min_rad_s, self.speed_max_rad_s)
 
 

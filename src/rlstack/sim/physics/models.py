@@ -48,7 +48,12 @@ def check_switches(switches: Mapping[str, bool], where: str) -> None:
 
 
 def models_of(
-    robot: RobotSpec, switches: Mapping[str, bool] | None = None, wind: bool = False, where: str = "physics"
+    robot: RobotSpec,
+    switches: Mapping[str, bool] | None = None,
+    wind: bool = False,
+    where: str = "physics",
+    *,
+    floor: bool = True,
 ) -> Models:
     """Return the models that are on for a robot: those of its file, unless switched, and the wind where there is some.
 
@@ -57,6 +62,7 @@ def models_of(
         switches: Of a world file or a caller, by name: true and false win over the robot file.
         wind: Whether there is wind.
         where: What to call the switches' source in errors.
+        floor: Whether there is a floor; without, there is no ground effect.
 
     Raises:
         UserError: A name is unknown, or a model is switched on that needs numbers which nobody gave.
@@ -77,4 +83,4 @@ def models_of(
                 f"{where}: {name} is on, and {robot.name} has no numbers for it: add the section '{at}' to its robot"
                 " file, or leave the switch out."
             )
-    return Models(**on)
+    return Models(**{**on, "ground_effect": on["ground_effect"] and floor})
