@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -219,6 +219,37 @@ class Rviz:
 
 
 @dataclass(frozen=True)
+class Model:
+    """Show a robot's mass, inertia and joints; write its URDF or MJCF; or hold a model file against the robot file.
+
+    URDF is for RViz, PyBullet and Isaac Sim, MJCF for MuJoCo. A model that is not the robot of its file is refused:
+    the message names the part, both numbers and the tolerance.
+    """
+
+    robot: tyro.conf.Positional[str]
+    """A robot's name or file."""
+    format: Literal["urdf", "mjcf"] = "urdf"
+    """What to write."""
+    rotors: Literal["continuous", "fixed", "none"] = "continuous"
+    """Of a quadrotor's URDF: links that turn, frames, or only seen."""
+    prefix: str = ""
+    """What names in a URDF begin with."""
+    out: _File = None
+    """Where to write the model; left out, it is only made."""
+    check: _File = None
+    """A URDF or MJCF (.xml) of this robot to hold against its robot file."""
+
+    def run(self) -> int:
+        """Check, write and print."""
+        from rlstack.robots import load_robot
+        from rlstack.robots.model_table import show_model
+
+        options = {name: getattr(self, name) for name in ("rotors", "prefix", "out", "check")}
+        print(show_model(load_robot(self.robot), form=self.format, **options))
+        return 0
+
+
+@dataclass(frozen=True)
 class Doctor:
     """Say what is installed, what is missing, what each missing part is for, and the command that installs it.
 
@@ -297,6 +328,7 @@ VERBS: dict[str, Verb] = {
     "verify": Verb("fly a policy from held-out starts and write a report", Verify),
     "up deploy": Verb("start a robot that flies a verified policy over ROS 2 topics", Deploy),
     "up train": Verb("train as a ROS 2 node, then fly the new policy", UpTrain),
+    "model": Verb("show a robot's mass and joints, write its URDF or MJCF, check a model file", Model),
     "rviz": Verb("write an RViz configuration for a robot", Rviz),
     "bench": Verb("measure how fast this machine simulates, learns and flies", Bench),
     "doctor": Verb("say what is installed, what is missing, and how to get it", Doctor),

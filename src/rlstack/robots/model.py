@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +58,8 @@ class Model:
     """Of all links together, in the root link's frame."""
     poses: dict[str, tuple[Array, Array]]
     """Of each link in the root link's frame: rotation (3, 3) and position (3,)."""
+    sites: dict[str, Array] = field(default_factory=dict)
+    """Positions (3,) of an MJCF's sites in the root link's frame."""
 
     @property
     def moving(self) -> tuple[ModelJoint, ...]:
@@ -72,6 +74,7 @@ class Model:
             self,
             inertial=moved(self.inertial, back, offset),
             poses={name: (back @ turn, back @ at + offset) for name, (turn, at) in self.poses.items()},
+            sites={name: back @ at + offset for name, at in self.sites.items()},
             joints=tuple(replace(j, position=back @ j.position + offset, axis=back @ j.axis) for j in self.joints),
         )
 
@@ -218,7 +221,13 @@ def read_mjcf(path: Path) -> Model:
     }
     links = tuple(poses)
     return Model(
-        where=str(path), root=links[0], links=links, joints=tuple(found), inertial=together(pieces), poses=poses
+        where=str(path),
+        root=links[0],
+        links=links,
+        joints=tuple(found),
+        inertial=together(pieces),
+        poses=poses,
+        sites={model.site(i).name: turn @ (data.site_xpos[i] - origin) for i in range(model.nsite)},
     )
 
 

@@ -16,9 +16,11 @@ from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.kinds.quadrotor import Quadrotor
 from rlstack.robots.kinds.wheeled_base import WheeledBase
-from rlstack.robots.model import Model, ModelJoint, read_model
+from rlstack.robots.model import MOVING, Model, ModelJoint, read_model
 from rlstack.robots.model_file import resolve
 from rlstack.robots.spec import RobotSpec
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ class Tolerance:
     """Of axes, and of limits where the file's reach beyond the model's."""
 
 
-def check_robot(robot: RobotSpec) -> Model | None:
+def checked_model(robot: RobotSpec) -> Model | None:
     """Check the model that a robot file names, and return it; None for robots whose models are generated.
 
     Raises:
@@ -128,8 +130,12 @@ def mass_properties(robot: RobotSpec) -> Inertial:
 
 
 def _check_joints(robot: RobotSpec, model: Model, tolerance: Tolerance) -> None:
+    seen = model.seen_from("base_link")
+    there = {joint.name: joint for joint in seen.joints if joint.type in (*MOVING, "fixed")}
+    if isinstance(robot, Quadrotor) and seen.sites and not seen.moving:
+        _check_sites(robot, seen, tolerance)
+        return
     expected = robot.rotor_names if isinstance(robot, Quadrotor) else tuple(joint.name for joint in robot.drives)
-    there = {joint.name: joint for joint in model.seen_from("base_link").joints}
     for name in expected:
         if name not in there:
             raise UserError(
@@ -149,34 +155,44 @@ def _check_joints(robot: RobotSpec, model: Model, tolerance: Tolerance) -> None:
         )
     if isinstance(robot, Quadrotor):
         for rotor in robot.rotors:
-            _check_place(robot, model, there[rotor.name], np.array(rotor.position_m), tolerance)
+            place = there[rotor.name].position
+            _check_place(robot, model, f"joint '{rotor.name}'", place, rotor.position_m, tolerance)
         return
     for joint in robot.drives:
         _check_limits(robot, model, joint, there[joint.name], tolerance)
     if isinstance(robot, WheeledBase):
         for wheel in robot.wheels:
-            at = np.array(wheel.position_m)
-            _check_place(robot, model, there[wheel.name], at, tolerance)
+            place = there[wheel.name].position
+            _check_place(robot, model, f"joint '{wheel.name}'", place, wheel.position_m, tolerance)
             _check_axis(robot, model, there[wheel.name], np.array([0.0, 1.0, 0.0]), tolerance)
             if wheel.steering:
                 _check_axis(robot, model, there[wheel.steering], np.array([0.0, 0.0, 1.0]), tolerance)
 
 
+def _check_sites(robot: Quadrotor, model: Model, tolerance: Tolerance) -> None:
+    """Look for rotors among an MJCF's sites, as it needs no joints for them."""
+    for rotor in robot.rotors:
+        if rotor.name not in model.sites:
+            raise UserError(
+                f"{model.where} has no joint or site '{rotor.name}', which the robot file of {robot.name} names; it"
+                f" has: {', '.join(filter(None, model.sites))}."
+            )
+        _check_place(robot, model, f"site '{rotor.name}'", model.sites[rotor.name], rotor.position_m, tolerance)
+
+
 def _check_place(
-    robot: RobotSpec, model: Model, joint: ModelJoint, expected: NDArray[np.float64], tolerance: Tolerance
+    robot: RobotSpec, model: Model, what: str, place: Array, expected: Iterable[float], tolerance: Tolerance
 ) -> None:
     _refuse_unless(
-        float(np.linalg.norm(joint.position - expected)) <= tolerance.length_m,
+        float(np.linalg.norm(place - np.array(tuple(expected)))) <= tolerance.length_m,
         model,
         robot,
-        f"its joint '{joint.name}' is at {_show(joint.position)} m, and the robot file's at {_show(expected)} m",
+        f"its {what} is at {_show(place)} m, and the robot file's at {_show(expected)} m",
         f"{1000.0 * tolerance.length_m:g} mm is allowed",
     )
 
 
-def _check_axis(
-    robot: RobotSpec, model: Model, joint: ModelJoint, expected: NDArray[np.float64], tolerance: Tolerance
-) -> None:
+def _check_axis(robot: RobotSpec, model: Model, joint: ModelJoint, expected: Array, tolerance: Tolerance) -> None:
     angle = math.acos(float(np.clip(joint.axis @ expected, -1.0, 1.0)))
     _refuse_unless(
         angle <= tolerance.angle_rad,

@@ -12,7 +12,7 @@ from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.mjcf.drives import add_drive, limit_joint
 from rlstack.robots.mjcf.parts import BODY, COLLISION_GROUP, VISUAL_GROUP, add_camera
 from rlstack.robots.mjcf.world import import_mujoco
-from rlstack.robots.model_check import check_robot
+from rlstack.robots.model_check import checked_model
 from rlstack.robots.model_file import resolve
 from rlstack.robots.urdf import to_urdf
 
@@ -73,7 +73,7 @@ def _from_urdf(mujoco: Any, robot: Manipulator, path: Path) -> Any:
 
 
 def _from_mjcf(mujoco: Any, robot: Manipulator, path: Path) -> Any:
-    check_robot(robot)
+    checked_model(robot)
     arm = mujoco.MjSpec.from_file(str(path))
     for listed in (arm.actuators, arm.keys):  # the robot file's drives and rest take their place
         for element in list(listed):
