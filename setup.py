@@ -39,6 +39,8 @@ EXTRAS = {
     # the same on a GPU; hundreds of MB that a machine without one does not need
     "cuda": ["warp-lang>=1.12"],
     "view": ["matplotlib>=3.9"],
+    # images and point clouds; Open3D takes 1.1 GB and the system package libusb-1.0-0: the tests do without it
+    "perception": ["opencv-python-headless>=4.10", "open3d>=0.18"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [
@@ -46,6 +48,7 @@ EXTRAS = {
         "colcon-ros>=0.5",
         "hypothesis>=6.100",
         "mypy>=1.13",
+        "opencv-python-headless>=4.10",
         "pre-commit>=4",
         "pytest>=8.3",
         "pytest-timeout>=2.3",

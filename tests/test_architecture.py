@@ -17,7 +17,7 @@ FILES = sorted(SOURCES.rglob("*.py"))
 FLOORS = {
     **dict.fromkeys(("errors", "files", "processes", "registry", "resources", "schema"), 0),
     **dict.fromkeys(("fused", "robots", "interfaces"), 1),
-    **dict.fromkeys(("policies", "sim", "hardware", "control", "data"), 2),
+    **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception"), 2),
     **dict.fromkeys(("guard", "tasks"), 3),
     "evaluation": 4,
     "training": 5,

@@ -152,7 +152,9 @@ def test_all_is_every_extra_but_the_developers_tools(metadata: Distribution) -> 
     def of(extra: str) -> set[str]:
         return {n.name for n in needs if n.marker is not None and n.marker.evaluate({"extra": extra})}
 
-    assert of("all") == set().union(*map(of, ("ros", "sim", "train", "cuda", "view", "hardware")))
+    assert of("all") == set().union(
+        *map(of, ("ros", "sim", "pybullet", "train", "cuda", "view", "hardware", "pybullet", "perception"))
+    )
     assert {"torch", "mujoco", "ros-rclpy", "matplotlib"} <= of("all")
     assert "pytest" in of("dev") - of("all")
 

@@ -1,0 +1,126 @@
+"""The topics of one robot's cameras and lidars: captures go out as images, scans and clouds, to whoever listens."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rlstack.interfaces import topics
+from rlstack.interfaces.backend import Capture
+from rlstack.interfaces.clouds import CloudMessage, lidar_points
+from rlstack.interfaces.images import CameraInfoMessage, ImageMessage, calibration
+from rlstack.interfaces.messages import seconds_to_ns
+from rlstack.interfaces.scans import ScanMessage
+from rlstack.robots import RobotSpec
+from rlstack.robots.sensing import sensor_frame
+
+Filler = Callable[[int, Capture], Any]
+"""Makes a message from a stamp, ns, and what was captured."""
+
+
+class SensorTopics:
+    """Publishers of what a backend captures; when to capture is not its business.
+
+    Args:
+        node: Makes what talks (:class:`rlstack.nodes.runtime.ManagedNode`).
+        robot: Whose cameras and lidars they are.
+        captured: The names of those that the backend has.
+        prefix: Before the names of topics and frames, such as ``cf1/``; empty: nothing.
+        held_back: Send what was captured only when its ``latency_s`` is over: of a simulation, where nothing else makes
+            it late. Then :meth:`send_due` must be called as time passes.
+    """
+
+    def __init__(
+        self, node: Any, robot: RobotSpec, captured: Sequence[str], prefix: str = "", held_back: bool = True
+    ) -> None:
+        self.names = tuple(captured)
+        sensors = {name: robot.cameras.get(name) or robot.lidars[name] for name in self.names}
+        self.rates_hz = {name: sensor.rate_hz for name, sensor in sensors.items()}
+        """How often each is to be captured."""
+        self._latency_ns = {n: seconds_to_ns(s.latency_s) if held_back else 0 for n, s in sensors.items()}
+        self._waiting: deque[tuple[int, str, int, Capture]] = deque()
+        self._fillers: dict[str, dict[str, Filler]] = {}
+        self._publishers: dict[str, dict[str, Any]] = {}
+        for name in self.names:
+            made = _of_camera(robot, name, prefix) if name in robot.cameras else _of_lidar(robot, name, prefix)
+            self._fillers[name] = {topic: fill for topic, (_, fill) in made.items()}
+            self._publishers[name] = {
+                topic: node.publisher(type(message), prefix + topic, "sensor_out")
+                for topic, (message, _) in made.items()
+            }
+
+    def wanted(self, name: str) -> bool:
+        """Return whether somebody listens to a topic of this camera or lidar; if not, do not capture."""
+        return any(publisher.get_subscription_count() > 0 for publisher in self._publishers[name].values())
+
+    def publish(self, name: str, stamp_ns: int, capture: Capture) -> None:
+        """Send what was captured on the topics that somebody listens to, now or when its latency is over.
+
+        Args:
+            name: Of the camera or lidar.
+            stamp_ns: When it was captured; all its messages bear it.
+            capture: Of the backend.
+        """
+        latency_ns = self._latency_ns[name]
+        if latency_ns:
+            self._waiting.append((stamp_ns + latency_ns, name, stamp_ns, capture))
+        else:
+            self._send(name, stamp_ns, capture)
+
+    def send_due(self, now_ns: int) -> None:
+        """Send what has waited for its latency, in the order of capturing.
+
+        Args:
+            now_ns: The robot's time, as the stamps are.
+        """
+        for _ in range(len(self._waiting)):
+            due_ns, name, stamp_ns, capture = self._waiting.popleft()
+            if due_ns <= now_ns:
+                self._send(name, stamp_ns, capture)
+            else:
+                self._waiting.append((due_ns, name, stamp_ns, capture))
+
+    def forget(self) -> None:
+        """Drop what still waits: the robot was put elsewhere."""
+        self._waiting.clear()
+
+    def _send(self, name: str, stamp_ns: int, capture: Capture) -> None:
+        fillers = self._fillers[name]
+        for topic, publisher in self._publishers[name].items():
+            if publisher.get_subscription_count() > 0:
+                publisher.publish(fillers[topic](stamp_ns, capture))
+
+
+def _of_camera(robot: RobotSpec, name: str, prefix: str) -> dict[str, tuple[Any, Filler]]:
+    """Return the messages of a camera's topics and what fills them; the calibration goes last, after what it is of."""
+    camera, frame = robot.cameras[name], prefix + sensor_frame(name, "optical")
+    made: dict[str, tuple[Any, Filler]] = {}
+    for kind, array, encoding, has in (
+        (topics.IMAGE, "rgb", "rgb8", camera.rgb),
+        (topics.DEPTH, "depth", "32FC1", camera.depth),
+    ):
+        if has:
+            image = ImageMessage(topics.message_type(topics.CAMERA_TYPES[kind])(), frame, encoding)
+            made[topics.camera_topic(name, kind)] = image.message, _image_filler(image, array)
+    info = CameraInfoMessage(topics.message_type(topics.CAMERA_TYPES[topics.CAMERA_INFO])(), frame, calibration(camera))
+    made[topics.camera_topic(name, topics.CAMERA_INFO)] = info.message, lambda stamp, capture: info.fill(stamp)
+    return made
+
+
+def _image_filler(image: ImageMessage, array: str) -> Filler:
+    return lambda stamp, capture: image.fill(stamp, capture.arrays[array])
+
+
+def _of_lidar(robot: RobotSpec, name: str, prefix: str) -> dict[str, tuple[Any, Filler]]:
+    lidar, frame = robot.lidars[name], prefix + sensor_frame(name)
+    if lidar.rings == 1:
+        scan = ScanMessage(topics.message_type(topics.SCAN_TYPE)(), frame, lidar)
+        return {name: (scan.message, lambda stamp, capture: scan.fill(stamp, capture.arrays["ranges"]))}
+    cloud = CloudMessage(topics.message_type(topics.CLOUD_TYPE)(), frame)
+    return {
+        name: (
+            cloud.message,
+            lambda stamp, capture: cloud.fill(stamp, lidar_points(lidar, capture.arrays["ranges"])),
+        )
+    }

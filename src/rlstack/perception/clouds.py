@@ -1,0 +1,164 @@
+"""From depth to points, and from many noisy points to few good ones, with Open3D.
+
+Points are in a camera's optical frame: x right, y down, z forward, m. Turning pixels into points is numpy: Open3D's own
+(which the tests compare it with) knows neither distortion nor REP-117's infinities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.interfaces.images import Calibration
+from rlstack.perception.libraries import import_open3d
+from rlstack.robots import lens
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Points of one frame.
+
+    Args:
+        points: (points, 3) m.
+        colours: (points, 3) red, green, blue uint8, or None.
+        normals: (points, 3) unit vectors, or None.
+    """
+
+    points: Array
+    colours: NDArray[np.uint8] | None = None
+    normals: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def where(self, chosen: NDArray[Any]) -> Cloud:
+        """Return some of the points: a mask (points,) or their numbers."""
+        picked = (None if a is None else a[chosen] for a in (self.colours, self.normals))
+        return Cloud(self.points[chosen], *picked)  # type: ignore[arg-type]
+
+
+class DepthToCloud:
+    """Turns one camera's depth into points; the rays through its pixels are computed once.
+
+    Args:
+        known: Of the camera, with its distortion.
+        near_m: Depth below which nothing is taken.
+        far_m: Depth above which nothing is taken.
+        stride: Every so manieth pixel in each direction.
+    """
+
+    def __init__(self, known: Calibration, *, near_m: float = 0.0, far_m: float = np.inf, stride: int = 1) -> None:
+        self.known = known
+        self._near_m, self._far_m, self._stride = near_m, far_m, stride
+        (fx, _, cx), (_, fy, cy), _ = known.matrix
+        across = (np.arange(0, known.width, stride) - cx) / fx
+        down = (np.arange(0, known.height, stride) - cy) / fy
+        rays = np.stack(np.meshgrid(across, down), axis=-1)
+        self._rays = lens.undistort(rays, known.distortion.tolist())
+
+    def cloud(self, depth: NDArray[Any], rgb: NDArray[np.uint8] | None = None) -> Cloud:
+        """Return the points of a depth image, row by row; pixels that measured nothing are left out.
+
+        Args:
+            depth: (height, width) m along the optical axis.
+            rgb: (height, width, 3) seen by the same camera, for colours.
+
+        Raises:
+            ValueError: An image is not of the camera's size.
+        """
+        size = (self.known.height, self.known.width)
+        if depth.shape != size or (rgb is not None and rgb.shape != (*size, 3)):
+            raise ValueError(f"a depth image of {depth.shape} is not of the camera's size {size}")
+        z = depth[:: self._stride, :: self._stride].astype(float)
+        with np.errstate(invalid="ignore"):
+            seen = np.isfinite(z) & (z > 0.0) & (z >= self._near_m) & (z <= self._far_m)
+        z = z[seen]
+        points = np.concatenate((self._rays[seen] * z[:, None], z[:, None]), axis=1)
+        return Cloud(points, None if rgb is None else rgb[:: self._stride, :: self._stride][seen])
+
+
+def within(cloud: Cloud, near_m: float, far_m: float) -> Cloud:
+    """Return the points that are at least ``near_m`` and at most ``far_m`` from the origin; those not finite go."""
+    distance = np.linalg.norm(cloud.points, axis=1)
+    return cloud.where((distance >= near_m) & (distance <= far_m))
+
+
+def voxels(cloud: Cloud, size_m: float) -> Cloud:
+    """Return one point, the mean, for each cube of ``size_m`` that has any; likewise colours and normals.
+
+    Raises:
+        UserError: Open3D is not installed.
+    """
+    if len(cloud) == 0:
+        return cloud
+    return _from_open3d(_to_open3d(cloud).voxel_down_sample(size_m), cloud)
+
+
+def without_statistical_outliers(cloud: Cloud, neighbours: int = 20, deviations: float = 2.0) -> Cloud:
+    """Return the points whose mean distance to their neighbours is not unusual.
+
+    Args:
+        cloud: What to filter.
+        neighbours: How many of the nearest points are looked at.
+        deviations: Standard deviations above the mean of all points' mean distances that are still usual.
+
+    Raises:
+        UserError: Open3D is not installed.
+    """
+    if len(cloud) == 0:
+        return cloud
+    _, kept = _to_open3d(cloud).remove_statistical_outlier(neighbours, deviations)
+    return cloud.where(np.asarray(kept, dtype=np.intp))
+
+
+def without_radius_outliers(cloud: Cloud, neighbours: int, radius_m: float) -> Cloud:
+    """Return the points that have more than ``neighbours`` others within ``radius_m``.
+
+    Raises:
+        UserError: Open3D is not installed.
+    """
+    if len(cloud) == 0:
+        return cloud
+    _, kept = _to_open3d(cloud).remove_radius_outlier(neighbours, radius_m)
+    return cloud.where(np.asarray(kept, dtype=np.intp))
+
+
+def with_normals(cloud: Cloud, radius_m: float, neighbours: int = 30) -> Cloud:
+    """Return the cloud with the normals of the surface at its points, turned towards the origin, where the camera is.
+
+    Args:
+        cloud: What to look at.
+        radius_m: How far around a point the surface is taken for flat.
+        neighbours: How many points there are looked at, at most.
+
+    Raises:
+        UserError: Open3D is not installed.
+    """
+    if len(cloud) == 0:
+        return replace(cloud, normals=np.empty((0, 3)))
+    held = _to_open3d(cloud)
+    held.estimate_normals(import_open3d().geometry.KDTreeSearchParamHybrid(radius=radius_m, max_nn=neighbours))
+    held.orient_normals_towards_camera_location(np.zeros(3))
+    return replace(cloud, normals=np.asarray(held.normals).copy())
+
+
+def _to_open3d(cloud: Cloud) -> Any:
+    open3d = import_open3d()
+    vectors = open3d.utility.Vector3dVector
+    held = open3d.geometry.PointCloud(vectors(np.ascontiguousarray(cloud.points, dtype=np.float64)))
+    if cloud.colours is not None:
+        held.colors = vectors(cloud.colours / 255.0)
+    if cloud.normals is not None:
+        held.normals = vectors(np.ascontiguousarray(cloud.normals, dtype=np.float64))
+    return held
+
+
+def _from_open3d(held: Any, like: Cloud) -> Cloud:
+    colours = None if like.colours is None else np.rint(np.asarray(held.colors) * 255.0).astype(np.uint8)
+    normals = None if like.normals is None else np.asarray(held.normals).copy()
+    return Cloud(np.asarray(held.points).copy(), colours, normals)

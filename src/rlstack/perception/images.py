@@ -1,0 +1,116 @@
+"""Straightening, rectifying and decoding images, with OpenCV."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.interfaces.images import ENCODINGS, Calibration, image_array, rgb_array
+from rlstack.perception.libraries import import_opencv
+from rlstack.robots import lens
+
+Array = NDArray[np.float64]
+
+
+class Straightener:
+    """Takes a lens' distortion out of one camera's images; what it needs for that is computed once.
+
+    Args:
+        known: Of the camera.
+        rectified: Also turn and scale them as the calibration's ``rectification`` and ``projection`` say (of a stereo
+            pair); otherwise straight images have the same K.
+
+    Raises:
+        UserError: OpenCV is not installed.
+    """
+
+    def __init__(self, known: Calibration, rectified: bool = False) -> None:
+        self._opencv = import_opencv()
+        turn = known.rectification if rectified else np.eye(3)
+        matrix = known.projection[:, :3] if rectified else known.matrix
+        self.known = Calibration(
+            known.width,
+            known.height,
+            matrix.copy(),
+            np.zeros(5),
+            np.eye(3),
+            known.projection if rectified else np.hstack((matrix, np.zeros((3, 1)))),
+        )
+        """Of the straight images."""
+        size = (known.width, known.height)
+        self._maps = self._opencv.initUndistortRectifyMap(
+            known.matrix, known.distortion, turn, matrix, size, self._opencv.CV_32FC1
+        )
+
+    def straight(self, image: NDArray[Any]) -> NDArray[Any]:
+        """Return an image without distortion, (height, width) or (height, width, channels).
+
+        Numbers that are not whole are taken for depth: of the nearest pixel, and NaN where the camera saw nothing.
+        Colours are interpolated, and black there.
+        """
+        depth = np.issubdtype(image.dtype, np.floating)
+        opencv = self._opencv
+        way, border = (opencv.INTER_NEAREST, np.nan) if depth else (opencv.INTER_LINEAR, 0)
+        found: NDArray[Any] = opencv.remap(
+            image, *self._maps, way, borderMode=opencv.BORDER_CONSTANT, borderValue=(border,) * 4
+        )
+        return found
+
+
+def straight_points(pixels: Array, known: Calibration) -> Array:
+    """Return where pixels (points, 2: column, row) of a camera would be without its distortion, with the same K.
+
+    Exact, where OpenCV's ``undistortPoints`` stops after a few rounds unless told otherwise, in other ways by version.
+    """
+    scale, middle = known.matrix[(0, 1), (0, 1)], known.matrix[:2, 2]
+    seen = lens.undistort((np.asarray(pixels, dtype=float) - middle) / scale, known.distortion.tolist())
+    return np.asarray(seen * scale + middle)
+
+
+_DECODINGS = {
+    "bayer_rggb8": "COLOR_BayerBG2RGB",  # OpenCV names a pattern after its second row
+    "bayer_bggr8": "COLOR_BayerRG2RGB",
+    "bayer_gbrg8": "COLOR_BayerGR2RGB",
+    "bayer_grbg8": "COLOR_BayerGB2RGB",
+}
+_TWO_BYTES = {
+    "yuv422": "COLOR_YUV2RGB_UYVY",
+    "uyvy": "COLOR_YUV2RGB_UYVY",
+    "yuv422_yuy2": "COLOR_YUV2RGB_YUY2",
+    "yuyv": "COLOR_YUV2RGB_YUY2",
+}
+
+
+def decoded(message: Any) -> NDArray[np.uint8]:
+    """Return any colour ``sensor_msgs/Image`` as (height, width, 3) red, green, blue: also Bayer, YUV 4:2:2 and 16 bit.
+
+    Raises:
+        ValueError: The encoding is none of these, or there are too few bytes.
+        UserError: OpenCV is needed for this encoding and not installed.
+    """
+    encoding = message.encoding
+    if encoding in ENCODINGS and ENCODINGS[encoding][0] == "u1":
+        return rgb_array(message)
+    if encoding in ("mono16", "16UC1"):
+        return np.repeat((image_array(message) >> 8).astype(np.uint8)[..., None], 3, axis=2)
+    opencv = import_opencv()
+    if encoding in _DECODINGS:
+        flat, code = _bytes(message, 1), _DECODINGS[encoding]
+    elif encoding in _TWO_BYTES:
+        flat, code = _bytes(message, 2), _TWO_BYTES[encoding]
+    else:
+        known = ", ".join((*ENCODINGS, *_DECODINGS, *_TWO_BYTES))
+        raise ValueError(f"the encoding '{encoding}' is not one of {known}")
+    colours: NDArray[np.uint8] = opencv.cvtColor(flat, getattr(opencv, code))
+    return colours
+
+
+def _bytes(message: Any, channels: int) -> NDArray[np.uint8]:
+    row, data = message.width * channels, np.frombuffer(message.data, dtype=np.uint8)
+    if message.step < row or len(data) < message.step * message.height:
+        raise ValueError(f"an image of {len(data)} bytes is too small for {message.width} x {message.height} pixels")
+    rows = data[: message.step * message.height].reshape(message.height, message.step)[:, :row]
+    whole = np.ascontiguousarray(rows)
+    return whole if channels == 1 else whole.reshape(message.height, message.width, channels)
