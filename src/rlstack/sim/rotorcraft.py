@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.fused import Kernel, where, zeros
+from rlstack.fused import Kernel, minimum, where, zeros
 from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
 from rlstack.sim.engine import BODY_ROWS, Gyroscopic
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics import Models
+from rlstack.sim.physics.battery import Batteries
 from rlstack.sim.physics.body import Body, cross
 from rlstack.sim.physics.loads import disturbances, loads
 from rlstack.sim.physics.motor import decay, lagged
@@ -51,7 +52,7 @@ class Rotorcraft:
         step_s: Physics step, s.
         engine_term: What the engine does about the gyroscopic term of the body.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
-        models: What else of the physics is computed.
+        models: What else of the physics is computed, for every robot that has numbers for it.
     """
 
     def __init__(
@@ -78,7 +79,10 @@ class Rotorcraft:
         self._target = _rows(rotors, count)  # rad/s, in effect
         # rotor speeds now, then those half a step before; and the same after the next step
         self._sides = [_rows(2 * rotors, count) for _ in range(2)]
-        self._rotors = rotors
+        self._rotors, self._models = rotors, models
+        self.batteries = Batteries(robots) if models.battery else None
+        """What is left in them; None where the model is off."""
+        self._battery_steps = max(round(_BATTERY_S / step_s), 1)
         self._late: list[_Late] = []
         self._delay_steps = np.zeros(count, dtype=np.int64)
         self._steps = 0
@@ -159,6 +163,9 @@ class Rotorcraft:
         self._launches.reverse()
         self._elapsed += self._step_s
         self._steps += 1
+        if self.batteries is not None and self._steps % self._battery_steps == 0:
+            self.batteries.advance(self._battery_steps * self._step_s, self.speed)
+            self.parameters[_TOP_SPEED] = self.batteries.top_speed
 
     def reset(self, index: Any, rotor_speed: Array, resting: bool = False) -> None:
         """Start robots anew; until their first command acts, the motors hold their speeds.
@@ -173,6 +180,9 @@ class Rotorcraft:
         self._target[:, index] = speed
         self._fresh[0, index], self._elapsed[0, index], self._resting[index] = 1.0, 0.0, resting
         self._drop(index)
+        if self.batteries is not None:
+            self.batteries.reset(index)
+            self.parameters[_TOP_SPEED] = self.batteries.top_speed
 
     def command(self, index: Any, speed: Array) -> Array:
         """Command speeds (rotors, robots) rad/s; return them clipped to the rotors' range."""
@@ -193,8 +203,10 @@ class Rotorcraft:
         """Give robots other departures from their files; the caller tells the engine of mass and inertia."""
         numbers = np.arange(len(self.robots))[index]
         for k, number in enumerate(numbers):
-            row = pack_parameters(self.robots[number], perturbation.take(np.array([k])), "float64")
+            row = pack_parameters(self.robots[number], perturbation.take(np.array([k])), "float64", self._models)
             self.parameters[:, number] = row[0]
+        if self.batteries is not None:
+            self.parameters[_TOP_SPEED] = self.batteries.top_speed
         self._delay_steps[index] = np.rint(perturbation.delay_s / self._step_s).astype(np.int64)
 
     def _arrive(self) -> None:
@@ -211,6 +223,9 @@ class Rotorcraft:
             late.due[gone[late.who]] = -1
 
 
+_BATTERY_S = 0.01
+"""What is drawn from a battery is looked at as often, s: it changes over seconds."""
+_TOP_SPEED = PARAMETERS["speed_range"].stop - 1
 _RANGE = ("speed_min_rad_s", "speed_max_rad_s")
 _GRAVITY = np.array([0.0, 0.0, STANDARD_GRAVITY])
 _LIMITS = np.array([_JUMP_M_S2] * 3 + [_JUMP_RAD_S2] * 3)[:, None]
@@ -235,6 +250,8 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
         at = Body(body[0:3], body[3:7], now[:3], now[3:])
         speed, before_speed = turning[:rotors], turning[rotors:]
         lag = p["time_constants"]
+        if models.battery:
+            target = minimum(target, p["speed_range"][1])
         after_speed = lagged(speed, target, decay(lag, 0.5 * step_s))
         # over the time that this kick spans, in which the command may have changed; half a kick counts half, below
         change = (after_speed - before_speed) * (where(starts, 2.0, 1.0) / step_s) if gyroscopic else None
