@@ -14,6 +14,7 @@ from rlstack.nodes.robot_backends import make_backends, start_state
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.nodes.timekeeping import RESET_JUMP_NS, LockStep, RealTime, Timekeeper
+from rlstack.nodes.viewing import Viewing
 
 __all__ = ["PARAMETERS", "RESET_JUMP_NS", "RobotNode", "main"]
 
@@ -89,6 +90,7 @@ class RobotNode(ManagedNode):
         for name, backend in backends.items():
             self.robots.append(RobotTopics(self, backend, name, self._time.counts, self._time.on_command))
             self._serve_reset(self.robots[-1])
+        self._viewing = Viewing(self, self.robots)
         self._time.begin(self.robots)
 
     def activate(self) -> None:
@@ -141,6 +143,7 @@ class RobotNode(ManagedNode):
 
     def _on_sent(self, robots: Sequence[RobotTopics]) -> None:
         """Send what may come after the odometry, which commands wait for."""
+        self._viewing.sent(robots)
 
     def _serve_reset(self, robot: RobotTopics) -> None:
         from std_srvs.srv import Trigger

@@ -75,7 +75,7 @@ class RobotTopics:
             topic: node.publisher(topics.type_of(topic), self.prefix + topic, "sensor_out") for topic in self.topics
         }
         self._wanted = dict.fromkeys(self.topics, True)
-        self._markers = Markers(self.robot)
+        self._markers = Markers(self.robot, name)
         self._marker_publisher = node.publisher(topics.type_of(topics.MARKERS), self.prefix + topics.MARKERS, "event")
         self._hears_paths = False
         command = topics.type_of(topics.ROTOR_COMMAND)

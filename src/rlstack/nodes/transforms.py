@@ -96,13 +96,17 @@ class Transforms:
         Returns:
             Whether anything was sent.
         """
-        if self._publisher is None:
+        if not self.is_due(stamp_ns, robot):
             return False
-        moving = self._robots[robot]
-        if not moving.is_due(stamp_ns) or self._publisher.get_subscription_count() == 0:
-            return False
-        self._publisher.publish(moving.at(stamp_ns, position, orientation, joints or {}, speeds or {}))
+        message = self._robots[robot].at(stamp_ns, position, orientation, joints or {}, speeds or {})
+        self._publisher.publish(message)
         return True
+
+    def is_due(self, stamp_ns: int, robot: int) -> bool:
+        """Return whether :meth:`publish` would send anything."""
+        if self._publisher is None or not self._robots[robot].is_due(stamp_ns):
+            return False
+        return bool(self._publisher.get_subscription_count())
 
 
 class _Moving:
