@@ -53,6 +53,8 @@ class IsaacEngine:
         for robot in scene.robots:
             if not isinstance(robot, Quadrotor):
                 raise UserError(f"The isaac backend flies quadrotors so far; {robot.name} is a {robot.kind}.")
+        if getattr(scene.world, "mjcf", None) is not None:
+            raise UserError(f"{scene.world.mjcf} is a MuJoCo model, which Isaac Sim cannot hold: choose another world.")
         if options["ros_bridge"]:
             environment.require_environment(os.environ, ros_bridge=True, interactive=True)
         application.occupy(self)

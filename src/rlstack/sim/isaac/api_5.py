@@ -281,7 +281,7 @@ class World5:
         for ray, (origin, direction) in enumerate(zip(origins.tolist(), directions.tolist())):
 
             def report(hit: Any, ray: int = ray) -> bool:
-                if not f"{hit.collision}/".startswith(prefixes) or not prefixes:
+                if not f"{hit.collision}/".startswith(prefixes):
                     reach[ray] = min(reach[ray], hit.distance)
                 return True  # hits come in no order: hear all of them
 
