@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlstack.robots import Limits, Quadrotor, RigidBody, Rotor, RotorModel, load_quadrotor
+from rlstack.robots import Limits, Quadrotor, RigidBody, Rotor, RotorModel, Sensor, WheeledBase, load_quadrotor
+from rlstack.robots.kinds.wheeled_base import BaseLimits, Chassis, Contact, Steering, Wheel, WheelDrive
 
 
 def crazyflie() -> Quadrotor:
@@ -56,3 +57,65 @@ def large() -> Quadrotor:
 def heavier(robot: Quadrotor, factor: float) -> Quadrotor:
     """Return the robot with another mass, for a plant that is not what the controller believes."""
     return replace(robot, body=replace(robot.body, mass_kg=robot.body.mass_kg * factor))
+
+
+def car() -> WheeledBase:
+    """Return a made-up Ackermann base of 4 kg: steered front wheels that roll freely, driven rear wheels."""
+
+    def wheel(name: str, x: float, y: float, steering: str = "") -> Wheel:
+        return Wheel(
+            name=name,
+            position_m=(x, y, 0.0),
+            radius_m=0.05,
+            width_m=0.03,
+            mass_kg=0.15,
+            spin_inertia_kg_m2=2.0e-4,
+            transverse_inertia_kg_m2=1.2e-4,
+            driven=not steering,
+            steering=steering,
+        )
+
+    return WheeledBase(
+        name="car",
+        kind="wheeled_base",
+        description="made up for tests",
+        control_rate_hz=20.0,
+        drive="ackermann",
+        chassis=Chassis(
+            mass_kg=3.2,
+            centre_of_mass_m=(0.15, 0.01, 0.04),
+            inertia_kg_m2=(0.02, 0.05, 0.06),
+            products_of_inertia_kg_m2=(0.001, -0.002, 0.0005),
+            collision_size_m=(0.4, 0.14, 0.08),
+            collision_centre_m=(0.15, 0.0, 0.04),
+        ),
+        wheels=(
+            wheel("front_left", 0.3, 0.1, "steer_left"),
+            wheel("front_right", 0.3, -0.1, "steer_right"),
+            wheel("rear_left", 0.0, 0.1),
+            wheel("rear_right", 0.0, -0.1),
+        ),
+        wheel_drive=WheelDrive(
+            velocity_max_rad_s=60.0, effort_max_n_m=1.0, damping_n_m_s_per_rad=0.1, armature_kg_m2=1.0e-4
+        ),
+        steering=Steering(
+            position_max_rad=0.6,
+            velocity_max_rad_s=5.0,
+            effort_max_n_m=2.0,
+            stiffness_n_m_per_rad=20.0,
+            damping_n_m_s_per_rad=0.4,
+            knuckle_mass_kg=0.1,
+            knuckle_radius_m=0.03,
+            armature_kg_m2=1.0e-3,
+        ),
+        contact=Contact(wheel_friction=0.9),
+        limits=BaseLimits(
+            linear_velocity_m_s=2.0,
+            angular_velocity_rad_s=3.0,
+            linear_acceleration_m_s2=4.0,
+            angular_acceleration_rad_s2=8.0,
+            geofence_min_m=(-10.0, -10.0),
+            geofence_max_m=(10.0, 10.0),
+        ),
+        sensors={"odom": Sensor(rate_hz=50.0)},
+    )

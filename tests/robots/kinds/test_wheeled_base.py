@@ -1,0 +1,102 @@
+"""Files of wheeled bases: what they say, and what is refused by key."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from rlstack.errors import UserError
+from rlstack.robots import WheeledBase, load_robot, robot_names
+from rlstack.robots.spec import robot_files
+from tests.support.robots import car
+
+
+@pytest.mark.parametrize("name", robot_names("wheeled_base"))
+def test_every_base_that_ships_is_read_and_every_number_has_a_source(name: str) -> None:
+    robot = load_robot(name)
+    assert isinstance(robot, WheeledBase) and robot.name == name
+    text = robot_files()[name].read_text()
+    for section in ("wheel_drive", "limits", "sensors", "contact"):
+        (block,) = re.findall(rf"^{section}:.*\n((?:  .*\n)+)", text, re.MULTILINE)
+        unsourced = [line for line in block.splitlines() if "#" not in line and "geofence_max" not in line]
+        assert not unsourced
+    # It can do what its limits allow.
+    top = robot.wheel_drive.velocity_max_rad_s * robot.wheels[0].radius_m
+    assert top >= robot.limits.linear_velocity_m_s
+
+
+def test_joints_come_in_the_order_of_the_wheels_each_steering_joint_before_its_wheel() -> None:
+    assert [(j.name, j.mode) for j in car().drives] == [
+        ("steer_left", "position"),
+        ("front_left", "free"),
+        ("steer_right", "position"),
+        ("front_right", "free"),
+        ("rear_left", "velocity"),
+        ("rear_right", "velocity"),
+    ]
+    assert car().axle_m == 0.0 and car().rest_height_m == 0.05
+
+
+def test_the_turtlebot_is_what_robotis_says() -> None:
+    robot = load_robot("turtlebot3_burger")
+    assert isinstance(robot, WheeledBase)
+    assert robot.rest_height_m == pytest.approx(0.010)
+    left, right = robot.wheels
+    assert left.position_m[1] - right.position_m[1] == pytest.approx(0.160)
+    # Body and lidar of the two sources, put together.
+    from rlstack.robots.inertia import inertial, together
+
+    body = [[2.2124416e-3, -1.2294101e-5, 3.4938785e-5], [-1.2294101e-5, 2.1193702e-3, -5.0120904e-6]]
+    body.append([3.4938785e-5, -5.0120904e-6, 2.0064271e-3])
+    mass, radius, height = 0.114, 0.055, 0.0315
+    across = mass * (3.0 * radius**2 + height**2) / 12.0
+    lidar = inertial(mass, (-0.017, 0.0, 0.1655), (across, across, mass * radius**2 / 2.0))
+    whole = together((inertial(0.82573504, (-0.032, 0.0, 0.070), np.array(body)), lidar))
+    assert robot.chassis.mass_kg == pytest.approx(whole.mass_kg)
+    np.testing.assert_allclose(robot.chassis.centre_of_mass_m, whole.centre_m, atol=1e-8)
+    np.testing.assert_allclose(robot.chassis.inertia, whole.inertia_kg_m2, atol=1e-11)
+
+
+def turtle() -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(robot_files()["turtlebot3_burger"].read_text())
+    return data
+
+
+REFUSED: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
+    ("no body has it", lambda d: d["chassis"].update(inertia_kg_m2=[1.0, 1.0, 3.0]), r"chassis: inertia_kg_m2: \[1.0"),
+    ("wheel inertia", lambda d: d["wheels"][0].update(spin_inertia_kg_m2=1.0), r"wheels\[0\]: spin_inertia_kg_m2: 1.0"),
+    ("same names", lambda d: d["wheels"][0].update(name="caster_back"), "every wheel, steering joint and caster"),
+    ("no motor", lambda d: [w.update(driven=False) for w in d["wheels"]], "none is driven"),
+    ("one side", lambda d: d["wheels"][0].update(position_m=[0.0, -0.05, 0.023]), r"left \(y above 0\) and right"),
+    ("uneven", lambda d: d["wheels"][0].update(position_m=[0.0, 0.09, 0.023]), "one radius and one distance"),
+    (
+        "off the floor",
+        lambda d: d["wheels"].append({**d["wheels"][0], "name": "x", "driven": False, "radius_m": 0.03}),
+        "lowest points",
+    ),
+    ("caster", lambda d: d["casters"][0].update(position_m=[0.0, 0.0, -0.1]), "caster_back reaches below"),
+    ("steered", lambda d: d["wheels"][0].update(steering="s"), "'differential' is not allowed with steered wheels"),
+    ("ackermann", lambda d: d.update(drive="ackermann"), "'ackermann' is not allowed without wheels that are steered"),
+    ("drive", lambda d: d.update(drive="tank"), "drive: 'tank' is not allowed: one of differential, ackermann"),
+    ("unit", lambda d: d["wheel_drive"].pop("effort_max_n_m"), r"'wheel_drive.effort_max_n_m' is missing \(unit: N m\)"),
+    ("fence", lambda d: d["limits"].update(geofence_max_m=[-11.0, 1.0]), r"geofence_max_m: \[-11.0, 1.0\]"),
+    ("slippery", lambda d: d["contact"].update(wheel_friction=0.0), "contact.wheel_friction: 0.0 is not allowed"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
+def test_what_cannot_be_is_refused_by_key(change: Callable[[dict], Any], said: str, tmp_path: Path) -> None:
+    data = copy.deepcopy(turtle())
+    change(data)
+    path = tmp_path / "base.yaml"
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(UserError, match=said) as refused:
+        load_robot(path)
+    assert str(path) in str(refused.value)
