@@ -68,7 +68,7 @@ def test_a_body_passes_below_what_hangs_higher_and_not_over_what_stands() -> Non
 
 
 def test_a_blocked_origin_is_refused() -> None:
-    with pytest.raises(NoRoom, match="the origin, where the first robot starts, is not 0.5 m"):
+    with pytest.raises(NoRoom, match=r"the origin, where the first robot starts, is not 0.5 m"):
         starts(box(0.7, 0.0, (0.6, 0.6, 1.0)))
 
 

@@ -26,7 +26,7 @@ from rlstack.sim.worlds import GENERATORS, Generator, Layout, Point
 
 Array = NDArray[np.float64]
 
-_DRAWS = 20
+_DRAWS = 10
 """How often a layout without room for start places is drawn again."""
 
 

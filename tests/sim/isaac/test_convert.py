@@ -13,7 +13,7 @@ from tests.support.isaacsim_standin.physics import to_matrix
 
 numbers = st.floats(-50.0, 50.0, width=32)
 bodies = arrays(np.float64, (13, 3), elements=numbers).map(
-    lambda a: np.concatenate([a[:3], frames.normalise(a[3:7].T + [0.0, 0.0, 0.0, 1e-3]).T, a[7:]])
+    lambda a: np.concatenate([a[:3], frames.normalise(a[3:7].T + np.array([0.0, 0.0, 0.0, 1e-3])).T, a[7:]])
 )
 
 

@@ -15,7 +15,9 @@ from tests.support.isaacsim_standin import Kit
 
 @pytest.mark.skipif(installed_version() is not None, reason="Isaac Sim is installed")
 def test_where_it_is_missing_the_backend_says_how_to_get_it():
-    with pytest.raises(UserError, match=r"isaacsim\[all,extscache\]==5\.1\.0.*NVIDIA's package index.*rlstack\[isaac\]"):
+    with pytest.raises(
+        UserError, match=r"isaacsim\[all,extscache\]==5\.1\.0.*NVIDIA's package index.*rlstack\[isaac\]"
+    ):
         IsaacBackend(load_quadrotor("crazyflie"))
 
 
@@ -31,7 +33,9 @@ def test_what_it_is_written_for_is_taken(version: str):
 
 @pytest.mark.parametrize("version", ["4.5.0", "5.2.0", "6.0.1", "50.1"])
 def test_another_generation_is_refused_by_its_number(version: str):
-    with pytest.raises(UserError, match=rf"Isaac Sim {re.escape(version)} is installed, and rlstack is written for 5\.0"):
+    with pytest.raises(
+        UserError, match=rf"Isaac Sim {re.escape(version)} is installed, and rlstack is written for 5\.0"
+    ):
         require_supported(version, (3, 11))
 
 

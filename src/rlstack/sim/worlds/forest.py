@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from rlstack.schema import value
 from rlstack.sim.worlds import Generator, Layout
 from rlstack.sim.worlds._pieces import BARK, Dice, Scene, box
+
+_TRIES = 12
+"""Darts for each pole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,28 +39,27 @@ class ForestSettings:
 
 def draw(settings: ForestSettings, rng: np.random.Generator) -> Layout:
     """Return poles by dart throwing, which is Poisson-disc sampling with discs of the poles' own sizes."""
-    dice, scene = Dice(rng), Scene()
-    half = np.array(settings.size_m) / 2.0
-    centres, radii = np.empty((settings.count, 2)), np.empty(settings.count)
-    planted = 0
-    for x, y, r in rng.random((12 * settings.count, 3)):
-        if planted == settings.count:
+    dice, scene, (half_x, half_y) = Dice(rng), Scene(), (side / 2.0 for side in settings.size_m)
+    cell = 2.0 * settings.radius_m[1] + settings.gap_m  # so what is too near is in the same cell or one beside it
+    planted: dict[tuple[int, int], list[tuple[float, float, float]]] = {}
+    left = settings.count
+    for u, v, w in rng.random((_TRIES * settings.count, 3)).tolist():
+        if not left:
             break
-        radius = settings.radius_m[0] + (settings.radius_m[1] - settings.radius_m[0]) * r
-        at = (2.0 * np.array([x, y]) - 1.0) * (half - radius)
-        if at @ at < (settings.clearing_m + radius) ** 2:
+        radius = settings.radius_m[0] + (settings.radius_m[1] - settings.radius_m[0]) * w
+        x, y = (2.0 * u - 1.0) * (half_x - radius), (2.0 * v - 1.0) * (half_y - radius)
+        if x * x + y * y < (settings.clearing_m + radius) ** 2:
             continue
-        away = np.sqrt(((centres[:planted] - at) ** 2).sum(axis=1)) - radii[:planted] - radius
-        if planted and away.min() < settings.gap_m:
+        i, j = math.floor(x / cell), math.floor(y / cell)
+        near = (p for a in (i - 1, i, i + 1) for b in (j - 1, j, j + 1) for p in planted.get((a, b), ()))
+        if any((x - a) ** 2 + (y - b) ** 2 < (radius + r + settings.gap_m) ** 2 for a, b, r in near):
             continue
-        centres[planted], radii[planted] = at, radius
-        planted += 1
-    for (x, y), radius in zip(centres[:planted], radii[:planted]):
+        planted.setdefault((i, j), []).append((x, y, radius))
         size = (2.0 * radius, 2.0 * radius, dice.between(*settings.height_m))
         scene.add(box("pole", size, dice.tinted(BARK, 0.07), shape="cylinder"), x, y)
-    x, y = (float(h) for h in half)
-    top = settings.height_m[1]
-    return Layout(tuple(scene.obstacles), ((-x, -y, 0.0), (x, y, top)), ((-x, -y, x, y),))
+        left -= 1
+    bounds = ((-half_x, -half_y, 0.0), (half_x, half_y, settings.height_m[1]))
+    return Layout(tuple(scene.obstacles), bounds, ((-half_x, -half_y, half_x, half_y),))
 
 
 GENERATOR = Generator(ForestSettings, draw)
