@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from rlstack.bringup.up import Deploy, Simulate, UpTrain
 from rlstack.errors import UserError, unknown_name
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
@@ -41,19 +42,24 @@ class Show:
 
 @dataclass(frozen=True)
 class Verify:
-    """Fly a policy from held-out starts with gusts, mass and motor changes; write a report and say pass or fail.
+    """Fly policies from held-out starts with gusts, mass and motor changes; write reports and say pass or fail.
 
-    The batch simulator is flown directly; MuJoCo is flown over real ROS 2 topics in lock step, through the very
-    policy and guard nodes that are deployed. The record verify.json beside the policy is what `rlstack up deploy`
-    asks for. The exit status is 0 for passed and 1 for failed.
+    Each simulator is flown in process, for numbers, and then over real ROS 2 topics in lock step, through the very
+    policy and guard nodes that are deployed (the batch simulator only in process). The record verify.json beside a
+    policy is what `rlstack up deploy` asks for. The exit status is 0 for passed and 1 for failed.
     """
 
-    policy: tyro.conf.Positional[Path]
-    """The policy file."""
-    backends: str = "batch,mujoco"
-    """Where to fly, separated by commas."""
+    FLAGS: ClassVar[tuple[Any, ...]] = ()  # --topics and --no-topics
+
+    policy: tyro.conf.Positional[tuple[Path, ...]]
+    """The policy file; with several, a table compares them."""
+    backends: str = ""
+    """Where to fly, separated by commas, such as batch,mujoco,pybullet; left out, every simulator that is installed."""
+    topics: bool = True
+    """Whether to fly over topics as well; a policy that was not cannot be deployed."""
     episodes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Flights in each backend; left out, 1,000 in the batch simulator and 100 over topics. Too few prove nothing."""
+    """Flights in each simulator; left out, 1,000 in the batch simulator, 300 in others, 100 over topics. Too few prove
+    nothing."""
     seed: int = 1
     """Of the start states and disturbances."""
     robot: str = ""
@@ -66,11 +72,15 @@ class Verify:
     def run(self) -> int:
         """Fly, report, and print the figures."""
         from rlstack.bringup.proof import write_json
-        from rlstack.bringup.verify import verify
+        from rlstack.bringup.verify import verify_all
 
-        verified = verify(
+        if not self.policy:
+            raise UserError("No policy was given: rlstack verify POLICY, such as runs/quadrotor_hover-001/policy.onnx.")
+        named = tuple(filter(None, (name.strip() for name in self.backends.split(","))))
+        verified = verify_all(
             self.policy,
-            backends=tuple(filter(None, (name.strip() for name in self.backends.split(",")))),
+            backends=named if self.backends else None,
+            topics=self.topics,
             episodes=self.episodes,
             seed=self.seed,
             robot=self.robot,
@@ -81,90 +91,6 @@ class Verify:
         if self.json is not None:
             write_json(self.json, verified.as_data())
         return 0 if verified.passed else 1
-
-
-@dataclass(frozen=True)
-class Deploy:
-    """Start the robot, the guard and a verified policy, and show once a second how the flight goes.
-
-    Ctrl-C ends everything. Simulators are armed at once; a real robot waits for its `arm` service.
-    """
-
-    policy: Path
-    """The policy file."""
-    robot: str = "crazyflie"
-    """A robot's name or file."""
-    backend: str = "mujoco"
-    """What stands behind the topics: a simulator or a real robot."""
-    namespace: str = ""
-    """Of the robot's topics; left out, it is the robot's name."""
-    goal: tuple[float, float, float] = (0.0, 0.0, 1.0)
-    """Where to hover: x y z in metres, in the frame `odom`."""
-    goal_yaw: float = 0.0
-    """The heading to hold there, rad."""
-    real_time_factor: float = 1.0
-    """Simulated seconds per second (simulators only)."""
-    lock_step: bool = False
-    """Let time wait for every command: deterministic, and faster than real time (simulators only)."""
-    noise_seed: int = 0
-    """Of the simulated sensors' noise."""
-    no_arm: bool = False
-    """Leave a simulator disarmed as well."""
-    seconds: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
-    """End after this many seconds of the robot's time and print a summary."""
-    force: bool = False
-    """Fly although the policy has no passing verification beside it."""
-    json: _File = None
-    """Write the summary to this file as well."""
-
-    def run(self) -> int:
-        """Check everything, start the system, and look after it."""
-        from rlstack.bringup.deploy import deploy
-
-        options = asdict(self)
-        return deploy(**options)
-
-
-@dataclass(frozen=True)
-class UpTrain:
-    """Train with a node that publishes its progress, then fly the new policy in a simulator."""
-
-    recipe: tyro.conf.Positional[str] = "quadrotor_hover"
-    """A training recipe's name or file."""
-    out: str = ""
-    """The run's folder, which must not exist yet; left out, the next free runs/<recipe>-NNN."""
-    seed: int | None = None
-    """Overrides the recipe's."""
-    set: tuple[str, ...] = ()
-    """More recipe fields, each field=value."""
-    no_fly: bool = False
-    """End after training."""
-    robot: str = "crazyflie"
-    """Flown afterwards: a robot's name or file."""
-    backend: str = "mujoco"
-    """The simulator to fly in afterwards."""
-    namespace: str = ""
-    """Of the robot's topics; left out, it is the robot's name."""
-    goal: tuple[float, float, float] = (0.0, 0.0, 1.0)
-    """Where to hover afterwards: x y z in metres, in the frame `odom`."""
-
-    def run(self) -> int:
-        """Start the system and look after it."""
-        from rlstack.bringup.deploy import supervise
-        from rlstack.bringup.system import train_system
-
-        system = train_system(
-            self.recipe,
-            out=self.out,
-            seed=self.seed,
-            overrides=self.set,
-            fly=not self.no_fly,
-            robot=self.robot,
-            backend=self.backend,
-            namespace=self.namespace,
-            goal=self.goal,
-        )
-        return supervise(system)
 
 
 @dataclass(frozen=True)
@@ -327,6 +253,7 @@ VERBS: dict[str, Verb] = {
     "show": Verb("print a policy file's whole contract", Show),
     "verify": Verb("fly a policy from held-out starts and write a report", Verify),
     "up deploy": Verb("start a robot that flies a verified policy over ROS 2 topics", Deploy),
+    "up simulate": Verb("start simulated robots that wait for commands on their ROS 2 topics", Simulate),
     "up train": Verb("train as a ROS 2 node, then fly the new policy", UpTrain),
     "model": Verb("show a robot's mass and joints, write its URDF or MJCF, check a model file", Model),
     "rviz": Verb("write an RViz configuration for a robot", Rviz),
@@ -371,7 +298,10 @@ def _dispatch(words: list[str]) -> int:
             action = VERBS[name].action
             if isinstance(action, type):
                 chosen: Any = tyro.cli(
-                    action, args=rest, prog=f"rlstack {name}", config=(tyro.conf.FlagCreatePairsOff,)
+                    action,
+                    args=rest,
+                    prog=f"rlstack {name}",
+                    config=getattr(action, "FLAGS", (tyro.conf.FlagCreatePairsOff,)),
                 )
                 return int(chosen.run())
             return action(rest)

@@ -19,7 +19,7 @@ def policy(tmp_path):
 
 
 def record(policy, **changes):
-    figures = {"batch": {"success": 0.81}, "mujoco": {"success": 0.5}}
+    figures = {"batch": {"success": 0.81}, "mujoco (topics)": {"success": 0.5, "flown_in": "mujoco (topics)"}}
     facts = {"policy": str(policy), "robot": "crazyflie", "sha256": file_sha256(policy), "passed": True}
     return {**facts, "backends": figures, **changes}
 
@@ -27,6 +27,13 @@ def record(policy, **changes):
 def test_a_passing_record_of_this_very_file_is_accepted(policy):
     write_json(record_path(policy), record(policy))
     assert require_proof(policy, "crazyflie")["passed"] is True
+
+
+def test_a_record_of_flights_in_process_alone_is_refused(policy):
+    figures = {"batch": {"flown_in": "batch simulator"}, "mujoco": {"flown_in": "mujoco (in process)"}}
+    write_json(record_path(policy), record(policy, backends=figures))
+    with pytest.raises(UserError, match=r"in process only \(batch simulator, mujoco \(in process\)\).*rlstack verify"):
+        require_proof(policy, "crazyflie")
 
 
 def test_no_record_is_refused_with_the_way_out(policy):
@@ -51,7 +58,8 @@ def test_a_record_of_another_robot_is_refused(policy):
 def test_anything_but_passed_is_refused_with_the_figures(policy, passed):
     write_json(record_path(policy), record(policy, passed=passed))
     with pytest.raises(
-        UserError, match=re.escape("did not pass its verification (batch: 81.0% success, mujoco: 50.0% success)")
+        UserError,
+        match=re.escape("did not pass its verification (batch: 81.0% success, mujoco (topics): 50.0% success)"),
     ):
         require_proof(policy, "crazyflie")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import onnx
 import pytest
 
-from rlstack.bringup.verify import BATCH, verify
+from rlstack.bringup.verify import verify, verify_all
 from rlstack.evaluation.baselines import CONTROLLERS
+from rlstack.evaluation.flock import BATCH
 from rlstack.policies import load_policy, write_policy
 from rlstack.robots import load_quadrotor
 from tests.support.policies import write_constant_policy, write_hover_policy
@@ -30,7 +31,7 @@ def test_classical_controllers_fly_the_same_episodes_and_are_not_judged(tmp_path
     assert list(entry["baselines"]) == list(CONTROLLERS)
     for name, theirs in entry["baselines"].items():
         assert theirs["episodes"] == 8 and theirs["lost"] == 0.0 and theirs["rmse_m"] < 0.1
-        assert f"{name} (batch, baseline)" in verified.table()
+        assert name in verified.table()
         assert name in verified.report.read_text()
     assert not any(name in reason for name in CONTROLLERS for reason in verified.verification.failures)
 
@@ -40,4 +41,34 @@ def test_a_policy_whose_task_they_cannot_fly_is_reported_alone(tmp_path: Path) -
     policy = for_hover(write_constant_policy(tmp_path / "policy.onnx", robot, 1500.0))
     verified = verify(policy, backends=[BATCH], episodes=2)
     assert json.loads(verified.record.read_text())["backends"][BATCH]["baselines"] == {}
-    assert "baseline" not in verified.table()
+    assert not any(name in verified.table() for name in CONTROLLERS)
+
+
+def test_each_simulator_is_a_column_and_what_they_disagree_by_is_said(tmp_path: Path) -> None:
+    policy = for_hover(write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie")))
+    verified = verify(policy, backends=[BATCH, "mujoco"], topics=False, episodes=8)
+    data = json.loads(verified.record.read_text())
+    assert list(data["backends"]) == [BATCH, "mujoco"]
+    assert data["backends"]["mujoco"]["flown_in"] == "mujoco (in process)"
+    assert set(data["transfer"]) == {data["policy"], *CONTROLLERS}
+    for row in data["transfer"].values():
+        assert set(row) == {BATCH, "mujoco"}
+        assert row["mujoco"]["error_m"]["value"] == pytest.approx(row[BATCH]["error_m"]["value"], abs=5e-3)
+    (apart,) = data["disagreements"]
+    assert apart["within_limits"] and apart["position_m"] < 1e-3 and apart["cause"] == "rounding"
+    page = verified.report.read_text()
+    assert "From simulator to simulator" in page and "Where the simulators disagree" in page
+    assert (tmp_path / "same_start.png").is_file()
+    assert "--no-topics" in data["command"]
+
+
+def test_several_policies_are_compared_in_one_table(tmp_path: Path) -> None:
+    robot = load_quadrotor("crazyflie")
+    policies = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        policies.append(for_hover(write_hover_policy(tmp_path / name / "policy.onnx", robot)))
+    done = verify_all(policies, backends=[BATCH], episodes=4)
+    assert set(done.as_data()["transfer"]) == {str(policy) for policy in policies}
+    assert "Beside each other" in done.table() and not done.passed
+    assert all((policy.parent / "verify.json").is_file() for policy in policies)

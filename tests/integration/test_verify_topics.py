@@ -140,9 +140,11 @@ def test_verify_writes_the_proof_that_deployment_asks_for(policy, tmp_path, caps
     assert status == (0 if data["passed"] else 1)
     assert data["sha256"] == file_sha256(policy)
     assert data["backends"]["batch"]["episodes"] == 2
-    assert data["backends"]["mujoco"]["episodes"] == 2
-    assert data["backends"]["mujoco"]["latency_p50_ms"] > 0.0
-    assert {"success", "error_m", "lost", "recover_s"} <= data["backends"]["mujoco"].keys()
+    assert list(data["backends"]) == ["batch", "mujoco", "mujoco (topics)"]
+    flown = data["backends"]["mujoco (topics)"]
+    assert flown["episodes"] == 2
+    assert flown["latency_p50_ms"] > 0.0
+    assert {"success", "error_m", "lost", "recover_s"} <= flown.keys()
     assert json.loads((policy.parent / "verify.json").read_text()) == data
     assert str(policy.parent / "report.html") in shown and (policy.parent / "report.html").is_file()
     # Whatever it is worth, this hover controller is not good enough for the task's worst starts.

@@ -11,6 +11,9 @@ from rlstack.errors import UserError
 from rlstack.evaluation.report import RECORD_NAME
 from rlstack.files import write_atomically
 
+OVER_TOPICS = "(topics)"
+"""Ends what records and reports call flights through the nodes that are deployed."""
+
 
 def record_path(policy: str | Path) -> Path:
     """Return where the verification record of ``policy`` lies: in its folder."""
@@ -53,6 +56,12 @@ def require_proof(policy: str | Path, robot: str, option: str = "") -> dict[str,
         )
     if passed is not True:
         raise UserError(f"The policy {policy} did not pass its verification ({_shares(record)}): {remedy}.")
+    flown_in = [str(figures.get("flown_in", "")) for figures in dict(record.get("backends", {})).values()]
+    if not any(name.endswith(OVER_TOPICS) for name in flown_in):
+        raise UserError(
+            f"The policy {policy} was verified in process only ({', '.join(flown_in)}), not over topics through the"
+            f" nodes that are deployed: {remedy}."
+        )
     return dict(record)
 
 

@@ -7,6 +7,7 @@ physics taken out of both as well: what makes the disagreement go away is what t
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from rlstack.robots import Quadrotor, frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
 
-LIMIT_M, LIMIT_RAD = 0.01, np.radians(1.0)
+LIMIT_M, LIMIT_RAD = 0.01, math.radians(1.0)
 """What counts as agreement after 1 s without feedback."""
 
 _FINER = 4
@@ -43,8 +44,8 @@ class Disagreement:
         position_m: Largest distance between the two, over all flights and times.
         angle_rad: Largest rotation between the two attitudes.
         episode: In which flight the distance was largest.
-        cause: ``integrator``, ``drag``, ``lag``, ``torque`` or ``thrust``: what makes the most of it; ``rounding`` where it
-            is less than a millimetre.
+        cause: ``integrator``, ``drag``, ``lag``, ``torque`` or ``thrust``: what makes the most of it; ``rounding``
+            where it is less than a millimetre.
         left: By each term, the distance that is left without it, m; ``integrator``: with finer steps.
     """
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from rlstack.evaluation.disagreement import LIMIT_M, LIMIT_RAD
 from rlstack.evaluation.flown import describe_disturbances, describe_paths, describe_starts
 from rlstack.evaluation.metrics import Figure, figures, judged, requirement
 from rlstack.evaluation.plots import Plot
+from rlstack.evaluation.transfer import Cell
 from rlstack.policies.contract import Contract, Port
 
 if TYPE_CHECKING:
@@ -65,6 +68,7 @@ def render(verification: Verification, pictures: Sequence[Plot]) -> str:
             f"<h1>Verification of {escape(v.contract.name)} for {escape(v.contract.robot)}</h1>",
             _verdict(v),
             *_section("Figures", _figures(v)),
+            *_section("From simulator to simulator", _transfer(v)),
             *_section("Beside classical controllers", _compared(v)),
             *_section("What was flown", _flown(v)),
             *_section("Flights", [_picture(picture) for picture in pictures]),
@@ -129,6 +133,37 @@ def _value(v: Verification, name: str, figure: Figure, column: Mapping[str, floa
     reached = judged(figure, number, asked)
     mark, word = ("ok", "&#10003;") if reached else ("short", "&#10007;")
     return f'<span class="{mark}">{text}</span><small>{word} {escape(requirement(figure, asked))}</small>'
+
+
+def _transfer(v: Verification) -> Iterator[str]:
+    columns = v.transfer.simulators
+    if not columns:
+        return
+    yield (
+        "<p>Rows: what flew; columns: where. Share of flights that succeed, median distance from the goal, and effort"
+        " (mean change of a rotor's command from one control period to the next), each with its 95% interval.</p>"
+    )
+    rows = [[escape(who), *(_cell(row.get(name)) for name in columns)] for who, row in v.transfer.cells.items()]
+    yield _table(["", *map(escape, columns)], rows, "disturbances")
+    if v.disagreements:
+        limits = f"{1e3 * LIMIT_M:g} mm and {math.degrees(LIMIT_RAD):g} degree"
+        yield (
+            "<h3>Where the simulators disagree</h3><p>The commands of some flights, replayed without any feedback in"
+            f" each simulator; under {limits} they agree. The cause is found by elimination: finer steps, then a term"
+            " of the physics taken out of both.</p>"
+        )
+        yield _list(d.sentence() for d in v.disagreements)
+
+
+def _cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    s, e, f = cell.success, cell.error_m, cell.effort_rad_s
+    effort = "" if f is None else f"{f.value:.0f} rad/s<small>{f.low:.0f} to {f.high:.0f}</small>"
+    return (
+        f"{100 * s.value:.1f}%<small>{100 * s.low:.1f} to {100 * s.high:.1f}%</small>"
+        f"{e.value:.3f} m<small>{e.low:.3f} to {e.high:.3f}</small>{effort}"
+    )
 
 
 def _compared(v: Verification) -> Iterator[str]:

@@ -23,6 +23,7 @@ from rlstack.evaluation.drawing import (
 from rlstack.evaluation.episodes import Array, Episodes
 from rlstack.evaluation.metrics import Score
 from rlstack.evaluation.outcome import CLOSE_M, outcome
+from rlstack.evaluation.same_start import draw_same_starts
 from rlstack.evaluation.trajectories import chosen_in_words, draw_followed, draw_trajectories
 
 if TYPE_CHECKING:
@@ -81,6 +82,19 @@ def draw(
             f"{chosen_in_words(flown)}; dots: starts; pale: before the judged {window}; crimson: was farther than"
             f" {radius} in it{'; grey: the path to follow' if moving else ''}.",
             lambda: draw_followed(flown) if moving else draw_trajectories(flown),
+        ),
+        *(
+            [
+                (
+                    "same_start",
+                    "The same start in each simulator",
+                    "Position from the goal: the first flight and those in which the simulators are farthest apart;"
+                    " same start, disturbances and sensor noise, so what differs is the physics and its rounding.",
+                    lambda: draw_same_starts(flown),
+                )
+            ]
+            if len(flown) > 1
+            else []
         ),
         (
             "success",

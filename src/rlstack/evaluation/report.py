@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.evaluation.disagreement import Disagreement
 from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.metrics import Score, judge
+from rlstack.evaluation.transfer import TransferTable
 from rlstack.files import write_atomically
 from rlstack.policies.contract import Contract
 from rlstack.robots import Quadrotor
@@ -22,7 +24,7 @@ from rlstack.schema import to_data
 from rlstack.tasks.criteria import Thresholds
 from rlstack.tasks.scenario import Scenario
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 """Raised when a key of verify.json changes its meaning."""
 
 PAGE_NAME, RECORD_NAME = "report.html", "verify.json"
@@ -45,6 +47,8 @@ class Verification:
         reasons: Why it fails whatever the figures say, such as a backend that was asked for and is not installed.
         baselines: Figures of classical controllers by their names, on the same episodes of a backend; to compare
             with, not judged. A backend in which none was flown is left out.
+        transfer: The policy and the classical controllers in each simulator.
+        disagreements: How far the simulators come apart under the same commands, the largest first.
         provenance: Seeds, versions, time; plain data.
         command: What to type to get the same again.
     """
@@ -58,6 +62,8 @@ class Verification:
     scenarios: Mapping[str, Scenario]
     reasons: tuple[str, ...] = ()
     baselines: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
+    transfer: TransferTable = TransferTable({})
+    disagreements: Sequence[Disagreement] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
 
@@ -109,6 +115,8 @@ def record(verification: Verification) -> dict[str, Any]:
             }
             for name, score in v.scores.items()
         },
+        "transfer": v.transfer.to_json(),
+        "disagreements": [d.to_json() for d in v.disagreements],
         "provenance": dict(v.provenance),
         "command": v.command,
     }
@@ -144,7 +152,7 @@ def write_report(folder: str | Path, verification: Verification) -> Path:
 def environment() -> dict[str, Any]:
     """Return what the flights ran on, for the provenance: time, Python, processors, versions of what takes part."""
     versions = {}
-    for package in ("rlstack", "numpy", "onnxruntime", "llvmlite", "mujoco", "ros-rclpy"):
+    for package in ("rlstack", "numpy", "onnxruntime", "llvmlite", "mujoco", "pybullet", "ros-rclpy"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

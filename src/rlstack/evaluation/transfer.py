@@ -44,14 +44,14 @@ class Cell:
     error_m: Estimate
     effort_rad_s: Estimate | None
 
-    def text(self) -> str:
-        """Return the figures in a line."""
+    def texts(self) -> dict[str, str]:
+        """Return each figure with its interval, by what it is."""
         s, e, f = self.success, self.error_m, self.effort_rad_s
-        effort = "-" if f is None else f"{f.value:.0f} [{f.low:.0f}, {f.high:.0f}] rad/s"
-        return (
-            f"{100 * s.value:.1f}% [{100 * s.low:.1f}, {100 * s.high:.1f}]"
-            f"  {e.value:.3f} [{e.low:.3f}, {e.high:.3f}] m  {effort}"
-        )
+        return {
+            "success, %": f"{100 * s.value:.1f} [{100 * s.low:.1f}, {100 * s.high:.1f}]",
+            "error, m": f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]",
+            "effort, rad/s": "-" if f is None else f"{f.value:.0f} [{f.low:.0f}, {f.high:.0f}]",
+        }
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class TransferTable:
     def text(self) -> str:
         """Return the table for a terminal."""
         columns = self.simulators
-        rows = [["success  error  effort", *columns]]
-        rows += [
-            [policy, *(row[name].text() if name in row else "-" for name in columns)]
-            for policy, row in self.cells.items()
-        ]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        return "\n".join("  |  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows)
+        texts = {who: {name: c.texts() for name, c in row.items()} for who, row in self.cells.items()}
+        rows = []
+        for figure in dict.fromkeys(f for row in texts.values() for cell in row.values() for f in cell):
+            rows.append([f"{figure} [95%]", *columns])
+            rows += [[f"  {who}", *(row.get(n, {}).get(figure, "-") for n in columns)] for who, row in texts.items()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(columns) + 1)] if rows else []
+        return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data; what is infinite or was not measured is None."""
