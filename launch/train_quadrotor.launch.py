@@ -1,7 +1,7 @@
 """Train, then fly: `ros2 launch rlstack train_quadrotor.launch.py`.
 
-A train node publishes its progress on train/progress; when it ends well, the MuJoCo robot starts and flies the new
-policy. Starts what `rlstack up train` starts, from the same description (rlstack.bringup.system).
+A train node publishes its progress on train/progress; when it ends well, the recipe's robot starts in MuJoCo and flies
+the new policy. Starts what `rlstack up train` starts, from the same description (rlstack.bringup.system).
 """
 
 from rlstack.bringup.launching import Argument, LaunchFile, boolean, maybe_integer, numbers, words
@@ -15,7 +15,7 @@ LAUNCH_FILE = LaunchFile(
         Argument("seed", "Overrides the recipe's.", "", maybe_integer),
         Argument("overrides", "More recipe fields: 'field=value field=value'.", "", words),
         Argument("fly", "Fly the new policy when training has ended well.", "true", boolean),
-        Argument("robot", "What flies afterwards: a robot's name or file.", "crazyflie"),
+        Argument("robot", "What flies afterwards: a robot's name or file; empty: the recipe's.", ""),
         Argument("backend", "The simulator that it flies in.", "mujoco"),
         Argument("namespace", "Of the robot's topics; empty: the robot's name.", ""),
         Argument("goal", "Where to hover: 'x y z' in metres, in the frame odom.", "0 0 1", numbers),

@@ -11,7 +11,7 @@ import pytest
 from rlstack import cli
 from rlstack.bringup.launching import LaunchFile, boolean, integer, maybe_boolean, number, numbers
 from rlstack.bringup.proof import file_sha256, record_path, write_json
-from rlstack.bringup.system import deploy_system, train_system
+from rlstack.bringup.system import deploy_system, simulate_system, train_system
 from rlstack.errors import UserError
 from rlstack.resources import list_resources
 
@@ -29,7 +29,7 @@ def deploy() -> LaunchFile:
 
 
 def test_the_launch_files_are_found_as_resources():
-    assert {"deploy", "train_quadrotor"} <= set(list_resources("launch", ".launch.py"))
+    assert {"deploy", "simulate", "train_quadrotor"} <= set(list_resources("launch", ".launch.py"))
 
 
 def test_deploy_starts_what_rlstack_up_starts(deploy):
@@ -42,6 +42,8 @@ def test_deploy_starts_what_rlstack_up_starts(deploy):
         "auto_arm": "false",
         "noise_seed": "7",
         "goal_yaw_rad": "0.5",
+        "world": "corridor:3",
+        "count": "2",
     }
     assert deploy.system(given) == deploy_system(
         "p.onnx",
@@ -52,6 +54,17 @@ def test_deploy_starts_what_rlstack_up_starts(deploy):
         auto_arm=False,
         noise_seed=7,
         goal_yaw_rad=0.5,
+        world="corridor:3",
+        count=2,
+    )
+
+
+def test_simulate_starts_what_rlstack_up_simulates():
+    simulate, up = launch_file("simulate"), cli.Simulate()
+    assert simulate.system({}) == simulate_system() == simulate_system(**dataclasses.asdict(up))
+    given = {"robot": "x500", "world": "room:2", "count": "3", "start_height_m": "1.5", "lock_step": "true"}
+    assert simulate.system(given) == simulate_system(
+        "x500", world="room:2", count=3, start_height_m=1.5, lock_step=True
     )
 
 
@@ -62,6 +75,8 @@ def test_deploy_has_the_defaults_of_rlstack_up(deploy):
         up.policy,
         up.robot,
         up.backend,
+        world=up.world,
+        count=up.count,
         namespace=up.namespace,
         goal=up.goal,
         goal_yaw_rad=up.goal_yaw,

@@ -21,14 +21,14 @@ class World:
 
     def __init__(self) -> None:
         self.listener = Listener()
-        self.monitor = Monitor("", (0.0, 0.0, 1.0))
+        self.monitor = Monitor({"/cf": (0.0, 0.0, 1.0)})
         self.odom = self.sender(topics.ODOM, "sensor_out", 1)
         self.goal = self.sender(topics.GOAL, "latched", 1)
         self.path = self.sender(topics.GOAL_PATH, "latched", 2)
         self.stamp_ns = 5 * 10**9
 
     def sender(self, topic: str, use: topics.Quality, listeners: int) -> Any:
-        made = self.listener.node.create_publisher(topics.type_of(topic), topic, topics.quality(use))
+        made = self.listener.node.create_publisher(topics.type_of(topic), f"/cf/{topic}", topics.quality(use))
         self.listener.until(lambda: made.get_subscription_count() >= listeners, f"the monitor hears {topic}")
         return made
 
@@ -43,7 +43,7 @@ class World:
             self.odom.publish(message)  # again, as a best-effort reader may have missed it
             self.monitor.spin(0.1)
             if (self.monitor.seconds, self.monitor.seen) != seen:
-                return self.monitor.flight().error_m
+                return self.monitor.flights()["cf"].error_m
         raise AssertionError("the odometry did not come")
 
     def send_path(self, start_ns: int) -> None:

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.bringup.supervisor import child_environment
-from rlstack.bringup.system import Process, System, checked_namespace, deploy_system, train_system
+from rlstack.bringup.system import (
+    Process,
+    System,
+    checked_namespace,
+    deploy_system,
+    simulate_system,
+    train_system,
+)
 from rlstack.errors import UserError
 
 
@@ -60,11 +67,44 @@ def test_simulators_arm_themselves_unless_told_not_to():
         ({"goal": (0.0, 1.0)}, "three finite numbers"),
         ({"goal": (0.0, 1.0, float("inf"))}, "three finite numbers"),
         ({"namespace": "1cf"}, "The namespace '1cf' is not allowed"),
+        ({"world": "warehous"}, "Unknown world 'warehous'. Nearest: warehouse"),
+        ({"count": 0}, "0 robots are not allowed"),
+        ({"count": 1000, "world": "room"}, "start places for 1000 robots"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, said):
     with pytest.raises(UserError, match=said):
         deploy_system("policy.onnx", **options)
+
+
+def test_several_robots_are_one_robot_node_and_a_guard_and_a_policy_for_each():
+    system = deploy_system("policy.onnx", count=3, goal=(0.0, 0.0, 1.5), namespace="fleet")
+    robot, *others = system.processes
+    assert robot.namespace == "/fleet" and robot.parameters["count"] == 3
+    assert [(p.node_name, p.namespace) for p in others] == [
+        (kind, f"/fleet/crazyflie{k}") for k in (1, 2, 3) for kind in ("guard", "policy")
+    ]
+    goals = [p.parameters["goal_position"] for p in others if p.node_name == "policy"]
+    assert {z for _, _, z in goals} == {1.5} and len(set(goals)) == 3  # each above its own start
+    assert [name for name in robot.command() if name.startswith("__node")] == ["__node:=robot"]
+
+
+def test_a_world_goes_to_the_robot_node_and_its_bounds_to_the_guards(tmp_path, monkeypatch):
+    processes = by_name(deploy_system("policy.onnx", world="warehouse:7"))
+    assert processes["robot"].parameters["world"] == "warehouse:7"
+    guard = processes["guard"].parameters
+    assert guard["allow_wider"] is True and guard["geofence_max_m"][0] > 3.0  # the Crazyflie's own fence
+    assert "geofence_max_m" not in by_name(deploy_system("policy.onnx"))["guard"].parameters
+    (tmp_path / "mine.yaml").write_text("generator: empty\n")
+    monkeypatch.chdir(tmp_path)
+    robot, *_ = deploy_system("policy.onnx", world="mine.yaml:3").processes
+    assert robot.parameters["world"] == f"{tmp_path}/mine.yaml:3"  # the nodes may run elsewhere
+
+
+def test_simulate_is_the_robot_node_alone():
+    (robot,) = simulate_system("x500", count=2, start_height_m=1.0).processes
+    assert robot.namespace == "/" and robot.parameters["start_height_m"] == 1.0
+    assert simulate_system().processes[0].namespace == "/crazyflie"
 
 
 def test_training_is_followed_by_a_flight_of_its_policy(tmp_path):
@@ -76,6 +116,16 @@ def test_training_is_followed_by_a_flight_of_its_policy(tmp_path):
     assert system.then is not None
     assert by_name(system.then)["policy"].parameters["policy"] == str(tmp_path / "run" / "policy.onnx")
     assert train_system("quadrotor_hover", out=tmp_path / "run", fly=False).then is None
+
+
+def test_what_was_trained_for_flies_afterwards(tmp_path):
+    def flown(*overrides, **options):
+        system = train_system("quadrotor_hover", out=tmp_path / "run", overrides=overrides, **options)
+        return by_name(system.then)["robot"].parameters["robot"]
+
+    assert flown() == "crazyflie"
+    assert flown("robot=x500") == "x500"
+    assert flown("robot=x500", robot="racer") == "racer"
 
 
 def test_a_run_folder_that_exists_is_refused(tmp_path):

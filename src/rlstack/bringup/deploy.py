@@ -10,11 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rlstack.bringup.crew import robot_crew
 from rlstack.bringup.monitor import Monitor
 from rlstack.bringup.proof import require_proof, write_json
 from rlstack.bringup.supervisor import Outcome, Supervisor
-from rlstack.bringup.system import System, deploy_system
+from rlstack.bringup.system import START_S, Process, System, deploy_system, simulate_system
 from rlstack.errors import UserError
+from rlstack.interfaces import topics
 from rlstack.policies import family_departures, load_policy
 from rlstack.robots import load_quadrotor
 
@@ -66,6 +68,8 @@ def deploy(
     robot: str = "crazyflie",
     backend: str = "mujoco",
     *,
+    world: str = "",
+    count: int = 1,
     namespace: str = "",
     goal: Sequence[float] = (0.0, 0.0, 1.0),
     goal_yaw: float = 0.0,
@@ -77,7 +81,7 @@ def deploy(
     force: bool = False,
     json: Path | None = None,
 ) -> int:
-    """Fly ``policy`` until Ctrl-C or for ``seconds`` of the robot's time; return the exit status.
+    """Fly ``policy`` until Ctrl-C or for ``seconds`` of the robots' time; return the exit status.
 
     Args:
         no_arm: Leave a simulator disarmed as well.
@@ -95,6 +99,8 @@ def deploy(
         robot,
         backend,
         force=force,
+        world=world,
+        count=count,
         namespace=namespace,
         goal=goal,
         goal_yaw_rad=goal_yaw,
@@ -106,8 +112,8 @@ def deploy(
     from rlstack.nodes.runtime import prepare_environment
 
     prepare_environment()
-    x, y, z = goal
-    monitor = Monitor(system.processes[0].namespace, (x, y, z))
+    policies = [process for process in system.processes if process.node_name == "policy"]
+    monitor = Monitor({process.namespace: _goal(process) for process in policies})
     started = shown = moved = time.monotonic()
     last_s = -1.0
 
@@ -117,10 +123,8 @@ def deploy(
         nonlocal shown, moved, last_s
         monitor.spin(0.05)
         now = time.monotonic()
-        if not monitor.seen and now - started > FIRST_ODOMETRY_S:
-            raise UserError(
-                f"No odometry came from the robot within {FIRST_ODOMETRY_S:g} s: look at its log lines above."
-            )
+        if not monitor.seen and now - started > FIRST_ODOMETRY_S + START_S * (len(policies) - 1):
+            raise UserError(f"No odometry came within {now - started:.0f} s: look at the robot node's log lines above.")
         if monitor.seconds != last_s:
             last_s, moved = monitor.seconds, now
         if monitor.seen and seconds is not None and now - moved > STILL_S:
@@ -128,7 +132,7 @@ def deploy(
         if now - shown >= _STATUS_PERIOD_S:
             shown = now
             print(monitor.line(), flush=True)
-        if not monitor.flown and "policy" not in supervisor.alive():
+        if not monitor.flown and not {process.name for process in policies} & set(supervisor.alive()):
             return False  # without a policy nothing will fly; in the air the guard goes on without it
         return seconds is None or monitor.seconds < seconds
 
@@ -137,11 +141,37 @@ def deploy(
     finally:
         monitor.close()
     if monitor.seen:
-        flight = monitor.flight()
-        print(flight.text(), flush=True)
+        flights = monitor.flights()
+        alone = len(flights) == 1
+        for name, flight in flights.items():
+            print(flight.text() if alone else f"{name}: {flight.text()}", flush=True)
         if json is not None:
-            write_json(json, asdict(flight))
+            data = {name: asdict(flight) for name, flight in flights.items()}
+            write_json(json, next(iter(data.values())) if alone else {"robots": data})
     return status
+
+
+def _goal(policy: Process) -> tuple[float, ...]:
+    goal = policy.parameters["goal_position"]
+    assert isinstance(goal, tuple)
+    return goal
+
+
+def simulate(robot: str = "crazyflie", backend: str = "mujoco", **options: Any) -> int:
+    """Run simulated robots that wait for commands, until Ctrl-C; return the exit status.
+
+    Args:
+        robot: A robot's name or file.
+        backend: A simulator.
+        options: The other arguments of :func:`rlstack.bringup.system.simulate_system`.
+
+    Raises:
+        UserError: As of that.
+    """
+    system = simulate_system(robot, backend, **options)
+    for space in robot_crew(robot, backend, **options).namespaces:
+        print(f"{space}: {topics.ODOM} and what else it senses; it takes {topics.ROTOR_COMMAND}, {topics.RESET}")
+    return supervise(system)
 
 
 def supervise(system: System) -> int:

@@ -108,7 +108,7 @@ def _node(process: Process, system: System) -> Any:
         executable=executable,
         arguments=arguments,
         exec_name=process.name,
-        name=process.name,
+        name=process.node_name,
         namespace=process.namespace,
         parameters=[{n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}] if parameters else None,
         remappings=list(process.remappings),

@@ -1,17 +1,20 @@
-"""Watch a flight from its topics: where the robot is, how far from its goal, and who flies it."""
+"""Watch flights from their topics: where each robot is, how far from its goal, and who flies it."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
-from rlstack.interfaces.signal_reader import GoalPath
+from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.signal_reader import GoalPath, SignalReader
+from rlstack.interfaces.signals import SENSED
 from rlstack.tasks.paths import Paths
 
 _OFF = ("disarmed", "estop")
@@ -50,77 +53,70 @@ class Flight:
 
 
 class Monitor:
-    """Subscribes to a robot's topics; call :meth:`spin` often.
+    """Subscribes to robots' topics; call :meth:`spin` often.
 
     Args:
-        namespace: Of the robot's topics.
-        goal: Where it is to hover until another goal, or a path, comes by topic, m.
+        goals: Where each robot is to hover until another goal, or a path, comes by topic, m in ``odom``; by the
+            absolute namespace of its topics.
     """
 
-    def __init__(self, namespace: str, goal: tuple[float, float, float]) -> None:
+    def __init__(self, goals: Mapping[str, Sequence[float]]) -> None:
         import rclpy
         from rclpy.context import Context
         from rclpy.executors import SingleThreadedExecutor
         from rclpy.signals import SignalHandlerOptions
 
-        from rlstack.nodes.goal_path import QUALITIES, PathListener
-
         self._context: Any = Context()
         # Signals belong to the supervisor, which still needs them after ROS is shut down.
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        self._node = rclpy.create_node("monitor", namespace=namespace, context=self._context)
+        only = next(iter(goals)) if len(goals) == 1 else ""
+        self._node = rclpy.create_node("monitor", namespace=only, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
-        self._goal = np.array(goal)
-        self._path: Paths | None = None
-        self._path_begins_ns = 0
-        self._first_s = self._last_s = math.nan
-        self._last_ns = 0
-        self._errors: deque[float] = deque(maxlen=_KEPT)
-        self._seen: Counter[str] = Counter()
-        self.mode = ""
-        self.flown = False
-        """Whether the guard has been armed."""
-        subscribe = self._node.create_subscription
-        subscribe(topics.type_of(topics.ODOM), topics.ODOM, self._on_odom, topics.quality("sensor_in"))
-        subscribe(topics.type_of(topics.GOAL), topics.GOAL, self._on_goal, topics.quality("latched"))
-        listener = PathListener(self._on_path, lambda sentence: None)  # the policy node says what is wrong with one
-        for use in QUALITIES:
-            subscribe(listener.kind, topics.GOAL_PATH, listener, topics.quality(use), raw=True)
-        subscribe(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, topics.quality("latched"))
+        self._robots = {
+            space.rpartition("/")[2]: _Watched(self._node, space, tuple(goal)) for space, goal in goals.items()
+        }
 
     @property
     def seconds(self) -> float:
-        """The robot's time since its first odometry; 0 before it."""
-        return self._last_s - self._first_s if self._errors else 0.0
+        """The robots' time since their first odometry, the least of all; 0 before it."""
+        return min(robot.seconds for robot in self._robots.values())
 
     @property
     def seen(self) -> bool:
-        """Whether odometry has come."""
-        return bool(self._errors)
+        """Whether odometry has come from all."""
+        return all(robot.errors for robot in self._robots.values())
+
+    @property
+    def flown(self) -> bool:
+        """Whether any guard has been armed."""
+        return any(robot.flown for robot in self._robots.values())
 
     def spin(self, timeout_s: float) -> None:
-        """Serve what has come, waiting at most ``timeout_s`` for something."""
-        self._executor.spin_once(timeout_sec=timeout_s)
+        """Serve what has come, waiting at most ``timeout_s`` for something; of several robots only the newest."""
+        if len(self._robots) == 1:
+            self._executor.spin_once(timeout_sec=timeout_s)
+            return
+        time.sleep(timeout_s)  # to wake up for each message of many robots would cost more than a robot's policy
+        for subscription in self._node.subscriptions:
+            while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
+                subscription.callback(taken[0])
 
     def line(self) -> str:
-        """Return one line that says how the flight goes."""
-        if not self._errors:
-            return "waiting for odometry"
-        return f"{self.seconds:6.1f} s  {self.mode or 'no guard yet'}  {self._errors[-1]:.3f} m from the goal"
+        """Return one line that says how the flight goes, of several robots who is farthest from its goal."""
+        unseen = [name for name, robot in self._robots.items() if not robot.errors]
+        if unseen:
+            return "waiting for odometry" + (f" of {_few(unseen)}" if len(self._robots) > 1 else "")
+        far, worst = max(self._robots.items(), key=lambda item: item[1].errors[-1])
+        if len(self._robots) == 1:
+            return f"{self.seconds:6.1f} s  {worst.mode or 'no guard yet'}  {worst.errors[-1]:.3f} m from the goal"
+        modes = Counter(robot.mode or "no guard yet" for robot in self._robots.values())
+        shown = ", ".join(f"{count} {mode}" for mode, count in modes.most_common())
+        return f"{self.seconds:6.1f} s  {shown}  at most {worst.errors[-1]:.3f} m from the goal ({far})"
 
-    def flight(self) -> Flight:
-        """Return the summary of what was seen; at least one odometry message must have come."""
-        half = np.array(self._errors)[len(self._errors) // 2 :]
-        count = sum(self._seen.values())
-        return Flight(
-            seconds=self.seconds,
-            error_m=self._errors[-1],
-            error_mean_m=float(half.mean()),
-            error_max_m=float(half.max()),
-            mode=self.mode,
-            modes={name or "no guard": seen / count for name, seen in self._seen.most_common()},
-        )
+    def flights(self) -> dict[str, Flight]:
+        """Return the summary of what was seen of each robot, by name; odometry must have come from all."""
+        return {name: robot.flight() for name, robot in self._robots.items()}
 
     def close(self) -> None:
         """Leave ROS."""
@@ -128,15 +124,66 @@ class Monitor:
         self._node.destroy_node()
         self._context.try_shutdown()
 
-    def _on_odom(self, message: Any) -> None:
-        position = message.pose.pose.position
-        stamp_ns = stamp_to_ns(message.header.stamp)
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+class _Watched:
+    """One robot's subscriptions and what came."""
+
+    def __init__(self, node: Any, namespace: str, goal: Sequence[float]) -> None:
+        from rlstack.nodes.goal_path import QUALITIES, PathListener
+
+        self._goal = np.array(goal)
+        self._path: Paths | None = None
+        self._path_begins_ns = 0
+        self._first_s = self._last_s = math.nan
+        self._last_ns = 0
+        self.errors: deque[float] = deque(maxlen=_KEPT)
+        self._seen: Counter[str] = Counter()
+        self.mode = ""
+        self.flown = False
+        """Whether the guard has been armed."""
+        self._read = SignalReader(topics.type_of(topics.ODOM), {"position": SENSED["position"].field})
+
+        def subscribe(topic: str, callback: Any, use: topics.Quality, raw: bool = False) -> None:
+            name = f"{namespace.rstrip('/')}/{topic}" if namespace else topic
+            node.create_subscription(topics.type_of(topic), name, callback, topics.quality(use), raw=raw)
+
+        subscribe(topics.ODOM, self._on_odom, "sensor_in", raw=True)
+        subscribe(topics.GOAL, self._on_goal, "latched")
+        listener = PathListener(self._on_path, lambda sentence: None)  # the policy node says what is wrong with one
+        for use in QUALITIES:
+            subscribe(topics.GOAL_PATH, listener, use, raw=True)
+        subscribe(topics.GUARD_MODE, self._on_mode, "latched")
+
+    @property
+    def seconds(self) -> float:
+        """Its time since its first odometry; 0 before it."""
+        return self._last_s - self._first_s if self.errors else 0.0
+
+    def flight(self) -> Flight:
+        """Return the summary; at least one odometry message must have come."""
+        half = np.array(self.errors)[len(self.errors) // 2 :]
+        count = sum(self._seen.values())
+        return Flight(
+            seconds=self.seconds,
+            error_m=self.errors[-1],
+            error_mean_m=float(half.mean()),
+            error_max_m=float(half.max()),
+            mode=self.mode,
+            modes={name or "no guard": seen / count for name, seen in self._seen.most_common()},
+        )
+
+    def _on_odom(self, data: bytes) -> None:
+        stamp_ns, signals = self._read(data)
         self._last_s, self._last_ns = 1e-9 * stamp_ns, stamp_ns
         goal = self._goal if self._path is None else self._path.at(1e-9 * (stamp_ns - self._path_begins_ns))[0]
-        error = math.dist((position.x, position.y, position.z), goal)
-        if not self._errors:
+        error = math.dist(signals["position"], goal)
+        if not self.errors:
             self._first_s = self._last_s
-        self._errors.append(error)
+        self.errors.append(error)
         self._seen[self.mode] += 1
 
     def _on_goal(self, message: Any) -> None:

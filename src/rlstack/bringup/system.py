@@ -8,91 +8,33 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
+
+from rlstack.bringup.crew import Point, absolute_file, checked_namespace, is_simulator, robot_crew, robot_goals
+from rlstack.bringup.process import Parameter, Process, System, WhenItEnds, python_module
 from rlstack.errors import UserError
-from rlstack.interfaces.backend import BACKENDS
 from rlstack.robots import load_quadrotor
 
-Parameter = bool | int | float | str | tuple[float, ...]
-"""What a ROS parameter may hold here."""
+__all__ = [
+    "Parameter",
+    "Process",
+    "System",
+    "WhenItEnds",
+    "checked_namespace",
+    "deploy_system",
+    "is_simulator",
+    "python_module",
+    "simulate_system",
+    "train_system",
+]
 
 START_S = 20.0
 """How long the policy waits for the first messages when all nodes start at once: a node takes 2 s of a processor to
 start, which a busy machine may not have."""
-
-WhenItEnds = Literal["stop the rest", "let the rest go on", "start the next stage"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Process:
-    """One node, as the module that runs it.
-
-    It is started as ``python -m module`` with the interpreter that reads this description: that one can import
-    rlstack, whatever ``PATH`` says (a virtual environment that is not activated, a colcon workspace, a pip install).
-
-    Args:
-        name: What logs call it, and the node's name.
-        module: The module with the node's ``main``.
-        parameters: ROS parameters by name.
-        namespace: Absolute namespace, such as ``/cf1``.
-        remappings: Pairs of topic names, from and to.
-        when_it_ends: What its end means for the others.
-        why: The reason for ``when_it_ends``, said to the user when it happens.
-        grace_s: How long it may take to end after it was asked to, before it is killed.
-    """
-
-    name: str
-    module: str
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    namespace: str = "/"
-    remappings: tuple[tuple[str, str], ...] = ()
-    when_it_ends: WhenItEnds = "stop the rest"
-    why: str = ""
-    grace_s: float = 5.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
-
-    def command(self) -> list[str]:
-        """Return the command line that starts it, for a supervisor that is not launch."""
-        ros = ["-r", f"__node:={self.name}", "-r", f"__ns:={self.namespace}"]
-        for source, target in self.remappings:
-            ros += ["-r", f"{source}:={target}"]
-        for name, value in self.parameters.items():
-            ros += ["-p", f"{name}:={_as_yaml(value)}"]
-        return [*python_module(self.module), "--ros-args", *ros]
-
-
-@dataclass(frozen=True, kw_only=True)
-class System:
-    """Processes that run together, and what follows when they have done their work.
-
-    Args:
-        name: What logs call it.
-        processes: In starting order; the first to end badly gives the exit status.
-        then: Started when a process with ``start the next stage`` has ended with status 0.
-    """
-
-    name: str
-    processes: tuple[Process, ...]
-    then: System | None = None
-
-    def __post_init__(self) -> None:
-        names = [process.name for process in self.processes]
-        if len(set(names)) != len(names):
-            raise ValueError(f"Process names must differ: {names}.")
-
-
-def python_module(module: str) -> list[str]:
-    """Return the command that runs ``module``; unbuffered, so that its log lines come when they are written."""
-    return [sys.executable, "-u", "-m", module]
 
 
 def deploy_system(
@@ -100,6 +42,8 @@ def deploy_system(
     robot: str = "crazyflie",
     backend: str = "mujoco",
     *,
+    world: str = "",
+    count: int = 1,
     namespace: str = "",
     goal: Sequence[float] = (0.0, 0.0, 1.0),
     goal_yaw_rad: float = 0.0,
@@ -108,14 +52,17 @@ def deploy_system(
     auto_arm: bool | None = None,
     noise_seed: int = 0,
 ) -> System:
-    """Describe a robot that flies a policy: the robot node, the policy node and the guard between them.
+    """Describe robots that fly a policy: the robot node, and for each robot a policy node and the guard between them.
 
     Args:
         policy: The policy file.
         robot: A robot's name or file.
         backend: What stands behind the common topics: a simulator or a real robot.
-        namespace: Of the robot's topics; empty takes the robot's name.
-        goal: Where to hover, m, in ``odom``.
+        world: Name or file of the world to fly in, such as ``warehouse:7`` (simulators only); empty: a floor.
+        count: Robots of this kind that share the world (simulators only).
+        namespace: Of the robot's topics; empty takes the robot's name. Several robots have namespaces of their own in
+            it, the robot's name and a number; empty: at the top.
+        goal: Where to hover, m, in ``odom``; for several robots, from where each one starts.
         goal_yaw_rad: Heading to hold there.
         real_time_factor: Simulated seconds per second (simulators only).
         lock_step: Time waits for every command (simulators only).
@@ -123,58 +70,79 @@ def deploy_system(
         noise_seed: Of the simulated sensors' noise.
 
     Raises:
-        UserError: An unknown robot or backend (nearest names listed), or a value that makes no sense.
+        UserError: An unknown robot, backend or world (nearest names listed), an engine that is not installed, or a
+            value that makes no sense.
     """
-    robot, spec = _resolve_robot(robot), load_quadrotor(robot)
-    simulated = is_simulator(backend)
-    if not math.isfinite(real_time_factor) or real_time_factor <= 0.0:
-        raise UserError(f"The real-time factor {real_time_factor} is not allowed: give a number above 0, such as 1.0.")
-    if lock_step and not simulated:
-        raise UserError(f"Lock step needs a simulator, and the backend '{backend}' is not one: leave lock step off.")
+    crew = robot_crew(
+        robot,
+        backend,
+        world=world,
+        count=count,
+        namespace=namespace,
+        real_time_factor=real_time_factor,
+        lock_step=lock_step,
+        noise_seed=noise_seed,
+    )
     if len(goal) != 3 or not all(math.isfinite(x) for x in goal):
         raise UserError(f"The goal {list(goal)} is not allowed: give three finite numbers x y z in metres.")
-    space = checked_namespace(namespace or spec.name)
-    armed = simulated if auto_arm is None else auto_arm
-    return System(
-        name="deploy",
-        processes=(
+    armed = crew.simulated if auto_arm is None else auto_arm
+    spec, file = load_quadrotor(robot), absolute_file(robot)
+    processes = [crew.process]
+    for space, place in zip(crew.namespaces, robot_goals(crew.starts_m, goal)):
+        prefix = f"{space.rpartition('/')[2]}." if count > 1 else ""
+        processes += [
             Process(
-                name="robot",
-                module="rlstack.nodes.robot",
-                namespace=space,
-                parameters={
-                    "robot": robot,
-                    "backend": backend,
-                    "lock_step": lock_step,
-                    "real_time_factor": float(real_time_factor),
-                    "noise_seed": int(noise_seed),
-                },
-                why="without the robot there is nothing to fly",
-            ),
-            Process(
-                name="guard",
+                name=f"{prefix}guard",
+                node="guard",
                 module="rlstack.nodes.guard",
                 namespace=space,
-                parameters={"robot": robot, "lock_step": lock_step, "auto_arm": armed},
+                parameters={
+                    "robot": file,
+                    "lock_step": lock_step,
+                    "auto_arm": armed,
+                    **_fence(crew.fence_m, spec.limits.geofence_min_m, spec.limits.geofence_max_m),
+                },
                 why="nothing may fly without the guard",
             ),
             Process(
-                name="policy",
+                name=f"{prefix}policy",
+                node="policy",
                 module="rlstack.nodes.policy",
                 namespace=space,
                 parameters={
                     "policy": str(Path(policy).expanduser().absolute()),
-                    "robot": robot,
-                    "goal_position": tuple(float(x) for x in goal),
+                    "robot": file,
+                    "goal_position": place,
                     "goal_yaw": float(goal_yaw_rad),
                     "lock_step": lock_step,
-                    "topic_timeout_s": START_S,
+                    "topic_timeout_s": START_S * (1 if count == 1 else count),
                 },
                 when_it_ends="let the rest go on",
                 why="the guard flies its fallback and then lands",
             ),
-        ),
-    )
+        ]
+    return System(name="deploy", processes=tuple(processes))
+
+
+def simulate_system(
+    robot: str = "crazyflie",
+    backend: str = "mujoco",
+    **options: Any,
+) -> System:
+    """Describe simulated robots that wait for commands from whatever controls them; no policy, and no guard.
+
+    Args:
+        robot: A robot's name or file.
+        backend: A simulator.
+        options: ``world``, ``count``, ``namespace``, ``real_time_factor``, ``lock_step`` and ``noise_seed`` as of
+            :func:`deploy_system`, and ``start_height_m``, in the air.
+
+    Raises:
+        UserError: As of :func:`deploy_system`.
+    """
+    if not is_simulator(backend):
+        raise UserError(f"The backend '{backend}' is no simulator: a real robot flies behind a guard, with deploy.")
+    return System(name="simulate", processes=(robot_crew(robot, backend, **options).process,))
 
 
 def train_system(
@@ -184,7 +152,7 @@ def train_system(
     seed: int | None = None,
     overrides: Sequence[str] = (),
     fly: bool = True,
-    robot: str = "crazyflie",
+    robot: str = "",
     backend: str = "mujoco",
     namespace: str = "",
     goal: Sequence[float] = (0.0, 0.0, 1.0),
@@ -197,7 +165,7 @@ def train_system(
         seed: Overrides the recipe's.
         overrides: More recipe fields, each ``field=value``.
         fly: Start the robot and fly the new policy when training has ended well.
-        robot: Flown afterwards.
+        robot: Flown afterwards; empty takes the recipe's.
         backend: Flown in afterwards; a simulator only, because the new policy has not been verified.
         namespace: As in :func:`deploy_system`.
         goal: As in :func:`deploy_system`.
@@ -212,7 +180,8 @@ def train_system(
                 f"A policy fresh from training may fly in simulators only, and the backend '{backend}' is not one:"
                 " train first, then verify and deploy."
             )
-        then = deploy_system(folder / "policy.onnx", robot, backend, namespace=namespace, goal=goal)
+        flown = robot or _recipe_robot(recipe, overrides)
+        then = deploy_system(folder / "policy.onnx", flown, backend, namespace=namespace, goal=goal)
     parameters: dict[str, Parameter] = {"recipe": recipe, "out": str(folder)}
     if seed is not None:
         parameters["seed"] = int(seed)
@@ -234,34 +203,26 @@ def train_system(
     )
 
 
-def is_simulator(backend: str) -> bool:
-    """Return whether ``backend`` owns time; raise ``UserError`` with the nearest names for an unknown one."""
-    return bool(getattr(BACKENDS.load(backend), "owns_time", False))
-
-
-def checked_namespace(name: str) -> str:
-    """Return ``name`` as an absolute ROS namespace; raise ``UserError`` for one that ROS would refuse."""
-    absolute = "/" + name.strip("/")
-    if absolute != "/" and not re.fullmatch(r"(/[A-Za-z_][A-Za-z0-9_]*)+", absolute):
-        raise UserError(
-            f"The namespace '{name}' is not allowed: letters, digits and _ between slashes, no part beginning with a"
-            " digit, such as cf1 or fleet/cf1."
-        )
-    return absolute
-
-
 def _new_run_folder(recipe: str) -> Path:
     from rlstack.training.run import new_folder  # needs torch, as the training that follows does
 
     return new_folder(Path(recipe).stem).absolute()
 
 
-def _resolve_robot(robot: str) -> str:
-    """Return a robot file as an absolute path, because the nodes may run in another working directory."""
-    return str(Path(robot).expanduser().absolute()) if robot.endswith((".yaml", ".yml")) else robot
+def _recipe_robot(recipe: str, overrides: Sequence[str]) -> str:
+    from rlstack.training.recipe import load_recipe
+
+    changed = [word.partition("=")[2] for word in overrides if word.lstrip("-").startswith("robot=")]
+    return changed[-1] if changed else load_recipe(recipe).robot
 
 
-def _as_yaml(value: Parameter) -> str:
-    """Return ``value`` as rcl reads it after ``:=`` (YAML, of which JSON is a part)."""
-    plain: Any = list(value) if isinstance(value, tuple) else value
-    return json.dumps(plain, ensure_ascii=False)  # JSON's escapes beyond 16 bits are not YAML's
+def _fence(world: tuple[Point, Point] | None, low: Point, high: Point) -> dict[str, Parameter]:
+    """Return the guard's parameters that let a simulated robot use all of its world."""
+    if world is None:
+        return {}
+    lower, upper = np.minimum(world[0], low), np.maximum(world[1], high)
+    return {
+        "allow_wider": True,
+        "geofence_min_m": tuple(map(float, lower)),
+        "geofence_max_m": tuple(map(float, upper)),
+    }

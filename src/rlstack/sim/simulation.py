@@ -94,7 +94,9 @@ class Simulation:
         self._air = Air(flying, mine, world.wind if world else None, isolated, seed)
         self.models = reduce(or_, mine)
         """What of the physics is computed, for every robot that has numbers for it."""
-        self.starts_m = _starts(len(robots), world, isolated) if starts_m is None else np.array(starts_m, dtype=float)
+        self.starts_m = (
+            start_places(len(robots), world, isolated) if starts_m is None else np.array(starts_m, dtype=float)
+        )
         self._engine: Engine | None = None
         self._closed = False
         self._steps = 0  # time is counted in whole steps, so it never drifts
@@ -281,7 +283,12 @@ class Simulation:
         return np.where(still, heights, plain)
 
 
-def _starts(count: int, world: World | None, isolated: bool) -> Array:
+def start_places(count: int, world: World | None = None, isolated: bool = False) -> Array:
+    """Return where robots stand at first (count, 3), m: the world's places, or a grid about the origin.
+
+    Raises:
+        UserError: The world has not as many.
+    """
     places = np.array(world.starts_m if world else (), dtype=float).reshape(-1, 3)
     if isolated or count == 1:
         return np.tile(places[:1] if len(places) else np.zeros((1, 3)), (count, 1))

@@ -1,0 +1,24 @@
+"""Robots to control yourself: `ros2 launch rlstack simulate.launch.py robot:=crazyflie world:=warehouse:7 count:=4`.
+
+Starts what `rlstack up simulate` starts, from the same description (rlstack.bringup.system).
+"""
+
+from rlstack.bringup.launching import Argument, LaunchFile, boolean, integer, number
+from rlstack.bringup.system import simulate_system
+
+LAUNCH_FILE = LaunchFile(
+    build=simulate_system,
+    arguments=(
+        Argument("robot", "A robot's name or file.", "crazyflie"),
+        Argument("backend", "The simulator.", "mujoco"),
+        Argument("world", "World, such as warehouse:7, or a file; empty: a floor.", ""),
+        Argument("count", "Robots that share the world.", "1", integer),
+        Argument("namespace", "Of the robot's topics; empty: the robot's name. Several have their own in it.", ""),
+        Argument("start_height_m", "Start in the air, hovering, m.", "0", number),
+        Argument("real_time_factor", "Simulated seconds per second.", "1", number),
+        Argument("lock_step", "Let time wait for every command.", "false", boolean),
+        Argument("noise_seed", "Of the simulated sensors' noise.", "0", integer),
+    ),
+)
+
+generate_launch_description = LAUNCH_FILE.description

@@ -1,0 +1,130 @@
+"""The robot node of a system: one robot, or several in one simulation, and where they are."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rlstack.bringup.process import Parameter, Process
+from rlstack.errors import UserError
+from rlstack.interfaces.backend import BACKENDS, Array
+from rlstack.nodes.robot_backends import robot_namespaces
+from rlstack.robots import load_quadrotor
+from rlstack.sim.simulation import start_places
+from rlstack.sim.world import load_world
+
+Point = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crew:
+    """The robots of one robot node.
+
+    Args:
+        process: The node.
+        namespaces: Absolute, of each robot.
+        starts_m: (robots, 3) m, where they stand at first.
+        fence_m: Corners of the world, which a guard lets simulated robots use; None: the robot file's fence.
+        simulated: Whether they are.
+    """
+
+    process: Process
+    namespaces: tuple[str, ...]
+    starts_m: Array
+    fence_m: tuple[Point, Point] | None
+    simulated: bool
+
+
+def robot_crew(
+    robot: str = "crazyflie",
+    backend: str = "mujoco",
+    *,
+    world: str = "",
+    count: int = 1,
+    namespace: str = "",
+    real_time_factor: float = 1.0,
+    lock_step: bool = False,
+    noise_seed: int = 0,
+    start_height_m: float = 0.0,
+) -> Crew:
+    """Return the node that hosts one robot, or several in one simulation; the arguments are :func:`deploy_system`'s.
+
+    Raises:
+        UserError: As there.
+    """
+    spec = load_quadrotor(robot)
+    simulated = is_simulator(backend)
+    if not math.isfinite(real_time_factor) or real_time_factor <= 0.0:
+        raise UserError(f"The real-time factor {real_time_factor} is not allowed: give a number above 0, such as 1.0.")
+    if count < 1:
+        raise UserError(f"{count} robots are not allowed: give at least 1.")
+    for given, what in ((lock_step, "Lock step"), (world, "A world"), (count > 1, "Several robots in one node")):
+        if given and not simulated:
+            raise UserError(f"{what} needs a simulator, and the backend '{backend}' is not one: leave it out.")
+    place = load_world(world) if world else None
+    names = robot_namespaces(spec.name, count)
+    base = checked_namespace(namespace or (spec.name if count == 1 else ""))
+    parameters: dict[str, Parameter] = {
+        "robot": absolute_file(robot),
+        "backend": backend,
+        "lock_step": lock_step,
+        "real_time_factor": float(real_time_factor),
+        "noise_seed": int(noise_seed),
+        **({"world": absolute_file(world)} if world else {}),
+        **({"count": count} if count > 1 else {}),
+        **({"start_height_m": float(start_height_m)} if start_height_m else {}),
+    }
+    return Crew(
+        process=Process(
+            name="robot",
+            module="rlstack.nodes.robot",
+            namespace=base,
+            parameters=parameters,
+            why="without the robot there is nothing to fly" if count == 1 else "without the robots nothing can fly",
+        ),
+        namespaces=tuple(checked_namespace(f"{base}/{name}") for name in names),
+        starts_m=start_places(count, place),
+        fence_m=place.bounds_m if place and np.isfinite(place.bounds_m).all() else None,
+        simulated=simulated,
+    )
+
+
+def robot_goals(starts_m: Array, goal: Sequence[float]) -> list[Point]:
+    """Return each robot's goal in ``odom``: of one alone ``goal`` itself, of several ``goal`` from each one's start."""
+    offsets = starts_m if len(starts_m) > 1 else np.zeros((1, 3))
+    return [(float(x), float(y), float(z)) for x, y, z in offsets + np.asarray(goal, dtype=float)]
+
+
+def is_simulator(backend: str) -> bool:
+    """Return whether ``backend`` owns time.
+
+    Raises:
+        UserError: It is unknown (nearest names listed), or its engine is not installed.
+    """
+    factory = BACKENDS.load(backend)
+    if hasattr(factory, "engine"):
+        factory.engine.require()
+    return bool(getattr(factory, "owns_time", False))
+
+
+def checked_namespace(name: str) -> str:
+    """Return ``name`` as an absolute ROS namespace; raise ``UserError`` for one that ROS would refuse."""
+    absolute = "/" + name.strip("/")
+    if absolute != "/" and not re.fullmatch(r"(/[A-Za-z_][A-Za-z0-9_]*)+", absolute):
+        raise UserError(
+            f"The namespace '{name}' is not allowed: letters, digits and _ between slashes, no part beginning with a"
+            " digit, such as cf1 or fleet/cf1."
+        )
+    return absolute
+
+
+def absolute_file(name: str) -> str:
+    """Return the path of a robot's or world's file as an absolute one: the nodes may run in another folder."""
+    stem, _, seed = name.rpartition(":")
+    stem, seed = (stem, f":{seed}") if stem and seed.isdigit() else (name, "")
+    return f"{Path(stem).expanduser().absolute()}{seed}" if stem.endswith((".yaml", ".yml", ".xml")) else name

@@ -1,0 +1,93 @@
+"""A process that runs a node, and processes that make a system: what `rlstack up` and launch files both start."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+Parameter = bool | int | float | str | tuple[float, ...]
+"""What a ROS parameter may hold here."""
+
+WhenItEnds = Literal["stop the rest", "let the rest go on", "start the next stage"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """One node, as the module that runs it.
+
+    It is started as ``python -m module`` with the interpreter that reads this description: that one can import
+    rlstack, whatever ``PATH`` says (a virtual environment that is not activated, a colcon workspace, a pip install).
+
+    Args:
+        name: What logs call it.
+        module: The module with the node's ``main``.
+        parameters: ROS parameters by name.
+        namespace: Absolute namespace, such as ``/cf1``.
+        remappings: Pairs of topic names, from and to.
+        when_it_ends: What its end means for the others.
+        why: The reason for ``when_it_ends``, said to the user when it happens.
+        grace_s: How long it may take to end after it was asked to, before it is killed.
+        node: The node's name; empty: ``name``.
+    """
+
+    name: str
+    module: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    namespace: str = "/"
+    remappings: tuple[tuple[str, str], ...] = ()
+    when_it_ends: WhenItEnds = "stop the rest"
+    why: str = ""
+    grace_s: float = 5.0
+    node: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    @property
+    def node_name(self) -> str:
+        """The node's name."""
+        return self.node or self.name
+
+    def command(self) -> list[str]:
+        """Return the command line that starts it, for a supervisor that is not launch."""
+        ros = ["-r", f"__node:={self.node_name}", "-r", f"__ns:={self.namespace}"]
+        for source, target in self.remappings:
+            ros += ["-r", f"{source}:={target}"]
+        for name, value in self.parameters.items():
+            ros += ["-p", f"{name}:={_as_yaml(value)}"]
+        return [*python_module(self.module), "--ros-args", *ros]
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """Processes that run together, and what follows when they have done their work.
+
+    Args:
+        name: What logs call it.
+        processes: In starting order; the first to end badly gives the exit status.
+        then: Started when a process with ``start the next stage`` has ended with status 0.
+    """
+
+    name: str
+    processes: tuple[Process, ...]
+    then: System | None = None
+
+    def __post_init__(self) -> None:
+        names = [process.name for process in self.processes]
+        if len(set(names)) != len(names):
+            raise ValueError(f"Process names must differ: {names}.")
+
+
+def python_module(module: str) -> list[str]:
+    """Return the command that runs ``module``; unbuffered, so that its log lines come when they are written."""
+    return [sys.executable, "-u", "-m", module]
+
+
+def _as_yaml(value: Parameter) -> str:
+    """Return ``value`` as rcl reads it after ``:=`` (YAML, of which JSON is a part)."""
+    plain: Any = list(value) if isinstance(value, tuple) else value
+    return json.dumps(plain, ensure_ascii=False)  # JSON's escapes beyond 16 bits are not YAML's

@@ -1,0 +1,132 @@
+"""What `rlstack up` starts: the options of each of its commands, and a few lines over what they do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+_File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """Start one robot or several, guard and verified policy for each, and show once a second how the flight goes.
+
+    Ctrl-C ends everything. Simulators are armed at once; a real robot waits for its `arm` service.
+    """
+
+    policy: Path
+    """The policy file."""
+    robot: str = "crazyflie"
+    """A robot's name or file."""
+    backend: str = "mujoco"
+    """What stands behind the topics: a simulator or a real robot."""
+    world: str = ""
+    """World to fly in, such as warehouse or warehouse:7, or a file (simulators only); left out, a floor."""
+    count: int = 1
+    """Robots that share the world (simulators only)."""
+    namespace: str = ""
+    """Of the robot's topics; left out, it is the robot's name. Several have namespaces of their own in it."""
+    goal: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    """Where to hover: x y z in metres, in the frame `odom`; with several robots, from where each one starts."""
+    goal_yaw: float = 0.0
+    """The heading to hold there, rad."""
+    real_time_factor: float = 1.0
+    """Simulated seconds per second (simulators only)."""
+    lock_step: bool = False
+    """Let time wait for every command: deterministic, and faster than real time (simulators only)."""
+    noise_seed: int = 0
+    """Of the simulated sensors' noise."""
+    no_arm: bool = False
+    """Leave a simulator disarmed as well."""
+    seconds: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
+    """End after this many seconds of the robot's time and print a summary."""
+    force: bool = False
+    """Fly although the policy has no passing verification beside it."""
+    json: _File = None
+    """Write the summary to this file as well."""
+
+    def run(self) -> int:
+        """Check everything, start the system, and look after it."""
+        from rlstack.bringup.deploy import deploy
+
+        options = asdict(self)
+        return deploy(**options)
+
+
+@dataclass(frozen=True)
+class Simulate:
+    """Start simulated robots that wait for your commands on their topics; no policy, and no guard.
+
+    Ctrl-C ends it.
+    """
+
+    robot: str = "crazyflie"
+    """A robot's name or file."""
+    backend: str = "mujoco"
+    """The simulator."""
+    world: str = ""
+    """World, such as warehouse or warehouse:7, or a file; left out, a floor."""
+    count: int = 1
+    """Robots that share the world."""
+    namespace: str = ""
+    """Of the robot's topics; left out, it is the robot's name. Several have namespaces of their own in it."""
+    start_height_m: float = 0.0
+    """Start in the air, hovering, m."""
+    real_time_factor: float = 1.0
+    """Simulated seconds per second."""
+    lock_step: bool = False
+    """Let time wait for every command."""
+    noise_seed: int = 0
+    """Of the simulated sensors' noise."""
+
+    def run(self) -> int:
+        """Check everything, start the robots, and look after them."""
+        from rlstack.bringup.deploy import simulate
+
+        return simulate(**asdict(self))
+
+
+@dataclass(frozen=True)
+class UpTrain:
+    """Train with a node that publishes its progress, then fly the new policy in a simulator."""
+
+    recipe: tyro.conf.Positional[str] = "quadrotor_hover"
+    """A training recipe's name or file."""
+    out: str = ""
+    """The run's folder, which must not exist yet; left out, the next free runs/<recipe>-NNN."""
+    seed: int | None = None
+    """Overrides the recipe's."""
+    set: tuple[str, ...] = ()
+    """More recipe fields, each field=value."""
+    no_fly: bool = False
+    """End after training."""
+    robot: str = ""
+    """Flown afterwards: a robot's name or file; left out, the recipe's."""
+    backend: str = "mujoco"
+    """The simulator to fly in afterwards."""
+    namespace: str = ""
+    """Of the robot's topics; left out, it is the robot's name."""
+    goal: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    """Where to hover afterwards: x y z in metres, in the frame `odom`."""
+
+    def run(self) -> int:
+        """Start the system and look after it."""
+        from rlstack.bringup.deploy import supervise
+        from rlstack.bringup.system import train_system
+
+        system = train_system(
+            self.recipe,
+            out=self.out,
+            seed=self.seed,
+            overrides=self.set,
+            fly=not self.no_fly,
+            robot=self.robot,
+            backend=self.backend,
+            namespace=self.namespace,
+            goal=self.goal,
+        )
+        return supervise(system)
