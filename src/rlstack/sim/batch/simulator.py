@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.errors import UserError
 from rlstack.fused import Kernel, check_device, zeros
 from rlstack.robots import Quadrotor
 from rlstack.sim.batch.dynamics import Model, advance
-from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, Rows, pack_parameters, pack_state
+from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, STATE, STATE_WIDTH, Rows, pack_parameters, pack_state
 from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.physics.battery import Batteries
+from rlstack.sim.physics.models import NO_MODELS, Models
+from rlstack.sim.physics.wind import WindField
+
+if TYPE_CHECKING:
+    from rlstack.sim.world import Wind
 
 
 class BatchSimulator:
@@ -29,9 +37,12 @@ class BatchSimulator:
         substeps: RK4 steps a control period.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
         max_delay_s: The longest command delay that a perturbation may ask for.
+        models: What else of the physics is computed; robots are alone, so there is no downwash.
+        wind: Of the model ``wind``.
+        seed: Of the wind's turbulence.
 
     Raises:
-        UserError: The device is not there.
+        UserError: The device is not there, or has no wind or battery, or a model lacks its numbers.
     """
 
     def __init__(
@@ -44,6 +55,9 @@ class BatchSimulator:
         substeps: int = 1,
         gyroscopic: bool = False,
         max_delay_s: float = 0.05,
+        models: Models = NO_MODELS,
+        wind: Wind | None = None,
+        seed: int = 0,
     ) -> None:
         self.robot = robot
         self.count = count
@@ -51,13 +65,21 @@ class BatchSimulator:
         self.device = check_device(device)
         self.max_delay_s = max_delay_s
         rotors = len(robot.rotors)
-        model = Model(1.0 / self.rate_hz, substeps, gyroscopic, max_delay_s)
+        self.models = replace(models, downwash=False)
+        if (models.wind or models.battery) and self.device != "cpu":
+            raise UserError(f"The batch simulator has wind and batteries on the cpu only, not on {self.device}.")
+        if models.wind != (wind is not None):
+            raise UserError("The batch simulator needs both or neither: the model 'wind' on, and a wind.")
+        self._wind = None if wind is None else WindField(wind, count, seed)
+        self._batteries = Batteries([robot] * count) if models.battery else None
+        model = Model(1.0 / self.rate_hz, substeps, gyroscopic, max_delay_s, replace(self.models, battery=False))
         self._kernel = step_kernel(rotors, model, device=self.device)
         self._buffers = [zeros(STATE_WIDTH, count, self.device) for _ in range(2)]
         self.commands = [zeros(rotors, count, self.device) for _ in range(model.past_commands + 1)]
         """(rotors, N) rad/s each: the newest command and those before it that may still act."""
         self.parameters = zeros(PARAMETER_WIDTH, count, self.device)
         """(PARAMETER_WIDTH, N) rows; see :mod:`rlstack.sim.batch.layout`."""
+        self._moving = {} if self._wind is None else {"air": zeros(3, count)}
         self.set_perturbation(Perturbation.none(count, rotors))
         rest = np.zeros((count, 4))
         rest[:, 3] = 1.0
@@ -88,7 +110,8 @@ class BatchSimulator:
         longest = float(np.max(perturbation.delay_s, initial=0.0))
         if longest > self.max_delay_s:
             raise ValueError(f"a delay of {longest} s is over max_delay_s ({self.max_delay_s} s)")
-        _write(self.parameters, pack_parameters(self.robot, perturbation).T)
+        _write(self.parameters, pack_parameters(self.robot, perturbation, models=self.models).T)
+        self._limit()
 
     def set_state(self, state: Mapping[str, NDArray[np.floating]]) -> None:
         """Put every robot into a state (:data:`rlstack.sim.batch.layout.STATE`); past commands are its rotor speeds.
@@ -99,6 +122,12 @@ class BatchSimulator:
         _write(self.state_rows, pack_state(state, self.count).T)
         for command in self.commands:
             command[:] = self.state_rows[STATE["rotor_speed"]]
+        if self._batteries is not None:
+            self._batteries.reset()
+            self._limit()
+        if self._wind is not None:
+            for index in range(self.count):
+                self._wind.reset(index)
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Return copies of the state arrays by name, (N, width) float64."""
@@ -117,22 +146,36 @@ class BatchSimulator:
     def advance(self) -> None:
         """Advance one control period under the newest of :attr:`commands`, which the caller has written in place."""
         arrays = {f"command_{k}": command for k, command in enumerate(self.commands)}
-        self._kernel({"state": self.state_rows, "parameters": self.parameters, "next": self._buffers[1], **arrays})
+        rows = self.state_rows
+        if self._wind is not None:
+            at, velocity = rows[STATE["position"]], rows[STATE["linear_velocity"]]
+            self._moving["air"][:] = self._wind.advance(1.0 / self.rate_hz, at, velocity)
+        self._kernel({"state": rows, "parameters": self.parameters, "next": self._buffers[1], **arrays, **self._moving})
         self._buffers.reverse()
+        if self._batteries is not None:
+            self._batteries.advance(1.0 / self.rate_hz, self.state_rows[STATE["rotor_speed"]])
+            self._limit()
+
+    def _limit(self) -> None:
+        if self._batteries is not None:
+            self.parameters[PARAMETERS["speed_range"].stop - 1] = self._batteries.top_speed
 
 
 @lru_cache(maxsize=16)
 def step_kernel(rotors: int, model: Model, wanted: tuple[str, ...] | None = None, device: str = "cpu") -> Kernel:
     """Return the compiled step: ``state``, ``parameters``, ``command_0`` (newest) and older to ``next``.
 
-    With ``wanted`` it is the reverse mode, see :class:`rlstack.fused.Kernel`.
+    With the model ``wind`` it also takes ``air``, m/s in the world. With ``wanted`` it is the reverse mode, see
+    :class:`rlstack.fused.Kernel`.
     """
     names = [f"command_{k}" for k in range(model.past_commands + 1)]
 
-    def step(state: Rows, parameters: Rows, **commands: Rows) -> dict[str, Rows]:
-        return {"next": advance(state, parameters, [commands[name] for name in names], model)}
+    def step(state: Rows, parameters: Rows, air: Rows | None = None, **commands: Rows) -> dict[str, Rows]:
+        return {"next": advance(state, parameters, [commands[name] for name in names], model, air)}
 
     rows = {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(names, rotors)}
+    if model.models.wind:
+        rows["air"] = 3
     return Kernel(step, rows, wanted, device)
 
 

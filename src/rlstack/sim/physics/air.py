@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,9 @@ from rlstack.robots import Quadrotor
 from rlstack.sim.physics.downwash import Downwash
 from rlstack.sim.physics.models import Models
 from rlstack.sim.physics.wind import WindField
-from rlstack.sim.world import Wind
+
+if TYPE_CHECKING:
+    from rlstack.sim.world import Wind
 
 Array = NDArray[np.float64]
 

@@ -19,14 +19,17 @@ multirotor is small against L. At hover V is the wind's speed, at least 1 m/s.
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.fused import clip, maximum
+from rlstack.fused import Kernel, clip, maximum
 from rlstack.sim.physics.body import Vector, vector
-from rlstack.sim.world import Wind
+
+if TYPE_CHECKING:
+    from rlstack.sim.world import Wind
 
 Array = NDArray[np.float64]
 
@@ -108,6 +111,22 @@ def gust(state: Vector, height: Any, speed_at_20_feet: Any) -> Vector:
     return vector(along * state[0], along * lateral, up * vertical)
 
 
+@lru_cache(maxsize=1)
+def _step() -> Kernel:
+    """Return one step of all robots: a dozen times as fast as in numpy, and a simulation takes it each physics step."""
+
+    def step(state: Any, noise: Any, at: Any, wind: Any, duration: Any) -> dict[str, Any]:
+        height, *velocity = at
+        mean, (x, y), strength = wind[:3], wind[3:5], wind[5]
+        through = np.array(velocity) - mean
+        airspeed = maximum(np.sqrt((through * through).sum(axis=0)), LEAST_AIRSPEED_M_S)
+        after = advance(state, noise, duration[0], airspeed, height)
+        u, v, w = gust(after, height, strength)
+        return {"next": after, "air": mean + vector(x * u - y * v, y * u + x * v, w)}
+
+    return Kernel(step, {"state": STATE_ROWS, "noise": NOISE_ROWS, "at": 4, "wind": 6, "duration": 1}, dtype="float64")
+
+
 class WindField:
     """The wind at N robots, each with turbulence of its own that depends on the seed and the robot's number alone.
 
@@ -119,28 +138,43 @@ class WindField:
     """
 
     def __init__(self, wind: Wind, count: int, seed: int = 0, floor_height_m: float = 0.0) -> None:
-        self._mean: Array = np.array(wind.velocity_m_s, dtype=float)[:, None]
+        self._turbulent, self._seed, self._floor = wind.turbulence != "none", seed, floor_height_m
         speed = math.hypot(*wind.velocity_m_s[:2])
-        self._forward = np.array(wind.velocity_m_s[:2]) / speed if speed > 0.0 else np.array([1.0, 0.0])
-        self._strength = SPEED_AT_20_FEET_M_S[wind.turbulence]
-        self._seed, self._floor = seed, floor_height_m
+        forward = [part / speed for part in wind.velocity_m_s[:2]] if speed > 0.0 else [1.0, 0.0]
+        settings = [*wind.velocity_m_s, *forward, SPEED_AT_20_FEET_M_S[wind.turbulence]]
         self._streams = [np.random.default_rng((seed, index, 0)) for index in range(count)]
         self._episode = np.zeros(count, dtype=int)
-        self._noise = np.empty((_BLOCK, NOISE_ROWS, count))
+        self._drawn = np.empty((_BLOCK, NOISE_ROWS, count))
         self._next = _BLOCK
-        self._state: Array = np.zeros((STATE_ROWS, count))
-        for index in range(count):
-            self._state[:, index] = stationary(self._streams[index].standard_normal(NOISE_ROWS))
+        begin = [stationary(stream.standard_normal(NOISE_ROWS)) for stream in self._streams]
+        self._states = [np.array(begin).T.copy(), np.zeros((STATE_ROWS, count))]  # now and after the next step
+        self._noise, self._at, self._duration = (
+            np.zeros((NOISE_ROWS, count)),
+            np.zeros((4, count)),
+            np.zeros((1, count)),
+        )
+        self._air = np.tile(np.array(wind.velocity_m_s)[:, None], count)
+        arrays = {
+            "noise": self._noise,
+            "at": self._at,
+            "duration": self._duration,
+            "wind": np.tile(np.array(settings)[:, None], count),
+            "air": self._air,
+        }
+        a, b = self._states
+        pairs = [(a, b), (b, a)] if self._turbulent else []
+        self._launches = [_step().prepare({**arrays, "state": now, "next": after}) for now, after in pairs]
 
     def reset(self, index: int) -> None:
         """Let robot ``index`` begin in other turbulence: that of its next episode."""
+        if not self._turbulent:
+            return
         self._episode[index] += 1
         stream = self._streams[index] = np.random.default_rng((self._seed, index, int(self._episode[index])))
-        self._state[:, index] = stationary(stream.standard_normal(NOISE_ROWS))
-        rest = _BLOCK - self._next
-        self._noise[self._next :, :, index] = stream.standard_normal((rest, NOISE_ROWS))
+        self._states[0][:, index] = stationary(stream.standard_normal(NOISE_ROWS))
+        self._drawn[self._next :, :, index] = stream.standard_normal((_BLOCK - self._next, NOISE_ROWS))
 
-    def advance(self, duration_s: float, position: Array, velocity: Array) -> Array:
+    def advance(self, duration_s: float, position: NDArray[Any], velocity: NDArray[Any]) -> Array:
         """Let time pass; return the air's velocity at each robot, (3, N) m/s, world.
 
         Args:
@@ -148,17 +182,15 @@ class WindField:
             position: (3, N) m of the robots.
             velocity: (3, N) m/s, world.
         """
-        if self._strength == 0.0:
-            return np.broadcast_to(self._mean, velocity.shape)
-        if self._next == _BLOCK:
-            for index, stream in enumerate(self._streams):
-                self._noise[:, :, index] = stream.standard_normal((_BLOCK, NOISE_ROWS))
-            self._next = 0
-        through = velocity - self._mean
-        airspeed = np.maximum(np.sqrt((through * through).sum(axis=0)), LEAST_AIRSPEED_M_S)
-        height = position[2] - self._floor
-        self._state = advance(self._state, self._noise[self._next], duration_s, airspeed, height)
-        self._next += 1
-        u, v, w = gust(self._state, height, self._strength)
-        x, y = self._forward
-        return self._mean + vector(x * u - y * v, y * u + x * v, w)
+        if self._turbulent:
+            if self._next == _BLOCK:
+                for index, stream in enumerate(self._streams):
+                    self._drawn[:, :, index] = stream.standard_normal((_BLOCK, NOISE_ROWS))
+                self._next = 0
+            self._noise[:] = self._drawn[self._next]
+            self._next += 1
+            self._at[0], self._at[1:], self._duration[:] = position[2] - self._floor, velocity, duration_s
+            self._launches[0]()
+            self._launches.reverse()
+            self._states.reverse()
+        return self._air.copy()
