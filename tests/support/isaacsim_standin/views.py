@@ -71,7 +71,8 @@ class RigidPrim:
 
     @recorded
     def get_velocities(self, indices: Array | None = None, clone: bool = True) -> Array:
-        return self.kit.physics.velocity[self._indices(indices)].copy()
+        at = self._indices(indices)
+        return self.kit.physics.velocity[at].copy()
 
     @recorded
     def set_velocities(self, velocities: Array, indices: Array | None = None) -> None:
@@ -98,7 +99,8 @@ class RigidPrim:
 
     @recorded
     def get_masses(self, indices: Array | None = None, clone: bool = True) -> Array:
-        return self.kit.physics.mass[self._indices(indices)].astype(np.float32)
+        at = self._indices(indices)
+        return self.kit.physics.mass[at].astype(np.float32)
 
     @recorded
     def set_masses(self, masses: Array, indices: Array | None = None) -> None:
@@ -126,7 +128,8 @@ class RigidPrim:
     @recorded
     def get_net_contact_forces(self, indices: Array | None = None, clone: bool = True, dt: float = 1.0) -> Array:
         self.kit.require(self._contacts, "track_contact_forces and prepare_contact_sensors must be True")
-        return (self.kit.physics.impulse[self._indices(indices)] / dt).astype(np.float32)
+        at = self._indices(indices)
+        return (self.kit.physics.impulse[at] / dt).astype(np.float32)
 
 
 @dataclass

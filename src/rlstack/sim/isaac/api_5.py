@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.isaac.convert import Single
 
 CALLBACK = "rlstack_wrench"
@@ -74,6 +75,11 @@ class World5:
         self._prims = importlib.import_module("isaacsim.core.prims")
         if api.World.instance() is not None:
             raise RuntimeError("There is an Isaac Sim World in this process already, and not one of rlstack's.")
+        self._bodies: Any = None
+        self._articulations: dict[str, Any] = {}
+        self._cameras: dict[str, Any] = {}
+        self._wrench: tuple[Single, Single] | None = None
+        self._steps = 0
         self._stages.create_new_stage()
         self._world = api.World(
             physics_dt=whole_step(steps_per_s),
@@ -82,14 +88,16 @@ class World5:
             backend="numpy",
             device="cpu",
         )
-        self._world.get_physics_context().set_gravity(-9.81)
+        try:
+            self._build(steps_per_s, author)
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self, steps_per_s: int, author: Callable[[Any], None]) -> None:
+        self._world.get_physics_context().set_gravity(-STANDARD_GRAVITY)
         author(self._stages.get_current_stage())
         self._world.set_block_on_render(True)
-        self._bodies: Any = None
-        self._articulations: dict[str, Any] = {}
-        self._cameras: dict[str, Any] = {}
-        self._wrench: tuple[Single, Single] | None = None
-        self._steps = 0
         rate = round(1.0 / self._world.get_physics_dt())
         if rate != steps_per_s:
             raise RuntimeError(f"Isaac Sim's physics scene runs at {rate} Hz and not at {steps_per_s} Hz.")
