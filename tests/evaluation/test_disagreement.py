@@ -69,7 +69,11 @@ FLAWS: dict[str, Callable[[Quadrotor], Quadrotor]] = {
     ),
     "lag": lambda r: replace(
         r,
-        rotor_model=replace(r.rotor_model, rise_time_constant_s=1.3 * r.rotor_model.rise_time_constant_s),
+        rotor_model=replace(
+            r.rotor_model,
+            rise_time_constant_s=1.3 * r.rotor_model.rise_time_constant_s,
+            fall_time_constant_s=1.3 * r.rotor_model.fall_time_constant_s,
+        ),
     ),
     "torque": lambda r: replace(
         r, rotors=tuple(replace(m, position_m=(1.3 * m.position_m[0], *m.position_m[1:])) for m in r.rotors)
@@ -94,10 +98,11 @@ def test_a_term_that_one_simulator_computes_differently_is_named(
 
 
 def test_steps_that_are_too_coarse_are_named(
-    robot: Quadrotor, scenario: Scenario, commands: np.ndarray, monkeypatch: pytest.MonkeyPatch
+    robot: Quadrotor, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MujocoEngine, "steps_per_s", 100.0)
-    (found,) = disagreements([BATCH, "mujoco"], robot, scenario, 0.5 * commands, RATE_HZ)
+    tumbling = np.random.default_rng(7).uniform(200.0, 2200.0, (100, COUNT, 4))
+    (found,) = disagreements([BATCH, "mujoco"], robot, scenario, tumbling, RATE_HZ)
     assert found.position_m > 1e-3
     assert found.cause == "integrator", found.sentence()
 

@@ -106,7 +106,7 @@ def test_flights_at_the_goal_from_the_start_and_more_backends_than_colours(fligh
     still = flights(np.zeros((81, 2)), labels=["x" * 60, "$x^$"])
     assert len(pictures({"batch": still})) == 5
     many = {str(i): flights(settling(3), backend=f"$\\number{i}$") for i in range(7)}
-    assert len(pictures(many)) == 5
+    assert len(pictures(many)) == 6
 
 
 def test_nothing_flown_is_no_pictures():

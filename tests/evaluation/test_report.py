@@ -146,7 +146,7 @@ def test_the_pictures_in_the_page_are_those_beside_it(written):
     images = [a["src"] for t, a in Page(page.read_text()).tags if t == "img"]
     inside = {base64.b64decode(source.split(",", 1)[1]) for source in images}
     beside = {path.read_bytes() for path in page.parent.glob("*.png")}
-    assert inside == beside and len(beside) == 5
+    assert inside == beside and len(beside) == 6
     assert all(png.startswith(b"\x89PNG") for png in beside)
     assert sorted(p.name for p in page.parent.iterdir() if p.suffix != ".png") == ["report.html", "verify.json"]
 
@@ -213,7 +213,7 @@ def test_an_earlier_report_is_replaced(make, tmp_path):
     assert json.loads((tmp_path / "verify.json").read_text())["passed"] is True
     assert "Failed" not in (tmp_path / "report.html").read_text()
     assert (tmp_path / "error.png").read_bytes() != before
-    assert len(list(tmp_path.iterdir())) == 7
+    assert len(list(tmp_path.iterdir())) == 8
 
 
 def test_no_new_record_if_the_rest_cannot_be_written(make, tmp_path):
