@@ -18,7 +18,7 @@ def fly(
     json: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> int:
-    """Train ``recipe``, verify its policy in the batch simulator and over topics in MuJoCo, and print a short table.
+    """Train ``recipe``, verify its policy in every simulator and over topics, and print a short table.
 
     Args:
         recipe: A recipe's name or file.
@@ -47,7 +47,7 @@ def fly(
     print(
         f"Trained {result.steps:,} steps in {result.seconds:.0f} s."
         f" {describe_evaluation(result.evaluation, options.recipe.task_settings)}\n"
-        "Now the policy file is flown: in the batch simulator, and over ROS 2 topics in MuJoCo. This takes a minute or"
+        "Now the policy file is flown: in every simulator that is here, and over ROS 2 topics. This takes a minute or"
         " two."
     )
     robot = flown_by(options.recipe, result.policy)
