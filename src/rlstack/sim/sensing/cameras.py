@@ -55,11 +55,11 @@ def camera_view(
     if camera.rgb:
         if view.rgb is None:
             raise RuntimeError(f"The engine {engine.name} gave no colours.")
-        arrays["rgb"] = view.rgb if camera.is_plain else _through_lens(view.rgb, camera, smooth=True)
+        arrays["rgb"] = view.rgb if camera.is_plain else _colours_through_lens(view.rgb, camera)
     if camera.depth:
         if view.depth is None:
             raise RuntimeError(f"The engine {engine.name} gave no depth.")
-        ideal = view.depth if camera.is_plain else _through_lens(view.depth, camera, smooth=False)
+        ideal = view.depth if camera.is_plain else _depth_through_lens(view.depth, camera)
         arrays["depth"] = measured_depth(ideal, camera, random)
     return arrays
 
@@ -94,8 +94,29 @@ def lens_maps(camera: Camera) -> tuple[NDArray[np.float32], NDArray[np.float32]]
     return (fx * seen[..., 0] + cx).astype(np.float32), (fy * seen[..., 1] + cy).astype(np.float32)
 
 
-def _through_lens(image: NDArray[Any], camera: Camera, smooth: bool) -> NDArray[Any]:
+_BUMP = 0.02
+"""Of the depth: how far neighbouring pixels may be from lying on a plane to be taken for those of one surface."""
+
+
+def _colours_through_lens(image: NDArray[np.uint8], camera: Camera) -> NDArray[np.uint8]:
     opencv = import_opencv()
-    way = opencv.INTER_LINEAR if smooth else opencv.INTER_NEAREST  # between two depths there is nothing
-    bent: NDArray[Any] = opencv.remap(image, *lens_maps(camera), way, borderMode=opencv.BORDER_REPLICATE)
+    bent: NDArray[np.uint8] = opencv.remap(
+        image, *lens_maps(camera), opencv.INTER_LINEAR, borderMode=opencv.BORDER_REPLICATE
+    )
     return bent
+
+
+def _depth_through_lens(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float32]:
+    """Interpolate one over the depth, which is exact on planes; between two surfaces, the nearest pixel's is taken."""
+    opencv, maps = import_opencv(), lens_maps(camera)
+    inverse = 1.0 / depth  # nothing there: 0
+    around = np.ones((3, 3), dtype=np.uint8)
+    bump = opencv.dilate(inverse, around) + opencv.erode(inverse, around) - 2.0 * inverse
+    one = np.abs(bump) < _BUMP * inverse
+    nearest, smooth = (
+        opencv.remap(inverse, *maps, way, borderMode=opencv.BORDER_REPLICATE)
+        for way in (opencv.INTER_NEAREST, opencv.INTER_LINEAR)
+    )
+    flat = opencv.remap(one.astype(np.uint8), *maps, opencv.INTER_NEAREST, borderMode=opencv.BORDER_REPLICATE)
+    with np.errstate(divide="ignore"):
+        return np.asarray(1.0 / np.where(flat > 0, smooth, nearest), dtype=np.float32)
