@@ -75,6 +75,7 @@ class Rotorcraft:
         """(3, N) m/s, world: how the air moves at each robot; whoever knows writes it."""
         self._before = _rows(6, count)  # velocities that the engine held a step ago
         self._fresh = _rows(1, count)  # 1 before the first step after a reset
+        self._some_fresh = False
         self._elapsed = _rows(1, count)  # s since the reset
         self._target = _rows(rotors, count)  # rad/s, in effect
         # rotor speeds now, then those half a step before; and the same after the next step
@@ -153,11 +154,11 @@ class Rotorcraft:
             held: (6, N) velocities that the engine held before the step.
         """
         self._before[:] = held
-        fresh = self._fresh[0] > 0.0
-        if fresh.any():
+        if self._some_fresh:
+            fresh = self._fresh[0] > 0.0
             # as if it had come with the same acceleration
             self._before[:, fresh] = 2.0 * held[:, fresh] - self._body[7:BODY_ROWS, fresh]
-            self._fresh[:] = 0.0
+            self._fresh[:], self._some_fresh = 0.0, False
         self._sides.reverse()
         self._gains.reverse()
         self._launches.reverse()
@@ -179,6 +180,7 @@ class Rotorcraft:
         self._sides[0][:, index] = np.concatenate([speed, speed])
         self._target[:, index] = speed
         self._fresh[0, index], self._elapsed[0, index], self._resting[index] = 1.0, 0.0, resting
+        self._some_fresh = True
         self._drop(index)
         if self.batteries is not None:
             self.batteries.reset(index)
