@@ -6,6 +6,7 @@ Bodies are PyBullet's multibodies, which it moves in semi-implicit Euler steps w
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -17,10 +18,13 @@ from rlstack.sim.bullet.bodies import BulletRobot
 from rlstack.sim.bullet.eye import look
 from rlstack.sim.bullet.rays import cast
 from rlstack.sim.bullet.server import Server, import_pybullet
-from rlstack.sim.engine import Gyroscopic, JointState, MassProperties, Scene, View
+from rlstack.sim.engine import BODY_ROWS, Gyroscopic, JointState, MassProperties, Scene, View
 from rlstack.sim.robot import AloneInAWorld
 
 Array = NDArray[np.float64]
+
+_ROW = struct.Struct(f"{BODY_ROWS}d")
+_PACK, _ROW_BYTES = _ROW.pack_into, _ROW.size
 
 
 class PybulletEngine:
@@ -41,24 +45,33 @@ class PybulletEngine:
         world = scene.world
         if world is not None and world.mjcf is not None:
             raise UserError(f"{world.mjcf} is a MuJoCo model, which PyBullet cannot hold: choose another world.")
+        self._scene = scene
+        self._isolated = scene.isolated and len(scene.robots) > 1
+        self._masses: dict[int, tuple[float, Array]] = {}  # given by set_mass
+        self._build()
+
+    def _build(self) -> None:
+        scene = self._scene
         bullet = import_pybullet()
         self._server = server = Server(bullet, scene.step_s)
-        self._step_s = scene.step_s
         try:
-            if world is None or world.floor:
+            if scene.world is None or scene.world.floor:
                 server.add_floor()
-            for obstacle in () if world is None else world.obstacles:
+            for obstacle in () if scene.world is None else scene.world.obstacles:
                 server.add_obstacle(obstacle)
-            self._isolated = scene.isolated and len(scene.robots) > 1
             self._robots = [BulletRobot(server, robot, self._isolated) for robot in scene.robots]
         except BaseException:
             server.close()
             raise
+        for index, (mass, inertia) in self._masses.items():
+            self._robots[index].set_mass(mass, inertia)
         self._bodies = [robot.body for robot in self._robots]
         self._plain = all(robot.plain for robot in self._robots)
         self._driven = [robot.drives for robot in self._robots if robot.drives.names]
-        self._pushes: list[tuple[int, list[float], list[float]]] = []
+        self._pushes: list[tuple[list[float], list[float]]] = []
+        self._centres: list[tuple[float, float, float]] = []  # of mass, while they are known
         self._client = server.client
+        self._buffer = np.zeros((len(self._bodies), BODY_ROWS))
         # What is called in every step, at hand: looking it up each time would cost as much as some of the calls.
         self._pose_of, self._velocity_of = bullet.getBasePositionAndOrientation, bullet.getBaseVelocity
         self._push, self._twist, self._step = (
@@ -67,6 +80,15 @@ class PybulletEngine:
             bullet.stepSimulation,
         )
         self._in_world, self._in_link = bullet.WORLD_FRAME, bullet.LINK_FRAME
+
+    def _begin_anew(self) -> None:
+        """Build the world again: PyBullet finds no contact any more, for no body, once a place was not a number."""
+        rows = np.empty((BODY_ROWS, len(self._robots)))
+        self.refresh(rows)
+        self._server.close()
+        self._build()
+        for index in np.flatnonzero(np.isfinite(rows).all(axis=0)):
+            self._robots[index].place(rows[:, index])
 
     @property
     def client(self) -> int:
@@ -79,43 +101,71 @@ class PybulletEngine:
             for robot, column in zip(self._robots, rows.T):
                 robot.refresh(column)
             return
-        pose_of, velocity_of, client = self._pose_of, self._velocity_of, self._client
-        states: list[float] = []
+        pose_of, velocity_of, client, centres, buffer = (
+            self._pose_of,
+            self._velocity_of,
+            self._client,
+            [],
+            self._buffer,
+        )
+        at = 0
         for body in self._bodies:
-            position, turned = pose_of(body, client)
-            linear, (a, b, c) = velocity_of(body, client)
-            x, y, z, w = turned
-            p, q, r = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
-            states += position
-            states += turned
-            states += linear
-            states += (a - w * p + y * r - z * q, b - w * q + z * p - x * r, c - w * r + x * q - y * p)
-        rows[:] = np.array(states).reshape(-1, 13).T
+            position, (x, y, z, w) = pose_of(body, client)
+            (u, v, s), (a, b, c) = velocity_of(body, client)
+            p, q, r = y * c - z * b, z * a - x * c, x * b - y * a
+            _PACK(
+                buffer,
+                at,
+                *position,
+                x,
+                y,
+                z,
+                w,
+                u,
+                v,
+                s,
+                a + 2.0 * (y * r - z * q - w * p),
+                b + 2.0 * (z * p - x * r - w * q),
+                c + 2.0 * (x * q - y * p - w * r),
+            )
+            centres.append(position)
+            at += _ROW_BYTES
+        rows[:] = buffer.T
+        self._centres = centres
 
     def place(self, index: int, body: Array) -> None:
         """Put one robot into a state."""
+        if not np.isfinite(self._pose_of(self._bodies[index], self._client)[0]).all():
+            self._begin_anew()
         self._robots[index].place(body)
+        self._centres = []
 
     def push(self, force: Array, torque: Array) -> None:
         """Take the wrenches."""
-        self._pushes = list(zip(self._bodies, force.T.tolist(), torque.T.tolist()))
+        torques = torque.T.tolist()
+        if not self._plain:
+            torques = [robot.torque_in_base(column) for robot, column in zip(self._robots, torque.T)]
+        self._pushes = list(zip(force.T.tolist(), torques))
 
     def step(self) -> None:
         """Let one physics step pass."""
         client = self._client
-        for body, force, torque in self._pushes:
-            # A force in the world needs its point there; PyBullet adds the torque of the lever from the centre of mass.
-            at = self._pose_of(body, client)[0]
-            self._push(body, -1, force, at, self._in_world, client)
-            self._twist(body, -1, torque, self._in_link, client)
-        self._pushes = []
+        if self._pushes:
+            # A force in the world needs its point there; PyBullet adds the torque of its lever to the centre of mass.
+            centres = self._centres or [self._pose_of(body, client)[0] for body in self._bodies]
+            for body, at, (force, torque) in zip(self._bodies, centres, self._pushes):
+                self._push(body, -1, force, at, self._in_world, client)
+                self._twist(body, -1, torque, self._in_link, client)
+            self._pushes = []
+        self._centres = []
         for drives in self._driven:
-            drives.prepare(self._step_s)
+            drives.prepare(self._scene.step_s)
         self._step(client)
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give one robot's body another mass and inertia."""
-        self._robots[index].set_mass(mass_kg, np.asarray(inertia_kg_m2, dtype=float))
+        self._masses[index] = float(mass_kg), np.array(inertia_kg_m2, dtype=float)
+        self._robots[index].set_mass(*self._masses[index])
 
     def mass_properties(self, index: int) -> MassProperties:
         """Return what PyBullet holds."""

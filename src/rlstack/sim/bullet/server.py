@@ -14,8 +14,9 @@ WORLD, ROBOT = 1, 2
 """Collision groups; bodies collide where each one's group is in the other's mask."""
 EVERYTHING = WORLD | ROBOT
 
-FASTEST = 1e5
-"""m/s and rad/s at which PyBullet clips every speed; its own 100 a racing quadrotor comes near."""
+FASTEST = 1e200
+"""m/s and rad/s at which PyBullet clips every speed. Its own 100 a racing quadrotor comes near, and a simulation that
+diverges is to be seen as such."""
 
 
 def import_pybullet() -> Any:
@@ -104,7 +105,7 @@ class Server:
     def settle(self, body: int, friction: float | None, group: int = WORLD, mask: int = EVERYTHING) -> None:
         """Give all parts of a body what is the same everywhere here, unlike PyBullet's defaults.
 
-        No damping of any kind, nothing bounces, and speeds are clipped only where no robot comes. Where two bodies
+        No damping of any kind, nothing bounces, and no speed is clipped. Where two bodies
         touch, their frictions are multiplied; MuJoCo's coefficient is 1 too.
 
         Args:
