@@ -36,7 +36,9 @@ def chain(first: tuple, second: tuple, mount: tuple, axis: tuple) -> str:
 
 @settings(deadline=None, max_examples=40)
 @given(TRIPLES, TRIPLES, TRIPLES, st.sampled_from([(1.0, 0.0, 0.0), (0.0, 3.0, 0.0), (1.0, -1.0, 0.5)]))
-def test_what_is_read_of_a_urdf_is_what_mujoco_makes_of_it(first: tuple, second: tuple, mount: tuple, axis: tuple) -> None:
+def test_what_is_read_of_a_urdf_is_what_mujoco_makes_of_it(
+    first: tuple, second: tuple, mount: tuple, axis: tuple
+) -> None:
     text = chain(first, second, mount, axis)
     ours = read_urdf(text, "r")
     option = "<mujoco><compiler fusestatic='false'/></mujoco></robot>"
@@ -51,7 +53,7 @@ def test_what_is_read_of_a_urdf_is_what_mujoco_makes_of_it(first: tuple, second:
     np.testing.assert_allclose(joint.axis, data.xaxis[0], atol=1e-9)
     assert (joint.lower, joint.upper, joint.velocity, joint.effort) == (-1.0, 2.0, 3.0, 4.0)
     # The whole inertia, against a body that MuJoCo fuses out of the two.
-    fused = text.replace('revolute', 'fixed').replace("<robot name='r'>", "<robot name='r'><link name='world'/>")
+    fused = text.replace("revolute", "fixed").replace("<robot name='r'>", "<robot name='r'><link name='world'/>")
     fused = fused.replace(
         "</robot>",
         "<joint name='w' type='floating'><parent link='world'/><child link='base_link'/></joint>"
@@ -90,7 +92,10 @@ BAD = [
     ("<robot name='r'><link name='a'/>", "not valid XML"),
     ("<mujoco/>", r"not a URDF: it begins with <mujoco>"),
     ("<robot name='r'/>", "has no links"),
-    ("<robot name='r' xmlns:xacro='http://www.ros.org/wiki/xacro'><xacro:macro/><link name='a'/></robot>", "xacro FILE"),
+    (
+        "<robot name='r' xmlns:xacro='http://www.ros.org/wiki/xacro'><xacro:macro/><link name='a'/></robot>",
+        "xacro FILE",
+    ),
     ("<robot name='r'><link/></robot>", "a <link> has no name"),
     ("<robot name='r'><link name='a'/><link name='a'/></robot>", "two links are called 'a'"),
     ("<robot name='r'><link name='a'/><link name='b'/></robot>", r"not one tree: there are 2 links .*\(a, b\)"),

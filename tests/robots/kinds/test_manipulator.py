@@ -63,17 +63,26 @@ def joints(change: Callable[[list], Any], key: str = "joints") -> dict[str, Any]
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (joints(lambda j: j[1].update(rest_rad=2.0)), r"joints\[1\]: rest_rad: 2.0 is not allowed: .* -1.7628 to 1.7628"),
+        (
+            joints(lambda j: j[1].update(rest_rad=2.0)),
+            r"joints\[1\]: rest_rad: 2.0 is not allowed: .* -1.7628 to 1.7628",
+        ),
         (joints(lambda j: j[1].update(position_max_rad=-2.0)), r"position_max_rad: -2.0 .*above position_min_rad"),
         (joints(lambda j: j[1].pop("position_max_rad")), "must both be there, or neither"),
         (joints(lambda j: j[1].pop("effort_max_n_m")), r"'joints\[1\].effort_max_n_m' is missing \(unit: N m\)"),
         (joints(lambda j: j[1].update(name="panda_joint1")), "every joint needs a name of its own"),
         (joints(lambda j: j.clear()), "joints: none is given"),
         # The error speaks of the kind of joint that was meant.
-        (joints(lambda j: j[0].update(position_max_mm=40), "gripper"), r"'gripper\[0\].position_max_mm'.*position_max_m"),
+        (
+            joints(lambda j: j[0].update(position_max_mm=40), "gripper"),
+            r"'gripper\[0\].position_max_mm'.*position_max_m",
+        ),
         (joints(lambda j: j[0].update(stiffness_n_per_m=-1.0), "gripper"), r"stiffness_n_per_m: -1.0 .*above 0.0 N/m"),
         ({"mass_tolerance": 2.0}, "mass_tolerance: 2.0 is not allowed"),
-        ({"limits": {"workspace_min_m": [0, 0, 0], "workspace_max_m": [1, 1, 0], "tool_velocity_m_s": 1}}, "workspace_max"),
+        (
+            {"limits": {"workspace_min_m": [0, 0, 0], "workspace_max_m": [1, 1, 0], "tool_velocity_m_s": 1}},
+            "workspace_max",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_key(changes: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -85,7 +85,11 @@ REFUSED: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ("steered", lambda d: d["wheels"][0].update(steering="s"), "'differential' is not allowed with steered wheels"),
     ("ackermann", lambda d: d.update(drive="ackermann"), "'ackermann' is not allowed without wheels that are steered"),
     ("drive", lambda d: d.update(drive="tank"), "drive: 'tank' is not allowed: one of differential, ackermann"),
-    ("unit", lambda d: d["wheel_drive"].pop("effort_max_n_m"), r"'wheel_drive.effort_max_n_m' is missing \(unit: N m\)"),
+    (
+        "unit",
+        lambda d: d["wheel_drive"].pop("effort_max_n_m"),
+        r"'wheel_drive.effort_max_n_m' is missing \(unit: N m\)",
+    ),
     ("fence", lambda d: d["limits"].update(geofence_max_m=[-11.0, 1.0]), r"geofence_max_m: \[-11.0, 1.0\]"),
     ("slippery", lambda d: d["contact"].update(wheel_friction=0.0), "contact.wheel_friction: 0.0 is not allowed"),
 ]

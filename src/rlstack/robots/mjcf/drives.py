@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rlstack.robots.joints import DrivenJoint
 
 
-def limit_joint(joint: Any, own: DrivenJoint) -> None:
-    """Give a MuJoCo joint the file's range, effort and armature, and nothing else that would brake it."""
+def limit_joint(spec: Any, joint: Any, own: DrivenJoint) -> None:
+    """Give a joint of a ``MjSpec`` the file's range, effort and armature."""
     joint.limited = own.type != "continuous"
-    joint.range = [own.lower, own.upper] if own.type != "continuous" else [0.0, 0.0]
+    unit = math.degrees(1.0) if own.type == "revolute" and spec.compiler.degree else 1.0
+    joint.range = [unit * own.lower, unit * own.upper] if own.type != "continuous" else [0.0, 0.0]
     joint.actfrclimited = own.effort_max > 0.0
     joint.actfrcrange = [-own.effort_max, own.effort_max]
     joint.armature = own.armature

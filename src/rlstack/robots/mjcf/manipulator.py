@@ -32,7 +32,7 @@ def add_manipulator(spec: Any, robot: Manipulator, prefix: str) -> Any:
     path = resolve(robot.model, robot.name)
     arm = _from_urdf(mujoco, robot, path) if _is_urdf(path) else _from_mjcf(mujoco, robot, path)
     for own in robot.drives:
-        limit_joint(arm.joint(own.name), own)
+        limit_joint(arm, arm.joint(own.name), own)
         add_drive(mujoco, arm, own, "")
     if robot.gravity_compensation:
         for link in arm.bodies[1:]:
