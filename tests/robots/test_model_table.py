@@ -1,0 +1,41 @@
+"""`rlstack model`: the table, the files it writes, and the check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlstack import cli
+from rlstack.robots import load_robot, robot_names
+from rlstack.robots.model_check import check_file
+
+
+@pytest.mark.parametrize("name", robot_names())
+def test_every_robot_is_shown_with_its_mass_and_its_joints(name: str, capsys: pytest.CaptureFixture) -> None:
+    if name == "panda":
+        pytest.importorskip("pybullet_data")
+    assert cli.main(["model", name]) == 0
+    shown = capsys.readouterr().out
+    robot = load_robot(name)
+    assert robot.description in shown and "kg m^2" in shown
+    for joint in robot.drives:
+        assert f"{joint.name}  " in shown
+
+
+@pytest.mark.parametrize(("form", "name"), [("urdf", "husky.urdf"), ("mjcf", "husky.xml")])
+def test_what_is_written_is_the_robot(form: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / name
+    assert cli.main(["model", "husky", "--format", form, "--out", str(path)]) == 0
+    check_file(load_robot("husky"), path)
+    assert f"Wrote {path}." in capsys.readouterr().out
+    assert cli.main(["model", "husky", "--check", str(path)]) == 0
+    assert f"{path} is this robot." in capsys.readouterr().out
+    assert cli.main(["model", "turtlebot3_burger", "--check", str(path)]) == 2
+    assert "no joint 'wheel_left_joint'" in capsys.readouterr().err
+
+
+def test_options_reach_the_urdf(tmp_path: Path) -> None:
+    path = tmp_path / "cf.urdf"
+    assert cli.main(["model", "crazyflie", "--prefix", "cf1/", "--rotors", "none", "--out", str(path)]) == 0
+    assert '"cf1/base_link"' in path.read_text() and "m1" not in path.read_text()
