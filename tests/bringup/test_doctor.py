@@ -10,6 +10,7 @@ from rlstack.bringup.doctor import PARTS, Diagnosis, Part, diagnose
 from rlstack.bringup.doctor import _heavy as heavy
 from rlstack.bringup.doctor import _package as package
 from rlstack.bringup.doctor import _program as program
+from rlstack.sim.isaac import installation
 
 
 def found(name, look, core=False):
@@ -51,6 +52,18 @@ def test_an_rclpy_that_does_not_load_is_a_failure():
 def test_a_part_that_ends_the_process_is_only_a_finding():
     finding = found("crasher", heavy("json", "none", "import os; os.abort()"))
     assert finding.state == "broken"
+
+
+@pytest.mark.parametrize(("version", "state"), [(None, "missing"), ("5.1.0", "ok"), ("6.0.1", "broken")])
+def test_isaac_sim_is_said_to_be_untried_whatever_is_installed(monkeypatch, version, state):
+    monkeypatch.setattr(installation, "installed_version", lambda: version)
+    monkeypatch.setattr(installation.require_supported, "__defaults__", ((3, 11),))
+    (part,) = (part for part in PARTS if part.name == "isaacsim")
+    finding = part.find()
+    assert finding.state == state
+    assert "not yet run on Isaac Sim" in finding.detail
+    assert (version or "") in finding.detail
+    assert "docs/isaac.md" in finding.install
 
 
 def test_a_part_that_raises_is_broken_with_its_reason():

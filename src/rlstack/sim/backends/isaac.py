@@ -35,10 +35,9 @@ class IsaacEngine:
     which rlstack's nodes do not need).
     """
 
-    name = "isaac"
-    gyroscopic: Gyroscopic = "explicit"
-    steps_per_s = 1000.0
-    single_precision: ClassVar[bool] = True
+    name: ClassVar[str] = "isaac"
+    gyroscopic: ClassVar[Gyroscopic] = "explicit"
+    steps_per_s: ClassVar[float] = 1000.0
 
     @classmethod
     def require(cls) -> None:
@@ -53,8 +52,8 @@ class IsaacEngine:
         for robot in scene.robots:
             if not isinstance(robot, Quadrotor):
                 raise UserError(f"The isaac backend flies quadrotors so far; {robot.name} is a {robot.kind}.")
-        if getattr(scene.world, "mjcf", None) is not None:
-            raise UserError(f"{scene.world.mjcf} is a MuJoCo model, which Isaac Sim cannot hold: choose another world.")
+        if (model := getattr(scene.world, "mjcf", None)) is not None:
+            raise UserError(f"{model} is a MuJoCo model, which Isaac Sim cannot hold: choose another world.")
         if options["ros_bridge"]:
             environment.require_environment(os.environ, ros_bridge=True, interactive=True)
         application.occupy(self)
