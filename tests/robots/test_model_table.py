@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlstack import cli
-from rlstack.robots import load_robot, robot_names
-from rlstack.robots.model_check import check_file
+from rlstack.errors import UserError
+from rlstack.robots import WheeledBase, load_robot, robot_names
+from rlstack.robots.model_check import check_file, mass_properties
+from rlstack.robots.urdf import to_urdf
+from tests.support import docs
 
 
 @pytest.mark.parametrize("name", robot_names())
@@ -39,3 +43,30 @@ def test_options_reach_the_urdf(tmp_path: Path) -> None:
     path = tmp_path / "cf.urdf"
     assert cli.main(["model", "crazyflie", "--prefix", "cf1/", "--rotors", "none", "--out", str(path)]) == 0
     assert '"cf1/base_link"' in path.read_text() and "m1" not in path.read_text()
+
+
+def test_the_pages_table_of_bases_and_arms_is_that_of_the_files() -> None:
+    page = docs.text("docs/robots.md")
+    for kind in ("wheeled_base", "manipulator"):
+        for name in robot_names(kind):
+            robot = load_robot(name)
+            mass = f"{mass_properties(robot).mass_kg:.4g}"
+            row = (
+                f"[`{name}`](../src/rlstack/robots/{name}.yaml)",
+                kind,
+                mass,
+                str(len(robot.drives)),
+                robot.description,
+            )
+            assert f"| {' | '.join(row)} |" in page
+
+
+def test_the_refusal_on_the_page_is_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    robot = load_robot("husky")
+    assert isinstance(robot, WheeledBase)
+    wheel = replace(robot.wheels[0], mass_kg=2.0 * robot.wheels[0].mass_kg)
+    Path("husky.urdf").write_text(to_urdf(replace(robot, wheels=(wheel, *robot.wheels[1:]))))
+    with pytest.raises(UserError) as refused:
+        check_file(robot, "husky.urdf")
+    assert f"rlstack: {refused.value}" in docs.text("docs/robots.md")
