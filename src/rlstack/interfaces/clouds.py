@@ -16,8 +16,6 @@ from rlstack.robots import Lidar
 _KINDS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 """Kind of number by ``sensor_msgs/PointField.datatype``."""
 _FLOAT32 = 7
-_PLAIN = np.dtype([("x", "=f4"), ("y", "=f4"), ("z", "=f4")])
-_COLOURED = np.dtype([("x", "=f4"), ("y", "=f4"), ("z", "=f4"), ("rgb", "=u4")])
 
 
 class CloudMessage:
@@ -31,13 +29,13 @@ class CloudMessage:
 
     def __init__(self, message: Any, frame: str, coloured: bool = False) -> None:
         self.message = message
-        self._kind = _COLOURED if coloured else _PLAIN
+        self._names = ("x", "y", "z", "rgb") if coloured else ("x", "y", "z")
         message.header.frame_id = frame
         message.is_bigendian = sys.byteorder == "big"
-        message.height, message.point_step = 1, self._kind.itemsize
+        message.height, message.point_step = 1, 4 * len(self._names)
         field = topics.message_type("sensor_msgs/msg/PointField")
         message.fields = [
-            field(name=name, offset=4 * k, datatype=_FLOAT32, count=1) for k, name in enumerate(self._kind.names or ())
+            field(name=name, offset=4 * k, datatype=_FLOAT32, count=1) for k, name in enumerate(self._names)
         ]
 
     def fill(self, stamp_ns: int, points: NDArray[Any], colours: NDArray[np.uint8] | None = None) -> Any:
@@ -52,20 +50,20 @@ class CloudMessage:
             ValueError: The shapes do not go together.
         """
         count = len(points)
-        coloured = self._kind is _COLOURED
+        coloured = len(self._names) > 3
         if np.shape(points) != (count, 3) or coloured != (colours is not None):
             raise ValueError(f"points of {np.shape(points)} {'with' if coloured else 'without'} colours were to come")
-        packed = np.empty(count, dtype=self._kind)
-        packed.view("=f4").reshape(count, -1)[:, :3] = points
+        packed = np.empty((count, len(self._names)), dtype=np.float32)
+        packed[:, :3] = points
         if colours is not None:
             if np.shape(colours) != (count, 3):
                 raise ValueError(f"colours of {np.shape(colours)} are none of {count} points")
             wide = colours.astype(np.uint32)
-            packed["rgb"] = wide[:, 0] << 16 | wide[:, 1] << 8 | wide[:, 2]
+            packed.view(np.uint32)[:, 3] = wide[:, 0] << 16 | wide[:, 1] << 8 | wide[:, 2]
         message = self.message
         set_stamp(message.header.stamp, stamp_ns)
-        message.width, message.row_step = count, count * self._kind.itemsize
-        message.is_dense = bool(np.isfinite(packed.view("=f4").reshape(count, -1)[:, :3]).all())
+        message.width, message.row_step = count, count * message.point_step
+        message.is_dense = bool(np.isfinite(packed[:, :3]).all())
         message.data = filled(packed)
         return message
 
