@@ -73,6 +73,9 @@ class View(NamedTuple):
 
 Gyroscopic = Literal["explicit", "none"]
 
+DriveMode = Literal["file", "position", "velocity", "effort"]
+"""What a joint's target is: ``file``: what the robot file's mode of that joint says; a free joint has no target."""
+
 
 class Engine(Protocol):
     """One physics engine with N robots in one world. Built by being constructed with a :class:`Scene`.
@@ -123,7 +126,7 @@ class Engine(Protocol):
     def place_joints(self, index: int, position: Array, velocity: Array) -> None:
         """Put the joints (joints,) into a state."""
 
-    def drive(self, index: int, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
+    def drive(self, index: int, mode: DriveMode, target: Array) -> None:
         """Drive the joints (joints,) towards a target until the next call, with the robot file's gains and limits."""
 
     def touching(self, index: int) -> bool:

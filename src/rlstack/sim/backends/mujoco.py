@@ -7,13 +7,14 @@ Bodies move freely under the forces they are given, in MuJoCo's semi-implicit Eu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
-from rlstack.sim.engine import Gyroscopic, JointState, MassProperties, Scene, View
+from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View
+from rlstack.sim.mujoco_bodies import FreeBodies, Joints, mass_properties
 from rlstack.sim.mujoco_eye import Eye, add_eye
 from rlstack.sim.robot import AloneInAWorld
 from rlstack.sim.world_models import add_to_mujoco
@@ -52,37 +53,30 @@ class MujocoEngine:
         self.data = data = mujoco.MjData(model)
         """The ``mujoco.MjData``, for viewers and renderers; writing to it bypasses the robots."""
         self._bodies = [int(model.body(prefix + BODY).id) for prefix in self._prefixes]
-        joints = [model.joint(prefix + BODY) for prefix in self._prefixes]
-        q = np.array([int(joint.qposadr[0]) for joint in joints])[:, None] + np.arange(7)
-        v = np.array([int(joint.dofadr[0]) for joint in joints])[:, None] + np.arange(6)
-        # Views into MuJoCo's memory, the robots along the last axis: theirs are the first free joints of the world.
-        self._pose, self._velocity = _view(data.qpos, q).T, _view(data.qvel, v).T
-        self._wrench = _view(data.qfrc_applied, v).T
+        self._free = FreeBodies(mujoco, model, data, self._bodies)
+        self._joints = [
+            Joints(mujoco, model, data, prefix, getattr(robot, "drives", ()))
+            for prefix, robot in zip(self._prefixes, scene.robots)
+        ]
         self._robots = scene.robots
         self._isolated = scene.isolated
         self._eye: Eye | None = None
 
     def refresh(self, rows: Array) -> None:
-        """Write the bodies' states; MuJoCo's quaternions are wxyz, its free joints' velocities ours."""
-        pose = self._pose
-        rows[:3], rows[3:6], rows[6] = pose[:3], pose[4:], pose[3]
-        rows[7:] = self._velocity
+        """Write the bodies' states."""
+        self._free.refresh(rows)
 
     def place(self, index: int, body: Array) -> None:
-        """Put one robot into a state."""
+        """Put one robot into a state, its joints to their rest."""
         data = self.data
         if not (np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all()):
             self._mujoco.mj_resetData(self.model, data)  # what has diverged would stay in the solver's memory
-        self._pose[:3, index], self._pose[4:, index], self._pose[3, index] = body[:3], body[3:6], body[6]
-        self._velocity[:, index] = body[7:]
-        self._wrench[:, index] = 0.0
-        v = int(self.model.body_dofadr[self._bodies[index]])
-        data.qacc_warmstart[v : v + 6] = 0.0
+        self._free.place(index, body)
+        self._joints[index].rest()
 
     def push(self, force: Array, torque: Array) -> None:
-        """Take the wrenches: linear in the world, angular in the body, as MuJoCo's free joints have them."""
-        self._wrench[:3] = force
-        self._wrench[3:] = torque
+        """Take the wrenches."""
+        self._free.push(force, torque)
 
     def step(self) -> None:
         """Let one physics step pass."""
@@ -100,31 +94,30 @@ class MujocoEngine:
 
     def mass_properties(self, index: int) -> MassProperties:
         """Return what MuJoCo holds."""
-        model, body = self.model, self._bodies[index]
-        turn = np.empty(9)
-        self._mujoco.mju_quat2Mat(turn, model.body_iquat[body])
-        axes = turn.reshape(3, 3)
-        inertia = axes @ np.diag(model.body_inertia[body]) @ axes.T
-        return MassProperties(float(model.body_mass[body]), model.body_ipos[body].copy(), inertia)
+        return mass_properties(self._mujoco, self.model, self._bodies[index])
 
     def joint_names(self, index: int) -> tuple[str, ...]:
-        """Return none: a quadrotor's rotors are no joints in MuJoCo."""
-        return ()
+        """Return the driven joints' names; none for a quadrotor, whose rotors are no joints in MuJoCo."""
+        return self._joints[index].names
 
     def joints(self, index: int) -> JointState:
-        """Return the state of no joint."""
-        return JointState(np.zeros(0), np.zeros(0), np.zeros(0))
+        """Return the joints' state."""
+        return self._joints[index].state()
 
     def place_joints(self, index: int, position: Array, velocity: Array) -> None:
-        """Put no joint into a state."""
+        """Put the joints into a state."""
+        self._joints[index].place(position, velocity)
 
-    def drive(self, index: int, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
-        """Drive no joint."""
+    def drive(self, index: int, mode: DriveMode, target: Array) -> None:
+        """Drive the joints."""
+        self._joints[index].drive(mode, target)
 
     def touching(self, index: int) -> bool:
         """Return whether one robot is in contact."""
         geoms = self.data.contact.geom
-        return bool((self.model.geom_bodyid[geoms] == self._bodies[index]).any()) if len(geoms) else False
+        roots = self.model.body_rootid
+        mine = roots[self.model.geom_bodyid[geoms]] == roots[self._bodies[index]]
+        return bool(mine.any()) if len(geoms) else False
 
     def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
         """Render from anywhere."""
@@ -156,17 +149,7 @@ class MujocoEngine:
         if self._eye is not None:
             self._eye.close()
         self._eye = None
-        del self._pose, self._velocity, self._wrench, self.model, self.data
-
-
-def _view(flat: Array, index: NDArray[np.intp]) -> Array:
-    """Return ``flat[index]`` (N, width) as a view; the places must follow each other at one distance."""
-    count, width = index.shape
-    first, last = int(index[0, 0]), int(index[-1, -1])
-    block = flat[first : last + 1]
-    if len(block) != count * width:
-        raise AssertionError("the robots' free joints do not follow each other")
-    return block.reshape(count, width)
+        del self._free, self._joints, self.model, self.data
 
 
 def _isolate(mujoco: Any, spec: Any, body: Any) -> None:
