@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ ONE_AT_A_TIME = ("isaac",)
 
 @pytest.fixture(scope="session")
 def robot() -> Quadrotor:
-    return load_quadrotor("crazyflie")
+    # what is promised here is without the floor's effect and the like; those have tests of their own
+    return replace(load_quadrotor("crazyflie"), aerodynamics=None)
 
 
 @pytest.fixture(params=BACKENDS.names())
