@@ -9,6 +9,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.nodes import robot_backends
+from rlstack.nodes.captures import Captures
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.robot_backends import make_backends, start_state
 from rlstack.nodes.robot_topics import RobotTopics
@@ -90,7 +91,7 @@ class RobotNode(ManagedNode):
         for name, backend in backends.items():
             self.robots.append(RobotTopics(self, backend, name, self._time.counts, self._time.on_command))
             self._serve_reset(self.robots[-1])
-        self._viewing = Viewing(self, self.robots)
+        self._viewing, self._captures = Viewing(self, self.robots), Captures(self, self.robots)
         self._time.begin(self.robots)
 
     def activate(self) -> None:
@@ -119,7 +120,8 @@ class RobotNode(ManagedNode):
         silent = [robot.name for robot in self.robots if robot.counts["watchdog"] and not robot.flying]
         named = f" ({', '.join(silent)})" if any(silent) else ""
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
-        return f"disarmed: no command came{named}" if silent else "", figures
+        warnings = [f"disarmed: no command came{named}"] if silent else []
+        return " ".join([*warnings, *filter(None, [self._captures.blind])]), figures
 
     # For Python ----------------------------------------------------------------------------------------------
 
@@ -144,6 +146,7 @@ class RobotNode(ManagedNode):
     def _on_sent(self, robots: Sequence[RobotTopics]) -> None:
         """Send what may come after the odometry, which commands wait for."""
         self._viewing.sent(robots)
+        self._captures.sent(robots)
 
     def _serve_reset(self, robot: RobotTopics) -> None:
         from std_srvs.srv import Trigger

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
+from rlstack.interfaces.battery import BatteryMessage
 from rlstack.interfaces.messages import ImuMessage, OdometryMessage, RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED
@@ -23,6 +25,11 @@ ODOMETRY_NOISE = (
 
 Filler = Callable[[int, Signals], Any]
 """Makes the message of a topic from a stamp, ns, and what was sensed."""
+
+BATTERY_HZ = 1.0
+"""How often the battery's state goes out where the robot file does not say."""
+
+_BATTERY = ("battery_voltage", "battery_current", "battery_percentage")
 
 NOT_ANSWERING = "not answering the last observation"
 
@@ -86,8 +93,9 @@ class RobotTopics:
     @property
     def rates_hz(self) -> dict[str, float]:
         """How often each topic is to go out; odometry that the robot file leaves out comes with every command."""
-        found = {topic: self.robot.sensors[topic].rate_hz for topic in self.topics if topic in self.robot.sensors}
-        return {topics.ODOM: self.robot.control_rate_hz, **found}
+        otherwise = {topics.ODOM: self.robot.control_rate_hz, topics.BATTERY: BATTERY_HZ}
+        sensors = self.robot.sensors
+        return {t: sensors[t].rate_hz if t in sensors else otherwise[t] for t in self.topics}
 
     # Out -----------------------------------------------------------------------------------------------------
 
@@ -124,17 +132,18 @@ class RobotTopics:
         self._marker_publisher.publish(self._markers.at(self.stamp_ns, signals["position"], signals["orientation"]))
 
     def _make_fillers(self) -> dict[str, Filler]:
-        makers = {topics.IMU: self._imu, topics.JOINT_STATES: self._joints, topics.ODOM: self._odometry}
-        needs = {
-            topics.IMU: "linear_acceleration",
-            topics.JOINT_STATES: "measured_rotor_speed",
-            topics.ODOM: "position",
-        }
+        always = (topics.BATTERY, topics.ODOM)
         # odometry last: what comes with it is there when it comes
+        makers = (
+            (topics.IMU, "linear_acceleration", self._imu),
+            (topics.JOINT_STATES, "measured_rotor_speed", self._joints),
+            (topics.BATTERY, "battery_voltage", self._battery),
+            (topics.ODOM, "position", self._odometry),
+        )
         return {
             topic: make()
-            for topic, make in makers.items()
-            if needs[topic] in self.backend.sensed and (topic in self.robot.sensors or topic == topics.ODOM)
+            for topic, needed, make in makers
+            if needed in self.backend.sensed and (topic in self.robot.sensors or topic in always)
         }
 
     @property
@@ -157,7 +166,17 @@ class RobotTopics:
             angular_velocity_noise_rad_s=sensor.angular_velocity_noise_rad_s,
             linear_acceleration_noise_m_s2=sensor.linear_acceleration_noise_m_s2,
         )
-        return lambda stamp, s: imu.fill(stamp, s["angular_velocity"], s["linear_acceleration"])
+        turning = "imu_angular_velocity" if "imu_angular_velocity" in self.backend.sensed else "angular_velocity"
+        return lambda stamp, s: imu.fill(stamp, s[turning], s["linear_acceleration"])
+
+    def _battery(self) -> Filler:
+        battery = BatteryMessage(topics.type_of(topics.BATTERY)())
+
+        def fill(stamp: int, s: Signals) -> Any:
+            known = [float(s[name][0]) if name in s else math.nan for name in _BATTERY]
+            return battery.fill(stamp, *known)
+
+        return fill
 
     def _joints(self) -> Filler:
         joints = RotorMessage(topics.type_of(topics.JOINT_STATES)(), self.robot.rotor_names)
