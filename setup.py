@@ -34,6 +34,8 @@ EXTRAS = {
     "sim": ["mujoco>=3.8", "llvmlite>=0.45"],
     # beyond Python 3.11 it has no wheels, and pip would compile it for many minutes
     "pybullet": ['pybullet>=3.2.7; python_version < "3.12"', "llvmlite>=0.45"],
+    # Isaac Sim itself comes from NVIDIA's package index, into a Python of its own: see docs/isaac.md
+    "isaac": ["llvmlite>=0.45"],
     "train": ["torch>=2.6", "rsl-rl-lib>=5,<6", "tensordict>=0.8", "tensorboard>=2.18", "onnxscript>=0.5",
               "rich>=13", "llvmlite>=0.45"],
     # the same on a GPU; hundreds of MB that a machine without one does not need
