@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rlstack.sim.worlds
 from rlstack.errors import UserError
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import Wind, World, load_world, world_names
+from tests.support import docs
 
 CRATE = Obstacle(name="crate", shape="box", size_m=(1.0, 1.0, 1.0), position_m=(2.0, 0.0, 0.5))
 SMALL = World(
@@ -102,7 +104,10 @@ def test_a_generator_of_another_package_is_found(mine: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("warehose", r"Unknown world 'warehose'. Nearest: warehouse, forest. Known: corridor, empty, forest, room, warehouse."),
+        (
+            "warehose",
+            r"Unknown world 'warehose'. Nearest: warehouse, forest. Known: corridor, empty, forest, room, warehouse.",
+        ),
         ("house:3", r"Unknown world 'house'. Nearest: warehouse. Known: corridor, .*"),
         (
             "forest:-1",
@@ -142,6 +147,7 @@ def test_a_world_that_is_not_there_is_refused(text: str, said: str) -> None:
             ("ground_effect: true", "ground_effect: 1"),
             "physics.ground_effect: 1 is not allowed: must be true or false.",
         ),
+        (("downwash: false", "downwsh: false"), "physics: Unknown physics model 'downwsh'. Nearest: downwash."),
         (("seed: 4", "starts: {count: 500}"), "start places 1 m apart, not 500"),
         (("seed: 4", "seed: [4"), "Cannot read the world"),
         ((MINE, "warehouse"), "the file must be a mapping of keys to values, not 'warehouse'."),
@@ -190,3 +196,19 @@ def test_a_mujoco_model_is_a_world_for_mujoco_alone(tmp_path: Path) -> None:
             ask()
     with pytest.raises(UserError, match="not drawn from a seed: leave out ':3'"):
         load_world(f"{path}:3")
+
+
+def test_the_documentations_program_file_and_generator_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    (program, generator), (file,) = docs.blocks("docs/worlds.md", "python"), docs.blocks("docs/worlds.md", "yaml")
+    monkeypatch.chdir(tmp_path)
+    exec(program, {})
+    assert "rack board" in capsys.readouterr().out and Path("warehouse.png").stat().st_size > 10_000
+    Path("mine.yaml").write_text(file)
+    assert {"desk", "drum"} < {o.name for o in load_world("mine.yaml").obstacles}
+    (tmp_path / "gates.py").write_text(generator)
+    monkeypatch.setattr(rlstack.sim.worlds, "__path__", [*rlstack.sim.worlds.__path__, str(tmp_path)])
+    Path("gates.yaml").write_text("generator: gates\nsettings: {count: 3}")
+    assert len(load_world("gates.yaml").obstacles) == 6

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
@@ -21,6 +21,7 @@ from rlstack.resources import list_resources
 from rlstack.schema import value
 from rlstack.sim.floor_plan import NoRoom, Starts, find_starts
 from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.physics.models import check_switches
 from rlstack.sim.shapes import Shapes
 from rlstack.sim.worlds import GENERATORS, Generator, Layout, Point
 
@@ -87,7 +88,7 @@ class World:
         """What to load to get it again, such as ``warehouse:7``."""
         return self.name if self.mjcf else f"{self.name}:{self.seed}"
 
-    def distance(self, points: Array) -> Array:
+    def distance(self, points: ArrayLike) -> Array:
         """Return the signed distance (N,) in m of points (N, 3) to the nearest obstacle or the floor; negative inside.
 
         Raises:
@@ -95,7 +96,7 @@ class World:
         """
         return self._shapes.distance(_rows(points, "points"))
 
-    def cast(self, origins: Array, directions: Array, far_m: float = np.inf) -> Array:
+    def cast(self, origins: ArrayLike, directions: ArrayLike, far_m: float = np.inf) -> Array:
         """Return how far (R,) in m rays go before they meet something; inf: nothing up to ``far_m``.
 
         Args:
@@ -106,11 +107,11 @@ class World:
         Raises:
             UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
         """
-        directions = _rows(directions, "directions")
-        length = np.linalg.norm(directions, axis=1, keepdims=True)
+        along = _rows(directions, "directions")
+        length = np.linalg.norm(along, axis=1, keepdims=True)
         if not (length > 0.0).all():
             raise ValueError("directions: each must be longer than 0.")
-        reach = self._shapes.cast(_rows(origins, "origins"), directions / length)
+        reach = self._shapes.cast(_rows(origins, "origins"), along / length)
         reach[reach > far_m] = np.inf
         return reach
 
@@ -186,11 +187,13 @@ def generate(file: WorldFile, name: str, seed: int | None = None, *, where: str 
         where: What to call the source in errors.
 
     Raises:
-        UserError: The generator is unknown, its settings are not valid, or they leave no room for start places.
+        UserError: The generator or a physics model is unknown, settings are not valid, or they leave no room for start
+            places.
     """
     generator: Generator = GENERATORS.load(file.generator)
     settings: Any = schema.load(generator.settings, file.settings, f"{where}: settings")
     seed = file.seed if seed is None else seed
+    check_switches(file.physics, f"{where}: physics")
     reason = ""
     for attempt in range(_DRAWS):
         rng = np.random.Generator(np.random.PCG64([seed, attempt]))
