@@ -90,7 +90,8 @@ class Simulation:
         self._gyroscopic = gyroscopic
         named = f"the world '{world.name}'" if world else "physics"
         blows = world is not None and world.wind is not None
-        mine = [models_of(robot, world.physics if world else None, blows, named) for robot in flying]
+        switches, floor = (world.physics, world.floor) if world else (None, True)
+        mine = [models_of(robot, switches, blows, named, floor=floor) for robot in flying]
         self._air = Air(flying, mine, world.wind if world else None, isolated, seed)
         self.models = reduce(or_, mine)
         """What of the physics is computed, for every robot that has numbers for it."""

@@ -81,7 +81,7 @@ def test_a_tilted_vehicle_blows_along_its_own_axis_and_wakes_add() -> None:
 @pytest.mark.parametrize("name", ["crazyflie", "x500"])
 def test_the_wake_pushes_down_by_the_files_vertical_drag(name: str) -> None:
     robot, flow = load_quadrotor(name), 3.0
-    assert robot.aerodynamics.downwash is not None
+    assert robot.aerodynamics and robot.aerodynamics.downwash
     pushed, _ = force_and_torque(robot, air=(0.0, 0.0, -flow))
     assert pushed[2] - robot.weight_n == pytest.approx(-robot.aerodynamics.downwash.vertical_drag_n_s_per_m * flow)
     # its own fall is slowed by its linear drag alone

@@ -134,7 +134,7 @@ class Quadrotor(RobotSpec):
     body: RigidBody
     rotors: tuple[Rotor, ...]
     rotor_model: RotorModel
-    aerodynamics: Aerodynamics = Aerodynamics()
+    aerodynamics: Aerodynamics | None = None
     battery: Battery | None = None
     limits: Limits
 

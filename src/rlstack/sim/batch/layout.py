@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.robots import Quadrotor
+from rlstack.robots.aerodynamics import Aerodynamics
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.models import NO_MODELS, Models
 
@@ -83,7 +84,7 @@ def pack_parameters(
         raise UserError(f"The batch simulator flies quadrotors; {robot.name} is a {robot.kind}.")
     p, body, rotor = perturbation, robot.body, robot.rotor_model
     count = len(p)
-    air = robot.aerodynamics
+    air = robot.aerodynamics or Aerodynamics()
     # rotor drag is what linear drag is at hover: one or the other
     fixed_drag, rotor_drag = np.asarray(body.linear_drag_n_s_per_m), np.zeros(3)
     if models.rotor_drag and air.rotor_drag:
