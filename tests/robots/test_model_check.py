@@ -111,6 +111,17 @@ def test_the_panda_of_pybullet_data_is_the_panda() -> None:
     assert checked_model(crazyflie()) is None
 
 
+def test_an_arm_that_was_saved_as_mjcf_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    pytest.importorskip("pybullet_data")
+    monkeypatch.chdir(tmp_path)
+    Path("panda.xml").write_text(to_mjcf(load_robot("panda")))
+    check_file(load_robot("panda"), "panda.xml")
+    assert [path.name for path in tmp_path.iterdir()] == ["panda.xml"]  # MuJoCo wrote no log
+    assert not [warning for warning in recwarn if "prefix" in str(warning.message)]
+
+
 SPOILT: list[tuple[str, Callable[[str], str], str]] = [
     (
         "mass",

@@ -38,14 +38,26 @@ def add_manipulator(spec: Any, robot: Manipulator, prefix: str) -> Any:
         for link in arm.bodies[1:]:
             link.gravcomp = 1.0
     _let_neighbours_pass(mujoco, arm, robot, path)
-    if arm.body(BODY) is not None:
-        spec.attach(arm, frame=spec.worldbody.add_frame(), prefix=prefix)
-    else:
-        root = spec.worldbody.add_body(name=prefix + BODY)
-        spec.attach(arm, frame=root.add_frame(), prefix=prefix)
+    holds = spec.worldbody if arm.body(BODY) is not None else spec.worldbody.add_body(name=prefix + BODY)
+    _attach(mujoco, spec, arm, holds.add_frame(), prefix)
     body = spec.body(prefix + BODY)
     add_camera(mujoco, body, prefix, _REACH_M)
     return body
+
+
+def _attach(mujoco: Any, spec: Any, arm: Any, frame: Any, prefix: str) -> None:
+    if prefix:
+        spec.attach(arm, frame=frame, prefix=prefix)
+        return
+    # MuJoCo warns that names may clash, on the terminal and into a file. They are the model's alone, and it is saved
+    # and read again in the tests.
+    warnings.filterwarnings("ignore", message="Attaching a spec with an empty prefix")  # again at every compilation
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda said: None)
+    try:
+        spec.attach(arm, frame=frame, prefix="")
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _is_urdf(path: Path) -> bool:
