@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.robots import Quadrotor, frames
-from rlstack.sim.engine import BODY_ROWS, Gyroscopic, JointState, MassProperties, Scene, View
+from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View
 from rlstack.sim.isaac import api_5, application, convert, environment, installation, stage
 from rlstack.sim.robot import AloneInAWorld
 
@@ -134,7 +134,7 @@ class IsaacEngine:
     def place_joints(self, index: int, position: Array, velocity: Array) -> None:
         """Put no joint into a state."""
 
-    def drive(self, index: int, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
+    def drive(self, index: int, mode: DriveMode, target: Array) -> None:
         """Drive no joint."""
 
     def touching(self, index: int) -> bool:
