@@ -9,8 +9,8 @@ from rlstack.sim.bullet.server import EVERYTHING, WORLD, Server
 
 Array = NDArray[np.float64]
 
-_AT_ONCE = 16384
-"""PyBullet's MAX_RAY_INTERSECTION_BATCH_SIZE."""
+_AT_ONCE = 16000
+"""Below PyBullet's MAX_RAY_INTERSECTION_BATCH_SIZE, 16384; of so many it answers for all but the last."""
 _PAST_M = 1e-3
 """How far behind a surface of the robot itself its ray goes on; from inside, PyBullet does not see the surface."""
 _SURFACES = 8
