@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.interfaces.backend import Capture, Reading, Signals
-from rlstack.robots import Quadrotor, frames
+from rlstack.robots import RobotSpec
 from rlstack.sim.engine import Engine
+from rlstack.sim.kinds import KINDS
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.simulation import Simulation
-from rlstack.sim.state import checked_command
 
 Array = NDArray[np.float64]
 _CAPTURES = 0xCA
@@ -22,7 +22,7 @@ _CAPTURES = 0xCA
 
 
 class SimulatedRobot:
-    """A quadrotor in a simulation, which may hold others; see :class:`rlstack.interfaces.backend.Backend`.
+    """A robot in a simulation, which may hold others; see :class:`rlstack.interfaces.backend.Backend`.
 
     Args:
         simulation: Where it is.
@@ -31,20 +31,12 @@ class SimulatedRobot:
     """
 
     owns_time = True
-    sensed = (
-        "position",
-        "orientation",
-        "linear_velocity",
-        "angular_velocity",
-        "linear_acceleration",
-        "imu_angular_velocity",
-        "measured_rotor_speed",
-    )
-    commanded = ("rotor_speed",)
 
     def __init__(self, simulation: Simulation, index: int = 0, noise_seed: int | None = None) -> None:
         self.simulation, self.index = simulation, index
-        self.robot: Quadrotor = simulation.robots[index]
+        self.robot: RobotSpec = simulation.robots[index]
+        self._kind = KINDS.load(self.robot.kind)(simulation, index)
+        self.sensed, self.commanded = self._kind.sensed, self._kind.commanded
         self.captured = (*self.robot.cameras, *self.robot.lidars)
         self._noise = None if noise_seed is None else SensorNoise(self.robot, noise_seed)
         self._random = None if noise_seed is None else np.random.default_rng([noise_seed, index, _CAPTURES])
@@ -54,21 +46,11 @@ class SimulatedRobot:
         self.simulation.open()
 
     def read(self) -> Reading:
-        """Return the present state; ``linear_acceleration`` is what an accelerometer at the centre of mass feels."""
-        simulation, i = self.simulation, self.index
-        state = {name: array[i] for name, array in simulation.state().items()}
-        signals = {
-            "position": state["position"],
-            "orientation": state["orientation"],
-            "linear_velocity": frames.rotate_inverse(state["orientation"], state["linear_velocity"]),
-            "angular_velocity": state["angular_velocity"],
-            "linear_acceleration": simulation.felt(i),
-            "imu_angular_velocity": state["angular_velocity"],
-            "measured_rotor_speed": state["rotor_speed"],
-        }
+        """Return the present measurement: what the robot's kind senses, with noise, bias and latency."""
+        signals = self._kind.read()
         if self._noise is not None:
-            signals = self._noise.applied(signals, simulation.time_s)
-        return Reading(simulation.time_s, signals)
+            signals = self._noise.applied(signals, self.simulation.time_s)
+        return Reading(self.simulation.time_s, signals)
 
     def capture(self, name: str) -> Capture:
         """Return what a camera or lidar of the robot file sees now.
@@ -81,7 +63,7 @@ class SimulatedRobot:
 
         if name not in self.captured:
             raise ValueError(f"'{name}' is not allowed: one of {list(self.captured)}.")
-        pose = {key: array[self.index] for key, array in self.simulation.state().items()}
+        pose = self.simulation.motion(self.index)
         engine, at = self.simulation.engine, (pose["position"], pose["orientation"])
         if name in self.robot.cameras:
             arrays = camera_view(engine, *at, self.robot.cameras[name], self._random)
@@ -90,15 +72,17 @@ class SimulatedRobot:
         return Capture(self.simulation.time_s, arrays)
 
     def write(self, command: Signals) -> Signals:
-        """Command ``rotor_speed`` (rotors,) in rad/s; return it clipped to the rotors' range.
+        """Command the robot; return what its limits leave of it.
+
+        What is taken depends on the kind: ``rotor_speed`` (rotors,) rad/s, ``twist`` (2,) m/s and rad/s, or
+        ``joint_position`` (joints,) rad or m.
 
         Raises:
-            ValueError: The command is not exactly one finite array of that shape; nothing was sent.
+            ValueError: The command is not exactly one finite array of its shape; nothing was sent.
         """
         _ = self.simulation.engine
-        wanted = checked_command(self.robot, command)
-        i = slice(self.index, self.index + 1)
-        return {"rotor_speed": self.simulation.rotorcraft.command(i, wanted[:, None])[:, 0]}
+        sent: Signals = self._kind.write(command)
+        return sent
 
     def step(self, duration_s: float) -> None:
         """Let time pass, for every robot of the simulation; see :meth:`Simulation.step`."""
@@ -119,9 +103,9 @@ class SimulatedRobot:
         self.simulation.set_perturbation(perturbation, np.array([self.index]))
 
     def disarm(self) -> None:
-        """Cut the motors at once, past the command delay; a later :meth:`write` starts them again."""
+        """Stop all actuators at once, past any delay; a later :meth:`write` starts them again."""
         _ = self.simulation.engine
-        self.simulation.rotorcraft.stop(slice(self.index, self.index + 1))
+        self._kind.stop()
 
     def close(self) -> None:
         """Release the simulation, with all its robots; a second call does nothing, any other use is an error."""
@@ -142,5 +126,5 @@ class AloneInAWorld(SimulatedRobot):
 
     engine: ClassVar[type[Engine]]
 
-    def __init__(self, robot: Quadrotor, *, noise_seed: int | None = None, **options: Any) -> None:
+    def __init__(self, robot: RobotSpec, *, noise_seed: int | None = None, **options: Any) -> None:
         super().__init__(Simulation(self.engine, [robot], **options), 0, noise_seed)

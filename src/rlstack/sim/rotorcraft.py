@@ -66,6 +66,7 @@ class Rotorcraft:
     ) -> None:
         self.robots, self._step_s, count = tuple(robots), step_s, len(robots)
         self._body = body
+        self._velocities: Array | None = None
         rotors = len(robots[0].rotors)
         self.force, self.torque = _rows(3, count), _rows(3, count)
         """(3, N) N in the world and N m in the body, for the next physics step; from :meth:`prepare`."""
@@ -116,7 +117,15 @@ class Rotorcraft:
         return self._sides[0][: self._rotors]
 
     def velocities(self) -> Array:
-        """Return (6, N): linear m/s in the world and angular rad/s in the body, at the instant of the positions."""
+        """Return (6, N): linear m/s in the world and angular rad/s in the body, at the instant of the positions.
+
+        Not to be written to: it is kept, as many robots may be read at one instant.
+        """
+        if self._velocities is None:
+            self._velocities = self._velocities_now()
+        return self._velocities
+
+    def _velocities_now(self) -> Array:
         self._launches[0]()
         coming, last = self._gains
         held = self._body[7:BODY_ROWS]
@@ -153,6 +162,7 @@ class Rotorcraft:
         Args:
             held: (6, N) velocities that the engine held before the step.
         """
+        self._velocities = None
         self._before[:] = held
         if self._some_fresh:
             fresh = self._fresh[0] > 0.0
@@ -176,6 +186,7 @@ class Rotorcraft:
             rotor_speed: (rotors,) or (rotors, robots) rad/s.
             resting: They stand on the floor.
         """
+        self._velocities = None
         speed = np.asarray(rotor_speed, dtype=float)
         self._sides[0][:, index] = np.concatenate([speed, speed])
         self._target[:, index] = speed
@@ -188,6 +199,7 @@ class Rotorcraft:
 
     def command(self, index: Any, speed: Array) -> Array:
         """Command speeds (rotors, robots) rad/s; return them clipped to the rotors' range."""
+        self._velocities = None
         sent = np.clip(speed, self._low[index], self._high[index])
         delay = self._delay_steps[index]
         if delay.any():
@@ -198,11 +210,13 @@ class Rotorcraft:
 
     def stop(self, index: Any) -> None:
         """Cut the motors now, past the delay; commands on their way are dropped."""
+        self._velocities = None
         self._target[:, index] = 0.0
         self._drop(index)
 
     def perturb(self, index: Any, perturbation: Perturbation) -> None:
         """Give robots other departures from their files; the caller tells the engine of mass and inertia."""
+        self._velocities = None
         numbers = np.arange(len(self.robots))[index]
         for k, number in enumerate(numbers):
             row = pack_parameters(self.robots[number], perturbation.take(np.array([k])), "float64", self._models)

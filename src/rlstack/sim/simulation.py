@@ -21,18 +21,21 @@ from numpy.typing import ArrayLike, NDArray
 from rlstack.errors import UserError
 from rlstack.robots import Quadrotor, RobotSpec, frames
 from rlstack.robots.mjcf import rest_height
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.sim.drives import rest_positions
 from rlstack.sim.engine import BODY_ROWS, Engine, Scene
 from rlstack.sim.perturbation import Perturbation
-from rlstack.sim.physics import models_of
+from rlstack.sim.physics import Models, models_of
 from rlstack.sim.physics.air import Air
 from rlstack.sim.rotorcraft import Rotorcraft
-from rlstack.sim.state import checked_states
+from rlstack.sim.state import checked_jointed_state, checked_states
 from rlstack.sim.world import World, load_world
 
 Array = NDArray[np.float64]
 SPACING_M = 1.0
 """Between the start places of robots in a world that names none, m."""
 _MOST_STEPS_PER_S = 1e5
+_MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 
 class Simulation:
@@ -78,12 +81,13 @@ class Simulation:
                 f"physics_rate_hz: {rate} is not allowed: must be from the robot's control rate"
                 f" ({slowest} Hz) to {_MOST_STEPS_PER_S:.0f} Hz."
             )
-        flying = [robot for robot in robots if isinstance(robot, Quadrotor)]
-        if len(flying) != len(robots):
-            other = next(robot for robot in robots if not isinstance(robot, Quadrotor))
-            raise UserError(f"Simulations fly quadrotors so far; {other.name} is a {other.kind}.")
         self.engine_type = engine
-        self.robots: tuple[Quadrotor, ...] = tuple(flying)
+        self.robots = tuple(robots)
+        self._fly = np.array([k for k, robot in enumerate(robots) if isinstance(robot, Quadrotor)], dtype=int)
+        self.flying = tuple(robot for robot in robots if isinstance(robot, Quadrotor))
+        """The quadrotors among the robots."""
+        self._mixed = len(self.flying) != len(robots)
+        flying = self.flying
         self.world = world = load_world(str(world)) if isinstance(world, (str, Path)) else world
         self.rate_hz, self.step_s = rate, 1.0 / rate
         self._scene = Scene(tuple(robots), self.step_s, world, isolated, options)
@@ -93,7 +97,7 @@ class Simulation:
         switches, floor = (world.physics, world.floor) if world else (None, True)
         mine = [models_of(robot, switches, blows, named, floor=floor) for robot in flying]
         self._air = Air(flying, mine, world.wind if world else None, isolated, seed)
-        self.models = reduce(or_, mine)
+        self.models = reduce(or_, mine, Models())
         """What of the physics is computed, for every robot that has numbers for it."""
         self.starts_m = (
             start_places(len(robots), world, isolated) if starts_m is None else np.array(starts_m, dtype=float)
@@ -129,9 +133,13 @@ class Simulation:
         self._engine = engine = self.engine_type(self._scene)
         self._body = np.zeros((BODY_ROWS, len(self)))
         self._held = self._body[7:]
-        self.rotorcraft = Rotorcraft(
-            self.robots, self._body, self.step_s, engine.gyroscopic, self._gyroscopic, self.models
-        )
+        self._before = np.zeros_like(self._held)
+        self._wrench = np.zeros((6, len(self)))
+        self._flight = np.zeros((BODY_ROWS, len(self.flying))) if self._mixed else self._body
+        if self.flying:
+            self.rotorcraft = Rotorcraft(
+                self.flying, self._flight, self.step_s, engine.gyroscopic, self._gyroscopic, self.models
+            )
         self._heights = self._settle(engine)
         for index in range(len(self)):
             self.reset(index)
@@ -155,20 +163,12 @@ class Simulation:
         self._owed_s += duration_s
         count = math.floor(self._owed_s / self.step_s + 1e-6)
         self._owed_s -= count * self.step_s
-        craft, body, held = self.rotorcraft, self._body, self._held
-        air = self._air if self._air.moves else None
+        advance = self._advance_mixed if self._mixed else self._advance
         for _ in range(count):
-            if air is not None:
-                craft.air[:] = air.velocity(self.step_s, body, craft.speed)
-            craft.prepare()
-            engine.push(craft.force, craft.torque)
-            before = held.copy()
-            engine.step()
-            engine.refresh(body)
-            craft.passed(before)
+            advance(engine)
         self._steps += count
-        if not np.isfinite(body).all():
-            lost = np.flatnonzero(~np.isfinite(body).all(axis=0)).tolist()
+        if not np.isfinite(self._body).all():
+            lost = np.flatnonzero(~np.isfinite(self._body).all(axis=0)).tolist()
             raise RuntimeError(
                 f"The simulation of robot {lost} diverged before {self.time_s:.3f} s: the state was too fast for a"
                 f" physics_rate_hz of {self.rate_hz:g}."
@@ -179,19 +179,23 @@ class Simulation:
 
         Args:
             index: Of the robot.
-            state: As in :meth:`rlstack.interfaces.backend.Backend.reset`.
+            state: As in :meth:`rlstack.interfaces.backend.Backend.reset`; a robot with joints has ``joint_position``
+                and ``joint_velocity`` (joints,) instead of rotor speeds, and what is left out is as at rest.
 
         Raises:
             ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
         """
-        engine = self.engine
-        rotors = len(self.robots[index].rotors)
-        given = {name: np.asarray(array)[None] for name, array in (state or {}).items()}
-        checked = {name: array[0] for name, array in checked_states(given, 1, rotors).items()}
-        if state is None:
-            checked["position"] = self.starts_m[index] + np.array([0.0, 0.0, self._heights[index]])
-        self._place(engine, index, checked, resting=state is None)
-        engine.refresh(self._body)
+        engine, robot = self.engine, self.robots[index]
+        ground = self.starts_m[index] + np.array([0.0, 0.0, self._heights[index]])
+        if isinstance(robot, Quadrotor):
+            given = {name: np.asarray(array)[None] for name, array in (state or {}).items()}
+            checked = {name: array[0] for name, array in checked_states(given, 1, len(robot.rotors)).items()}
+            if state is None:
+                checked["position"] = ground
+            self._place(engine, index, checked, resting=state is None)
+        else:
+            self._place_jointed(engine, index, checked_jointed_state(state or {}, len(robot.drives)), ground)
+        self._refresh(engine)
 
     def set_state(self, state: Mapping[str, ArrayLike], index: NDArray[np.integer] | None = None) -> None:
         """Put robots into states by name, arrays (N, width); velocities in the **world**; what is left out is zero.
@@ -204,34 +208,51 @@ class Simulation:
             ValueError: As in :meth:`reset`.
         """
         engine = self.engine
-        which = np.arange(len(self)) if index is None else np.asarray(index)
-        checked = checked_states(state, len(which), len(self.robots[0].rotors))
+        which = self._which(index)
+        checked = checked_states(state, len(which), len(self.flying[0].rotors))
         for k, number in enumerate(which.tolist()):
             self._place(engine, number, {name: array[k] for name, array in checked.items()})
-        engine.refresh(self._body)
+        self._refresh(engine)
 
     def state(self) -> dict[str, Array]:
-        """Return the state arrays by name, (N, width): velocities in the world, angular ones in the body."""
+        """Return the quadrotors' states by name, (N, width): velocities in the world, angular ones in the body."""
         _ = self.engine
         velocities = self.rotorcraft.velocities()
         return {
-            "position": self._body[0:3].T.copy(),
-            "orientation": self._body[3:7].T.copy(),
+            "position": self._flight[0:3].T.copy(),
+            "orientation": self._flight[3:7].T.copy(),
             "linear_velocity": velocities[:3].T.copy(),
             "angular_velocity": velocities[3:].T.copy(),
             "rotor_speed": self.rotorcraft.speed.T.copy(),
         }
 
+    def motion(self, index: int) -> dict[str, Array]:
+        """Return one robot's position m, orientation xyzw, linear (world) and angular (body) velocity."""
+        _ = self.engine
+        flies = isinstance(self.robots[index], Quadrotor)
+        velocity = self.rotorcraft.velocities()[:, self.slot(index)] if flies else self._held[:, index].copy()
+        return {
+            "position": self._body[0:3, index].copy(),
+            "orientation": self._body[3:7, index].copy(),
+            "linear_velocity": velocity[:3],
+            "angular_velocity": velocity[3:],
+        }
+
+    def slot(self, index: int) -> int:
+        """Return which of the quadrotors robot ``index`` is."""
+        return int(np.searchsorted(self._fly, index)) if self._mixed else index
+
     def command(self, rotor_speed: ArrayLike) -> Array:
-        """Command ``rotor_speed`` (N, rotors) rad/s; return it clipped to the rotors' range.
+        """Command the quadrotors' ``rotor_speed`` (N, rotors) rad/s; return it clipped to the rotors' range.
 
         Raises:
             ValueError: The shape is wrong or a number is not finite; nothing was commanded.
         """
         _ = self.engine
         wanted = np.asarray(rotor_speed, dtype=float)
-        if wanted.shape != (len(self), len(self.robots[0].rotors)) or not np.isfinite(wanted).all():
-            raise ValueError(f"rotor_speed must be finite and {(len(self), len(self.robots[0].rotors))}.")
+        shape = len(self.flying), len(self.flying[0].rotors)
+        if wanted.shape != shape or not np.isfinite(wanted).all():
+            raise ValueError(f"rotor_speed: must be finite and of the shape {shape}.")
         return self.rotorcraft.command(slice(None), wanted.T).T
 
     def set_perturbation(self, perturbation: Perturbation, index: NDArray[np.integer] | None = None) -> None:
@@ -245,25 +266,83 @@ class Simulation:
             ValueError: It is for another number of robots or rotors.
         """
         engine = self.engine
-        which = np.arange(len(self)) if index is None else np.asarray(index)
-        shape, rotors = np.shape(perturbation.thrust_scale), len(self.robots[0].rotors)
+        which = self._which(index)
+        shape, rotors = np.shape(perturbation.thrust_scale), len(self.flying[0].rotors)
         if shape != (len(which), rotors):
             raise ValueError(f"the perturbation's thrust_scale has the shape {shape}: must be {(len(which), rotors)}.")
-        self.rotorcraft.perturb(which, perturbation)
+        slots = np.array([self.slot(number) for number in which.tolist()])
+        self.rotorcraft.perturb(slots, perturbation)
         for k, number in enumerate(which.tolist()):
-            body = self.robots[number].body
+            body = self.flying[slots[k]].body
             inertia = np.array(body.inertia_kg_m2) * perturbation.inertia_scale[k]
             engine.set_mass(number, body.mass_kg * float(perturbation.mass_scale[k]), inertia)
 
     def felt(self, index: int) -> Array:
         """Return (3,) m/s^2 in the body: what an accelerometer at robot ``index``'s centre of mass feels."""
-        return self.rotorcraft.felt(index, frames.to_matrix(self._body[3:7, index]))
+        turn = frames.to_matrix(self._body[3:7, index])
+        if isinstance(self.robots[index], Quadrotor):
+            return self.rotorcraft.felt(self.slot(index), turn)
+        pushed = (self._held[:3, index] - self._before[:3, index]) / self.step_s
+        return np.asarray((pushed + np.array([0.0, 0.0, STANDARD_GRAVITY])) @ turn)
+
+    def _advance(self, engine: Engine) -> None:
+        """Let one physics step pass where all robots fly."""
+        craft, body = self.rotorcraft, self._body
+        if self._air.moves:
+            craft.air[:] = self._air.velocity(self.step_s, body, craft.speed)
+        craft.prepare()
+        engine.push(craft.force, craft.torque)
+        before = self._held.copy()
+        engine.step()
+        engine.refresh(body)
+        craft.passed(before)
+
+    def _advance_mixed(self, engine: Engine) -> None:
+        """Let one physics step pass where some robots do not fly."""
+        if self.flying:
+            craft, wrench = self.rotorcraft, self._wrench
+            if self._air.moves:
+                craft.air[:] = self._air.velocity(self.step_s, self._flight, craft.speed)
+            craft.prepare()
+            wrench[:3, self._fly], wrench[3:, self._fly] = craft.force, craft.torque
+            engine.push(wrench[:3], wrench[3:])
+            before = self._flight[7:].copy()
+        self._before[:] = self._held
+        engine.step()
+        self._refresh(engine)
+        if self.flying:
+            craft.passed(before)
+
+    def _refresh(self, engine: Engine) -> None:
+        engine.refresh(self._body)
+        if self._mixed:
+            self._flight[:] = self._body[:, self._fly]
+
+    def _which(self, index: NDArray[np.integer] | None) -> NDArray[np.integer]:
+        """Return the numbers of robots that are meant, quadrotors all of them."""
+        which = self._fly if index is None else np.asarray(index)
+        if other := [self.robots[k] for k in which.tolist() if not isinstance(self.robots[k], Quadrotor)]:
+            raise ValueError(f"{other[0].name} is a {other[0].kind}: this is for quadrotors.")
+        return which
 
     def _place(self, engine: Engine, index: int, state: Mapping[str, Array], resting: bool = False) -> None:
-        motion = ("position", "orientation", "linear_velocity", "angular_velocity")
-        engine.place(index, np.concatenate([state[name] for name in motion]))
-        self.rotorcraft.reset(index, state["rotor_speed"], resting)
-        self._air.reset(index)
+        engine.place(index, np.concatenate([state[name] for name in _MOTION]))
+        slot = self.slot(index)
+        self.rotorcraft.reset(slot, state["rotor_speed"], resting)
+        self._air.reset(slot)
+        self._owed_s = 0.0
+
+    def _place_jointed(self, engine: Engine, index: int, state: Mapping[str, Array], ground: Array) -> None:
+        level, still = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(3)
+        rest = dict(zip(_MOTION, (ground, level, still, still)))
+        motion = np.concatenate([state.get(name, rest[name]) for name in _MOTION])
+        joints = self.robots[index].drives
+        position = state.get("joint_position", rest_positions(self.robots[index]))
+        engine.place(index, motion)
+        engine.place_joints(index, position, state.get("joint_velocity", np.zeros(len(joints))))
+        hold = [at if joint.mode == "position" else 0.0 for joint, at in zip(joints, position)]
+        engine.drive(index, "file", np.array(hold))
+        self._before[:, index] = motion[7:]
         self._owed_s = 0.0
 
     def _settle(self, engine: Engine) -> Array:
@@ -276,6 +355,10 @@ class Simulation:
             body = np.zeros(BODY_ROWS)
             body[:3], body[6] = place + np.array([0.0, 0.0, height]), 1.0
             engine.place(index, body)
+            if drives := self.robots[index].drives:
+                rest = rest_positions(self.robots[index])
+                engine.place_joints(index, rest, np.zeros(len(drives)))
+                engine.drive(index, "file", np.where([d.mode == "position" for d in drives], rest, 0.0))
         for _ in range(100 + round(0.1 / self.step_s)):  # contact settles within a few tens of steps or of 4 ms
             engine.step()
         engine.refresh(self._body)

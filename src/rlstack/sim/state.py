@@ -7,21 +7,20 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlstack.robots import Quadrotor
 from rlstack.robots.frames import normalise
 
 Array = NDArray[np.float64]
 
 
-def checked_command(robot: Quadrotor, command: Mapping[str, ArrayLike]) -> Array:
-    """Return the ``rotor_speed`` (rotors,) of a command as float64.
+def checked_command(command: Mapping[str, ArrayLike], name: str, size: int) -> Array:
+    """Return the array ``name`` (size,) of a command as float64.
 
     Raises:
         ValueError: The command is not exactly one finite array of that shape.
     """
-    if set(command) != {"rotor_speed"}:
-        raise ValueError(f"the command holds {sorted(command)}: must hold 'rotor_speed' alone.")
-    return _checked("rotor_speed", command["rotor_speed"], (len(robot.rotors),))
+    if set(command) != {name}:
+        raise ValueError(f"the command holds {sorted(command)}: must hold '{name}' alone.")
+    return _checked(name, command[name], (size,))
 
 
 def checked_states(state: Mapping[str, ArrayLike], count: int, rotors: int) -> dict[str, Array]:
@@ -47,6 +46,24 @@ def checked_states(state: Mapping[str, ArrayLike], count: int, rotors: int) -> d
     checked["orientation"] = normalise(checked["orientation"])
     if not np.isfinite(checked["orientation"]).all():
         raise ValueError("orientation: a zero quaternion is no rotation.")
+    return checked
+
+
+def checked_jointed_state(state: Mapping[str, ArrayLike], joints: int) -> dict[str, Array]:
+    """Return what is given of a jointed robot's state as float64: its base's motion and its joints (joints,).
+
+    Raises:
+        ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
+    """
+    shapes = {**dict.fromkeys(("position", "linear_velocity", "angular_velocity"), (3,)), "orientation": (4,)}
+    shapes.update(dict.fromkeys(("joint_position", "joint_velocity"), (joints,)))
+    if unknown := sorted(set(state) - set(shapes)):
+        raise ValueError(f"the state holds {unknown}: may hold {', '.join(shapes)}.")
+    checked = {name: _checked(name, array, shapes[name]) for name, array in state.items()}
+    if "orientation" in checked:
+        checked["orientation"] = normalise(checked["orientation"])
+        if not np.isfinite(checked["orientation"]).all():
+            raise ValueError("orientation: a zero quaternion is no rotation.")
     return checked
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from rlstack.sim.bullet.bodies import BulletRobot
 from rlstack.sim.bullet.eye import look
 from rlstack.sim.bullet.rays import cast
 from rlstack.sim.bullet.server import Server, import_pybullet
-from rlstack.sim.engine import BODY_ROWS, Gyroscopic, JointState, MassProperties, Scene, View
+from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View
 from rlstack.sim.robot import AloneInAWorld
 
 Array = NDArray[np.float64]
@@ -167,7 +167,7 @@ class PybulletEngine:
         """Put the joints into a state."""
         self._robots[index].drives.place(np.asarray(position), np.asarray(velocity))
 
-    def drive(self, index: int, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
+    def drive(self, index: int, mode: DriveMode, target: Array) -> None:
         """Drive the joints."""
         self._robots[index].drives.set(mode, target)
 

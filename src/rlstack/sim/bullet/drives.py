@@ -10,8 +10,6 @@ there.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +17,7 @@ from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
 from rlstack.robots.joints import DrivenJoint
 from rlstack.sim.bullet.server import Server
-from rlstack.sim.engine import JointState
+from rlstack.sim.engine import DriveMode, JointState
 
 Array = NDArray[np.float64]
 
@@ -51,7 +49,9 @@ class Drives:
         if missing := [name for name in self.names if name not in known]:
             raise UserError(f"{robot.name}: the model has no joint {', '.join(missing)}; it has {', '.join(known)}.")
         self._numbers = [int(known[name][0]) for name in self.names]
-        self._mode: Literal["position", "velocity", "effort"] | None = None
+        self._mode: DriveMode | None = None
+        self._own_position = np.array([drive.mode == "position" for drive in drives], dtype=bool)
+        self._driven = np.array([drive.mode != "free" for drive in drives], dtype=bool)
         self._target = self._effort = np.zeros(len(drives))
         self._stiffness = np.array([drive.stiffness for drive in drives])
         self._damping = np.array([drive.damping for drive in drives])
@@ -73,7 +73,7 @@ class Drives:
         for number, q, v in zip(self._numbers, position.tolist(), velocity.tolist()):
             self._server.bullet.resetJointState(self._body, number, q, v, physicsClientId=self._server.client)
 
-    def set(self, mode: Literal["position", "velocity", "effort"], target: Array) -> None:
+    def set(self, mode: DriveMode, target: Array) -> None:
         """Drive the joints towards a target from the next step on."""
         bullet = self._server.bullet
         if mode == "effort" and self._mode != "effort":
@@ -90,14 +90,13 @@ class Drives:
             self._command(bullet.TORQUE_CONTROL, None, self._effort)
             return
         position, velocity, _ = self._read()
-        slope = self._damping
-        goal = self._target
-        if self._mode == "position":
-            slope = self._damping + step_s * self._stiffness
-            with np.errstate(invalid="ignore", divide="ignore"):
-                goal = np.where(slope > 0.0, self._stiffness * (self._target - position) / slope, 0.0)
-        goal = np.clip(goal, -self._fastest, self._fastest)
-        self._command(bullet.VELOCITY_CONTROL, goal, np.minimum(slope * np.abs(goal - velocity), self._strongest))
+        by_position = self._own_position if self._mode == "file" else np.full(len(self.names), self._mode == "position")
+        slope = self._damping + np.where(by_position, step_s * self._stiffness, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            pulled = np.where(slope > 0.0, self._stiffness * (self._target - position) / slope, 0.0)
+        goal = np.clip(np.where(by_position, pulled, self._target), -self._fastest, self._fastest)
+        effort = np.minimum(slope * np.abs(goal - velocity), self._strongest)
+        self._command(bullet.VELOCITY_CONTROL, goal, np.where(self._driven, effort, 0.0))
 
     def _read(self) -> tuple[Array, Array, Array]:
         states = self._server.bullet.getJointStates(self._body, self._numbers, physicsClientId=self._server.client)

@@ -1,0 +1,42 @@
+"""What each kind of robot senses and takes in a simulation: one module each, found by the robot's kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.interfaces.backend import Signals
+from rlstack.registry import Registry
+
+if TYPE_CHECKING:
+    from rlstack.sim.simulation import Simulation
+
+Array = NDArray[np.float64]
+
+
+class Kind(Protocol):
+    """One robot of a simulation, as its kind is sensed and commanded; made with simulation and index."""
+
+    sensed: tuple[str, ...]
+    commanded: tuple[str, ...]
+
+    def __init__(self, simulation: Simulation, index: int) -> None: ...
+
+    def read(self) -> dict[str, Array]:
+        """Return the true value of each of ``sensed``."""
+
+    def write(self, command: Signals) -> Signals:
+        """Command the robot; return what was really sent.
+
+        Raises:
+            ValueError: The command is not exactly one finite array of its shape; nothing was sent.
+        """
+
+    def stop(self) -> None:
+        """Stop all actuators now."""
+
+
+KINDS = Registry("kind of robot", "rlstack.sim.kinds", "KIND", "rlstack.simulated_kinds")
+"""Each entry is a :class:`Kind`."""

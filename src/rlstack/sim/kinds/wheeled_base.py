@@ -1,0 +1,71 @@
+"""Wheeled bases in a simulation: a twist in, odometry, IMU and joints out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.interfaces.backend import Signals
+from rlstack.robots import WheeledBase, frames
+from rlstack.sim.drives import base_twist, measured, wheel_speeds
+from rlstack.sim.state import checked_command
+
+if TYPE_CHECKING:
+    from rlstack.sim.simulation import Simulation
+
+Array = NDArray[np.float64]
+
+
+class WheeledBaseKind:
+    """One base; see :class:`rlstack.sim.kinds.Kind`."""
+
+    sensed = (
+        "position",
+        "orientation",
+        "linear_velocity",
+        "angular_velocity",
+        "linear_acceleration",
+        "imu_angular_velocity",
+        "joint_position",
+        "joint_velocity",
+        "wheel_twist",
+    )
+    commanded = ("twist",)
+
+    def __init__(self, simulation: Simulation, index: int) -> None:
+        self._simulation, self._index = simulation, index
+        robot = simulation.robots[index]
+        assert isinstance(robot, WheeledBase)
+        self._robot = robot
+
+    def read(self) -> dict[str, Array]:
+        """Return the present state; ``wheel_twist`` (2,) m/s and rad/s is what the wheels tell, slip and all."""
+        simulation, index = self._simulation, self._index
+        motion, joints = simulation.motion(index), simulation.engine.joints(index)
+        return {
+            "position": motion["position"],
+            "orientation": motion["orientation"],
+            "linear_velocity": frames.rotate_inverse(motion["orientation"], motion["linear_velocity"]),
+            "angular_velocity": motion["angular_velocity"],
+            "linear_acceleration": simulation.felt(index),
+            "imu_angular_velocity": motion["angular_velocity"].copy(),
+            "joint_position": np.array(joints.position),
+            "joint_velocity": np.array(joints.velocity),
+            "wheel_twist": base_twist(self._robot, measured(self._robot, joints.position, joints.velocity)),
+        }
+
+    def write(self, command: Signals) -> Signals:
+        """Command ``twist`` (2,): forward m/s and turning rad/s; return what the limits leave of it."""
+        wanted = checked_command(command, "twist", 2)
+        targets = wheel_speeds(self._robot, wanted)
+        self._simulation.engine.drive(self._index, "file", targets)
+        return {"twist": base_twist(self._robot, targets)}
+
+    def stop(self) -> None:
+        """Brake."""
+        self._simulation.engine.drive(self._index, "file", np.zeros(len(self._robot.drives)))
+
+
+KIND = WheeledBaseKind
