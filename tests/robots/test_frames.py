@@ -112,3 +112,14 @@ def test_normalise_makes_no_attitude_up(bad: list[float]) -> None:
 @pytest.mark.parametrize("scale", [1e-300, 1e-3, 1e300])
 def test_normalise_any_size(scale: float) -> None:
     np.testing.assert_allclose(frames.normalise(np.array([0.0, 0.6, 0.0, -0.8]) * scale), [0.0, 0.6, 0.0, -0.8])
+
+
+def test_one_alone_is_computed_as_many_are_to_the_last_bit():
+    random = np.random.default_rng(0)
+    first, second = frames.normalise(random.normal(size=(2, 200, 4)))
+    vectors = random.normal(size=(200, 3))
+    for p, q, v, *many in zip(
+        first, second, vectors, frames.rotate(first, vectors), frames.multiply(first, second), frames.to_matrix(first)
+    ):
+        for alone, among_many in zip((frames.rotate(p, v), frames.multiply(p, q), frames.to_matrix(p)), many):
+            np.testing.assert_array_equal(alone, among_many)
