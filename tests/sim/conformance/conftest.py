@@ -13,7 +13,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.robots import Quadrotor, RobotSpec, load_quadrotor
 from rlstack.sim.isaac.installation import installed_version
 from tests.support.isaacsim_standin.process import standing_in
 
@@ -42,8 +42,8 @@ def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.fixture
-def make(name: str, robot: Quadrotor) -> Iterator[Callable[..., Backend]]:
-    """Return a function that makes an unconnected backend; all that it made are closed afterwards.
+def make_of(name: str) -> Iterator[Callable[..., Backend]]:
+    """Return a function that makes an unconnected backend of a robot; all that it made are closed afterwards.
 
     A backend whose dependency is missing is skipped. One that does not own time is a real robot: it is only
     tried when RLSTACK_TEST_HARDWARE names it.
@@ -58,7 +58,7 @@ def make(name: str, robot: Quadrotor) -> Iterator[Callable[..., Backend]]:
         pytest.skip(f"{name} is a real robot: set RLSTACK_TEST_HARDWARE={name} to test it, propellers off")
     made: list[Backend] = []
 
-    def build(**options: Any) -> Backend:
+    def build(robot: RobotSpec, **options: Any) -> Backend:
         try:
             made.append(entry(robot, **options))
         except UserError as error:
@@ -70,6 +70,12 @@ def make(name: str, robot: Quadrotor) -> Iterator[Callable[..., Backend]]:
     yield build
     for backend in made:
         backend.close()
+
+
+@pytest.fixture
+def make(make_of: Callable[..., Backend], robot: Quadrotor) -> Callable[..., Backend]:
+    """Return a function that makes an unconnected backend of the quadrotor."""
+    return lambda **options: make_of(robot, **options)
 
 
 @pytest.fixture

@@ -1,0 +1,159 @@
+"""What every simulator promises of robots with joints: bases that drive, arms that hold, joints in the file's order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlstack.errors import UserError
+from rlstack.interfaces.backend import BACKENDS, Backend
+from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.sim.robot import SimulatedRobot
+from rlstack.sim.simulation import Simulation
+
+QUADROTORS_ONLY = ("isaac",)
+"""Engines that refuse other kinds by name so far."""
+
+
+@pytest.fixture
+def jointed(name: str, make_of: Callable[..., Backend]) -> Callable[[RobotSpec], Any]:
+    """Return a function that makes a connected backend of a robot with joints."""
+
+    def connected(robot: RobotSpec) -> Any:
+        if name in QUADROTORS_ONLY:
+            with pytest.raises(UserError, match=robot.name):
+                make_of(robot).connect()
+            pytest.skip(f"{name} flies quadrotors only")
+        backend = make_of(robot)
+        backend.connect()
+        return backend
+
+    return connected
+
+
+@pytest.fixture
+def base(jointed: Callable[[RobotSpec], Any]) -> Any:
+    return jointed(load_robot("turtlebot3_burger"))
+
+
+@pytest.fixture
+def arm(jointed: Callable[[RobotSpec], Any]) -> Any:
+    pytest.importorskip("pybullet_data", reason="it carries the arm's model")
+    return jointed(load_robot("panda"))
+
+
+def test_a_base_stands_still_on_its_wheels(base: Any) -> None:
+    base.step(1.0)
+    signals = base.read().signals
+    np.testing.assert_allclose(signals["position"], [0.0, 0.0, base.robot.rest_height_m], atol=1e-3)
+    np.testing.assert_allclose(signals["linear_velocity"], np.zeros(3), atol=1e-3)
+    np.testing.assert_allclose(signals["linear_acceleration"], [0.0, 0.0, 9.81], atol=0.05)
+
+
+@pytest.mark.parametrize("speed", [0.15, -0.1])
+def test_a_twist_drives_forward_and_backward_as_geometry_says(base: Any, speed: float) -> None:
+    sent = base.write({"twist": np.array([speed, 0.0])})
+    np.testing.assert_allclose(sent["twist"], [speed, 0.0], atol=1e-9)
+    base.step(2.0)
+    signals = base.read().signals
+    assert signals["linear_velocity"][0] == pytest.approx(speed, rel=0.05)
+    assert signals["position"][0] == pytest.approx(2.0 * speed, rel=0.1)
+    np.testing.assert_allclose(signals["wheel_twist"], [speed, 0.0], atol=0.01)
+    radius = base.robot.wheels[0].radius_m
+    driven = [joint.mode == "velocity" for joint in base.robot.drives]
+    np.testing.assert_allclose(signals["joint_velocity"][driven], speed / radius, rtol=0.05)
+
+
+def test_a_positive_turn_is_to_the_left(base: Any) -> None:
+    base.write({"twist": np.array([0.0, 0.8])})
+    base.step(1.0)
+    signals = base.read().signals
+    assert signals["angular_velocity"][2] == pytest.approx(0.8, rel=0.15)
+    assert 0.5 < frames.yaw(signals["orientation"]) < 0.9
+
+
+def test_a_twist_beyond_the_limits_is_clipped_and_said(base: Any) -> None:
+    sent = base.write({"twist": np.array([50.0, 0.0])})["twist"]
+    assert sent[0] == pytest.approx(base.robot.limits.linear_velocity_m_s, rel=0.05)
+
+
+@pytest.mark.parametrize("twist", [[np.nan, 0.0], [0.1], [0.1, 0.0, 0.0]], ids=["nan", "short", "long"])
+def test_a_bad_twist_is_refused(base: Any, twist: list[float]) -> None:
+    with pytest.raises(ValueError, match="twist"):
+        base.write({"twist": np.array(twist)})
+
+
+def test_disarm_brakes(base: Any) -> None:
+    base.write({"twist": np.array([0.2, 0.0])})
+    base.step(1.0)
+    base.disarm()
+    base.step(1.0)
+    assert np.linalg.norm(base.read().signals["linear_velocity"]) < 0.01
+
+
+def test_a_base_is_put_where_it_is_told(base: Any) -> None:
+    turned = frames.from_yaw(np.array(1.0))
+    base.reset({"position": [1.0, -2.0, base.robot.rest_height_m], "orientation": turned})
+    base.write({"twist": np.array([0.2, 0.0])})
+    base.step(1.0)
+    moved = base.read().signals["position"] - [1.0, -2.0, base.robot.rest_height_m]
+    assert np.arctan2(moved[1], moved[0]) == pytest.approx(1.0, abs=0.05)
+
+
+def test_an_arm_is_at_rest_at_first_with_its_joints_in_the_files_order(arm: Any) -> None:
+    names = arm.simulation.engine.joint_names(0)
+    assert names == tuple(joint.name for joint in arm.robot.drives)
+    rest = np.array([joint.rest for joint in arm.robot.drives])
+    np.testing.assert_allclose(arm.read().signals["joint_position"], rest, atol=1e-6)
+
+
+@pytest.mark.parametrize("joint", range(7))
+def test_each_joint_of_an_arm_moves_by_its_own_number(arm: Any, joint: int) -> None:
+    before = arm.read().signals["joint_position"]
+    target = before.copy()
+    target[joint] += 0.2
+    np.testing.assert_allclose(arm.write({"joint_position": target})["joint_position"], target)
+    arm.step(1.5)
+    moved = arm.read().signals["joint_position"] - before
+    assert moved[joint] == pytest.approx(0.2, abs=0.05)
+    others = np.delete(moved, joint)
+    assert np.abs(others).max() < 0.05
+
+
+def test_an_arms_targets_are_clipped_to_its_ranges(arm: Any) -> None:
+    sent = arm.write({"joint_position": np.full(len(arm.robot.drives), 50.0)})["joint_position"]
+    np.testing.assert_allclose(sent, [joint.upper for joint in arm.robot.drives])
+
+
+def test_an_arm_is_put_where_it_is_told_and_holds_it(arm: Any) -> None:
+    wanted = arm.read().signals["joint_position"]
+    wanted[[0, 3]] += [0.5, 0.3]
+    arm.reset({"joint_position": wanted})
+    np.testing.assert_allclose(arm.read().signals["joint_position"], wanted, atol=1e-6)
+    arm.step(1.0)
+    np.testing.assert_allclose(arm.read().signals["joint_position"], wanted, atol=0.05)
+    with pytest.raises(ValueError, match="joint_position"):
+        arm.reset({"joint_position": np.zeros(2)})
+
+
+def test_different_kinds_share_a_world(name: str) -> None:
+    if name in QUADROTORS_ONLY:
+        pytest.skip(f"{name} flies quadrotors only")
+    robots = [load_robot("crazyflie"), load_robot("turtlebot3_burger"), load_robot("crazyflie")]
+    simulation = Simulation(BACKENDS.load(name).engine, robots)
+    simulation.open()
+    try:
+        first, base, last = (SimulatedRobot(simulation, k) for k in range(3))
+        places = [robot.read().signals["position"].copy() for robot in (first, base, last)]
+        base.write({"twist": np.array([0.2, 0.0])})
+        last.write({"rotor_speed": np.full(4, 1700.0)})
+        simulation.step(1.0)
+        moved = [robot.read().signals["position"] - at for robot, at in zip((first, base, last), places)]
+        np.testing.assert_allclose(moved[0], np.zeros(3), atol=1e-3)
+        assert moved[1][0] == pytest.approx(0.2, rel=0.1)
+        assert moved[2][2] > 0.2
+    finally:
+        simulation.close()
