@@ -12,7 +12,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.fused import GRADIENT, Kernel, check_device, zeros
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import load_robot
+from rlstack.robots import load_quadrotor
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, pack_parameters
 from rlstack.sim.perturbation import Perturbation
@@ -72,7 +72,7 @@ def test_the_reverse_mode() -> None:
 
 @pytest.mark.parametrize("wanted", [None, ("state", "parameters", "command_0")])
 def test_the_quadrotor(wanted: tuple[str, ...] | None) -> None:
-    robot, count, rng = load_robot("crazyflie"), 200, np.random.default_rng(0)
+    robot, count, rng = load_quadrotor("crazyflie"), 200, np.random.default_rng(0)
     model = Model(0.01, gyroscopic=True, max_delay_s=0.02)
     names = [f"command_{k}" for k in range(model.past_commands + 1)]
 
