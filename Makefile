@@ -11,6 +11,7 @@ SET_UP = python="$(VENV)/bin/python"; "$$python" -S -c "" 2>/dev/null || python=
 # As activating it does, and without what the calling shell's own environment would mix in
 IN_VENV = unset VIRTUAL_ENV PYTHONHOME; PATH="$(abspath $(VENV))/bin:$$PATH"
 RUNTIME = ros,sim,train,view,hardware
+TESTED = cuda,pybullet
 
 .PHONY: help fly setup dev tools-for-tests test lint check format clean
 

@@ -57,6 +57,7 @@ EXTRAS = {
         "pytest-xdist>=3.6",
         "ruff>=0.9",
         "types-PyYAML",
+        "usd-core>=24.5",  # what stands in for Isaac Sim in the tests reads real USD stages with it
     ],
 }  # fmt: skip
 EXTRAS["all"] = sorted({requirement for name in EXTRAS if name != "dev" for requirement in EXTRAS[name]})
