@@ -27,7 +27,7 @@ FLOORS = {
 }
 """What is at the top of rlstack, and the floor it is on; on one floor, nothing may need each other in a circle."""
 
-TORCH_FREE = ("fused", "robots", "interfaces", "policies", "control", "guard", "hardware", "sim.backends")
+TORCH_FREE = ("fused", "robots", "interfaces", "policies", "control", "guard", "hardware", "perception", "sim.backends")
 """What a robot's computer runs, with the nodes of DEPLOYED; none of it may import torch, however indirectly."""
 
 DEPLOYED = ("nodes.robot", "nodes.policy", "nodes.guard")

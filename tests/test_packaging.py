@@ -71,7 +71,7 @@ def test_pip_installs_code_data_and_programs(installed: Path) -> None:
         assert Path(found[name]) == prefix / "share" / "rlstack" / name
     assert (prefix / "share" / "ament_index" / "resource_index" / "packages" / "rlstack").is_file()
     assert (installed / "rlstack" / "py.typed").is_file()
-    for name in ("rlstack", "rlstack_robot", "rlstack_policy", "rlstack_guard", "rlstack_train"):
+    for name in ("rlstack", *(f"rlstack_{n}" for n in ("robot", "policy", "guard", "train", "perception"))):
         assert os.access(prefix / "lib" / "rlstack" / name, os.X_OK), f"ros2 run would not find {name}"
         assert os.access(prefix / "bin" / name, os.X_OK)
 
