@@ -77,7 +77,10 @@ class Rotorcraft:
         self._before = _rows(6, count)  # velocities that the engine held a step ago
         self._fresh = _rows(1, count)  # 1 before the first step after a reset
         self._some_fresh = False
-        self._elapsed = _rows(1, count)  # s since the reset
+        self._elapsed = _rows(1, count)  # s since the reset, kept while there are gusts
+        self._began = np.zeros(count, dtype=np.int64)  # step of the reset
+        self._gusty = np.zeros(count, dtype=bool)
+        self._some_gusty = False
         self._target = _rows(rotors, count)  # rad/s, in effect
         # rotor speeds now, then those half a step before; and the same after the next step
         self._sides = [_rows(2 * rotors, count) for _ in range(2)]
@@ -172,8 +175,9 @@ class Rotorcraft:
         self._sides.reverse()
         self._gains.reverse()
         self._launches.reverse()
-        self._elapsed += self._step_s
         self._steps += 1
+        if self._some_gusty:
+            self._clock()
         if self.batteries is not None and self._steps % self._battery_steps == 0:
             self.batteries.advance(self._battery_steps * self._step_s, self.speed)
             self.parameters[_TOP_SPEED] = self.batteries.top_speed
@@ -191,6 +195,7 @@ class Rotorcraft:
         self._sides[0][:, index] = np.concatenate([speed, speed])
         self._target[:, index] = speed
         self._fresh[0, index], self._elapsed[0, index], self._resting[index] = 1.0, 0.0, resting
+        self._began[index] = self._steps
         self._some_fresh = True
         self._drop(index)
         if self.batteries is not None:
@@ -224,6 +229,12 @@ class Rotorcraft:
         if self.batteries is not None:
             self.parameters[_TOP_SPEED] = self.batteries.top_speed
         self._delay_steps[index] = np.rint(perturbation.delay_s / self._step_s).astype(np.int64)
+        self._gusty[index] = (perturbation.gust_duration_s > 0.0) & (perturbation.gust_force_n != 0.0).any(axis=1)
+        self._some_gusty = bool(self._gusty.any())
+        self._clock()
+
+    def _clock(self) -> None:
+        self._elapsed[0] = (self._steps - self._began) * self._step_s
 
     def _arrive(self) -> None:
         for late in self._late:

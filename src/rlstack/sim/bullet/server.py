@@ -67,7 +67,7 @@ class Server:
     def add_floor(self) -> int:
         """Add a floor at z = 0, and return its body."""
         shape = self.bullet.createCollisionShape(self.bullet.GEOM_PLANE, physicsClientId=self.client)
-        body = int(self.bullet.createMultiBody(0.0, shape, physicsClientId=self.client))
+        body = int(self.bullet.createMultiBody(0.0, shape, useMaximalCoordinates=1, physicsClientId=self.client))
         self.settle(body, friction=1.0)
         return body
 
