@@ -22,7 +22,7 @@ FLOORS = {
     "evaluation": 4,
     "training": 5,
     "nodes": 6,
-    "bringup": 7,
+    **dict.fromkeys(("bringup", "environments"), 7),
     **dict.fromkeys(("cli", "__main__"), 8),
 }
 """What is at the top of rlstack, and the floor it is on; on one floor, nothing may need each other in a circle."""

@@ -141,9 +141,18 @@ class TaskStep:
         after, command = tracing.call(self._actor_memory, self._sensed(rows), memory, action)
         past = [rows[name] for name in self.past]
         moved = advance(state, parameters, [command, *past], self.model)
-        reference, velocity = self._points(rows["goal"])[1:] if self.window else (np.zeros(3), np.zeros(3))
+        judged = self._judged(moved, action, memory["last_action"], rows.get("goal"), parameters)
+        return {
+            "next_state": moved,
+            "next_memory": np.concatenate([*(after[n].reshape(-1) for n in self.pipeline.memory), action]),
+            "command": command,
+            **judged,
+        }
+
+    def _judged(self, moved: Rows, action: Rows, last: Rows, goal: Rows | None, parameters: Rows) -> dict[str, Rows]:
+        """Return ``reward``, its ``terms`` and ``lost`` for the state that an action led to."""
+        reference, velocity = (np.zeros(3), np.zeros(3)) if goal is None else self._points(goal)[1:]
         finite = np.abs(np.concatenate([moved, action])).sum() < 1e30
-        last = memory["last_action"]
         terms, lost = tracing.call(
             self._judge, moved, action, last, _objects(reference), _objects(velocity), parameters
         )
@@ -152,9 +161,6 @@ class TaskStep:
         values = [where(finite, np.asarray(v).reshape(-1)[0], 0.0) for v in terms.values()]
         values.append(where(lost, self.task.reward.lost, 0.0))
         return {
-            "next_state": moved,
-            "next_memory": np.concatenate([*(after[n].reshape(-1) for n in self.pipeline.memory), action]),
-            "command": command,
             "reward": np.array([sum(values)], dtype=object),
             "terms": np.array(values, dtype=object),
             "lost": np.array([lost], dtype=object),

@@ -1,0 +1,192 @@
+"""N flights of a task at once, as arrays: what single and vector environments, and those over topics, have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlstack.errors import UserError
+from rlstack.fused import zeros
+from rlstack.environments.deck import NOISE_AHEAD, Deck
+from rlstack.environments.settings import Setting
+from rlstack.environments.vehicles import Index, Vehicles
+from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
+from rlstack.sim.state import checked_states
+from rlstack.tasks.step import NOISE_WIDTH
+
+Array = NDArray[np.float32]
+State = Mapping[str, ArrayLike]
+
+
+class Flights:
+    """N robots that fly a task's episodes.
+
+    After :meth:`begin` and :meth:`step`, :attr:`seen`, :attr:`reward`, :attr:`terms`, :attr:`lost` and
+    :attr:`timed_out` hold what came of it until the next call.
+
+    Args:
+        setting: The task, the robot and the kernels.
+        vehicles: N robots.
+        count: N.
+    """
+
+    def __init__(self, setting: Setting, vehicles: Vehicles, count: int) -> None:
+        self.setting, self.vehicles, self.count = setting, vehicles, count
+        self.task, step = setting.task, setting.step
+        self._period_s = 1.0 / self.task.rate_hz
+        self.term_names: tuple[str, ...] = (*step.terms, "lost")
+        self._state, self._parameters = zeros(STATE_WIDTH, count), zeros(PARAMETER_WIDTH, count)
+        self._memory, self._next_memory = zeros(step.memory_width, count), zeros(step.memory_width, count)
+        self._noise = zeros(NOISE_WIDTH, count)
+        self._action, self._command = zeros(step.pipeline.action_size, count), zeros(len(setting.robot.rotors), count)
+        self.seen: Array = zeros(step.width, count)
+        """(width, N) what is seen now."""
+        self.reward: Array = zeros(1, count)
+        """(1, N) of the last step."""
+        self.terms: Array = zeros(len(self.term_names), count)
+        """(terms, N) of :attr:`term_names`, weighted, of the last step."""
+        self.age = np.zeros(count, dtype=np.int64)
+        """(N,) steps since the beginning of each flight."""
+        self.lost = np.zeros(count, dtype=bool)
+        """(N,) whose flight has ended as lost."""
+        self.timed_out = np.zeros(count, dtype=bool)
+        """(N,) whose time is over, of those that are not lost."""
+        self._lost, self._before_reset = zeros(1, count), zeros(step.width, count)
+        self._noisy = any(vars(self.task.noise).values())
+        self._follows = bool(step.window)
+        sensing: dict[str, Any] = {"state": self._state, "memory": self._memory, "noise": self._noise}
+        following: dict[str, Any] = {}
+        if self._follows:
+            self._goal, self._next_goal = zeros(step.goal_width, count), zeros(step.goal_width, count)
+            sensing["goal"], following["next_goal"] = self._goal, self._next_goal
+            self._path_step = np.zeros(count, dtype=np.int64)
+            self._ahead = np.array([*step.window, 1, 0])
+            self._robots = np.arange(count)[:, None]
+        self._see: Callable[[], None] = step.see.prepare({**sensing, "seen": self.seen})
+        decided = {"command": self._command, "next_memory": self._next_memory}
+        self._decide: Callable[[], None] = step.decide.prepare({**sensing, "action": self._action, **decided})
+        given = {"parameters": self._parameters, "action": self._action, "next_memory": self._next_memory}
+        found = {"reward": self.reward, "terms": self.terms, "lost": self._lost, "seen": self.seen}
+        self._judge: Callable[[], None] = step.judge.prepare({**sensing, **given, **following, **found})
+        self._decks: list[Deck] = []
+        self._paths = np.zeros((count, 1, 3), dtype=np.float32)
+
+    def seed(self, randoms: Sequence[np.random.Generator], seeds: Sequence[int]) -> None:
+        """Give each robot its generator of episodes and its seed of noise."""
+        setting = self.setting
+        self._decks = [Deck(self.task, setting.robot, r, s) for r, s in zip(randoms, seeds)]
+        self._noise_left = 0
+
+    def begin(self, index: Index, state: State | None = None) -> None:
+        """Start some robots' next episodes, and see anew what those robots see.
+
+        Args:
+            index: Which robots.
+            state: Where they start instead, (width,) or (robots, width) by name as of
+                :meth:`rlstack.interfaces.backend.Backend.reset`, relative to the task's origin.
+
+        Raises:
+            UserError: The state is not allowed.
+        """
+        rotors = len(self.setting.robot.rotors)
+        drawn = [self._decks[k].draw() for k in index.tolist()]
+        given = None if state is None else _checked(state, len(index), rotors)
+        for k, (number, (scenario, path)) in enumerate(zip(index.tolist(), drawn)):
+            mine = slice(k, k + 1)
+            start = scenario.state if given is None else {name: array[mine] for name, array in given.items()}
+            self.vehicles.place(index[mine], start, scenario.perturbation)
+            if path is not None:
+                if self._paths.shape[1] != len(path):
+                    self._paths = np.zeros((self.count, *path.shape), dtype=np.float32)
+                self._paths[number] = path
+        self.vehicles.parameters(self._parameters)
+        self.age[index], self.lost[index], self.timed_out[index] = 0, False, False
+        self._memory[:, index] = 0.0
+        if self._follows:
+            self._path_step[index] = 0
+            self._fill_goal(self._goal)
+        self._read()
+        everyone = len(index) == self.count
+        if not everyone:
+            self._before_reset[:] = self.seen
+        self._see()
+        if not everyone:
+            seen = self.seen[:, index]
+            self.seen[:] = self._before_reset
+            self.seen[:, index] = seen
+
+    def renew_noise(self) -> None:
+        """Draw the noise of the next observation, before :meth:`begin` where that is not part of a step."""
+        if not self._noisy:
+            return
+        if self._noise_left == 0:
+            self._noise_ahead = np.stack([deck.noise() for deck in self._decks], axis=-1)
+            self._noise_left = NOISE_AHEAD
+        self._noise[:] = self._noise_ahead[-self._noise_left]
+        self._noise_left -= 1
+
+    def step(self, actions: NDArray[np.floating]) -> None:
+        """Fly one control period under actions (N, actions) in -1..1, beyond which they are clipped.
+
+        Raises:
+            ValueError: An action is not finite, or the shape is wrong.
+        """
+        self._action[:] = actions.T
+        if not np.isfinite(self._action).all():
+            raise ValueError("The action is not finite: the policy that made it has diverged.")
+        self._decide()
+        self.vehicles.step(self._command)
+        self.age += 1
+        self._read()
+        self.renew_noise()
+        if self._follows:
+            self._path_step += 1
+            self._fill_goal(self._next_goal)
+        self._judge()
+        self._memory[:] = self._next_memory
+        if self._follows:
+            self._goal[:] = self._next_goal
+        self.lost = self._lost[0] > 0.5
+        self.timed_out = (self.age >= self.setting.max_steps) & ~self.lost
+
+    def observation(self) -> Any:
+        """Return a copy of what is seen: (N, columns), or arrays (N, ...) by signal."""
+        seen = self.seen.T.copy()
+        if self.setting.step.kind == "policy":
+            return seen
+        found, start = {}, 0
+        for name, shape in self.setting.step.shapes.items():
+            end = start + int(np.prod(shape))
+            found[name] = seen[:, start:end].reshape(len(seen), *shape).copy()
+            start = end
+        return found
+
+    def close(self) -> None:
+        """Release the simulator."""
+        self.vehicles.close()
+
+    def _read(self) -> None:
+        self.vehicles.read(self._state)
+        self._state[-1] = self.age * self._period_s
+
+    def _fill_goal(self, rows: Array) -> None:
+        """Write what is to be followed now: the window's points, the reference after the step and its velocity."""
+        index = np.minimum(self._path_step[:, None] + self._ahead, self._paths.shape[1] - 1)
+        points = self._paths[self._robots, index]  # (N, window + 2, 3)
+        columns = points.transpose(2, 1, 0)
+        columns[:, -1] = (columns[:, -2] - columns[:, -1]) * self.task.rate_hz
+        rows[:] = columns.reshape(rows.shape)
+
+
+def _checked(state: State, count: int, rotors: int) -> dict[str, NDArray[np.float64]]:
+    try:
+        rows = {
+            name: np.broadcast_to(np.asarray(array, dtype=float), (count, np.shape(array)[-1]))
+            for name, array in state.items()
+        }
+        return checked_states(rows, count, rotors)
+    except (ValueError, TypeError, IndexError) as error:
+        raise UserError(f"options: state: {error}") from error
