@@ -192,8 +192,8 @@ def real_time(options: argparse.Namespace) -> dict[str, float]:
         ear.spin(options.seconds)
         used, passed = node.cpu_s() - cpu, time.perf_counter() - begin
         away = pilot.away_m()
-        ear.close()
         node.close()
+        ear.close()
     late = np.abs(np.diff(pilot.arrivals) * 1e-6 - 2.0)
     late_imu = np.abs(np.diff(imu) * 1e-6 - 2.0)
     return {
@@ -273,8 +273,8 @@ def fleet(options: argparse.Namespace) -> dict[str, float]:
     cpu, own, begin = node.cpu_s(), time.process_time(), time.perf_counter()
     ear.spin(options.seconds)
     used, own, passed = node.cpu_s() - cpu, time.process_time() - own, time.perf_counter() - begin
-    ear.close()
     node.close()
+    ear.close()
     factors = [(p.stamps[-1] - p.stamps[0]) / (p.arrivals[-1] - p.arrivals[0]) for p in pilots]
     return {
         "robots": float(options.fleet),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,9 @@ ROBOT = load_quadrotor("crazyflie")
 JOINTS = topics.type_of(topics.ROTOR_COMMAND)
 HOVER = [ROBOT.hover_speed_rad_s] * 4
 PERIOD_NS = round(1e9 / ROBOT.control_rate_hz)
+
+_BULLET = pytest.mark.skipif(importlib.util.find_spec("pybullet") is None, reason="PyBullet is not installed")
+ENGINES = pytest.mark.parametrize("engine", ["mujoco", pytest.param("pybullet", marks=_BULLET)])
 
 
 class Fleet:
@@ -84,8 +88,9 @@ def fleet(listener: Listener) -> Iterator[Callable[..., Fleet]]:
         one.close()
 
 
-def test_each_of_three_robots_has_its_topics_frames_and_commands(fleet: Callable[..., Fleet]) -> None:
-    three = fleet("cf1", "cf2", "cf3", start_height_m=1.0)
+@ENGINES
+def test_each_of_three_robots_has_its_topics_frames_and_commands(fleet: Callable[..., Fleet], engine: str) -> None:
+    three = fleet("cf1", "cf2", "cf3", backend=engine, start_height_m=1.0)
     starts = {name: three.position(name) for name in three.names}
     assert len({tuple(p[:2]) for p in starts.values()}) == 3
     harder = {"cf1": 0.9, "cf2": 1.0, "cf3": 1.1}
@@ -97,8 +102,9 @@ def test_each_of_three_robots_has_its_topics_frames_and_commands(fleet: Callable
     assert three.stamp("cf1") == three.stamp("cf2") == three.stamp("cf3")  # one time for all
 
 
-def test_two_robots_that_meet_collide(fleet: Callable[..., Fleet]) -> None:
-    two = fleet("low", "high", start_positions_m=(0.0, 0.0, 0.0, 0.0, 0.0, 0.5))
+@ENGINES
+def test_two_robots_that_meet_collide(fleet: Callable[..., Fleet], engine: str) -> None:
+    two = fleet("low", "high", backend=engine, start_positions_m=(0.0, 0.0, 0.0, 0.0, 0.0, 0.5))
     two.fly(60, lambda name: [] if name == "high" else [0.0] * 4)  # the upper one falls on the lower one
     low, high = two.position("low"), two.position("high")
     apart = np.linalg.norm(high - low)
@@ -160,6 +166,14 @@ def test_names_come_from_the_robot_where_only_their_number_is_given(listener: Li
     node.start()
     assert [robot.name for robot in node.robots] == ["crazyflie1", "crazyflie2"]
     node.stop()
+    node.destroy_node()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("isaacsim") is not None, reason="Isaac Sim is installed")
+def test_an_engine_that_is_not_installed_says_what_to_install(listener: Listener) -> None:
+    node = RobotNode(overrides={"backend": "isaac", "count": 2}, context=listener.context)
+    with pytest.raises(UserError, match="isaac.*install"):
+        node.start()
     node.destroy_node()
 
 

@@ -25,16 +25,18 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 def policy(tmp_path_factory) -> Path:
     """A good hover policy with a passing record."""
     path = write_hover_policy(tmp_path_factory.mktemp("policy") / "policy.onnx", load_quadrotor("crazyflie"))
-    write_json(record_path(path), {"sha256": file_sha256(path), "robot": "crazyflie", "passed": True})
+    flown = {"mujoco": {"flown_in": "mujoco (topics)"}}
+    record = {"sha256": file_sha256(path), "robot": "crazyflie", "passed": True, "backends": flown}
+    write_json(record_path(path), record)
     return path
 
 
 class Up:
-    """`rlstack up deploy` as a user starts it."""
+    """`rlstack up` as a user starts it."""
 
-    def __init__(self, policy: Path, *words: str) -> None:
+    def __init__(self, *words: str) -> None:
         self.popen = subprocess.Popen(
-            [sys.executable, "-u", "-m", "rlstack", "up", "deploy", "--policy", str(policy), *words],
+            [sys.executable, "-u", "-m", "rlstack", "up", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -72,7 +74,7 @@ def up(policy) -> Iterator:
     started: list[Up] = []
 
     def start(*words: str) -> Up:
-        started.append(Up(policy, *words))
+        started.append(Up("deploy", "--policy", str(policy), *words))
         return started[-1]
 
     yield start
@@ -111,6 +113,37 @@ def test_it_takes_off_and_hovers_at_its_goal(up, tmp_path):
     data = json.loads(figures.read_text())
     assert data["mode"] == "policy" and data["error_m"] < 0.1
     assert gone(nodes)
+
+
+def test_two_robots_in_a_world_fly_above_their_starts(up, tmp_path):
+    figures = tmp_path / "figures.json"
+    flight = up("--count", "2", "--world", "room:2", "--seconds", "5", "--lock-step", "--json", str(figures))
+    flight.until("2 policy  at most")
+    nodes = list(flight.nodes().values())
+    assert flight.end() == 0, flight.seen
+    robots = json.loads(figures.read_text())["robots"]
+    assert set(robots) == {"crazyflie1", "crazyflie2"}
+    assert all(robot["mode"] == "policy" and robot["error_m"] < 0.1 for robot in robots.values()), robots
+    assert "crazyflie2: Flew 5." in flight.seen
+    assert gone(nodes)
+
+
+def test_simulate_starts_the_robots_alone_and_ends_with_a_signal():
+    flight = Up("simulate", "--count", "2", "--start-height-m", "1")
+    try:
+        flight.until("/crazyflie2: odom")
+        end = time.monotonic() + 30.0
+        while not flight.nodes() and time.monotonic() < end:
+            time.sleep(0.05)
+        nodes = flight.nodes()
+        assert list(nodes) == ["robot"]
+        time.sleep(1.0)
+        flight.popen.send_signal(signal.SIGINT)
+        assert flight.end() == 130 and "Traceback" not in flight.seen
+        assert gone(list(nodes.values()))
+    finally:
+        flight.popen.kill()
+        flight.popen.wait()
 
 
 def test_a_policy_that_dies_leaves_the_guard_flying(up):
@@ -182,6 +215,8 @@ def test_a_simulator_may_be_left_disarmed(up):
     [
         (["--robot", "crazyfly"], "Unknown robot 'crazyfly'. Nearest: crazyflie"),
         (["--backend", "mujocco"], "Unknown backend 'mujocco'. Nearest: mujoco"),
+        (["--world", "warehous"], "Unknown world 'warehous'. Nearest: warehouse"),
+        (["--count", "0"], "0 robots are not allowed"),
         (["--goal", "0", "0", "nan"], "The goal [0.0, 0.0, nan] is not allowed"),
         (["--seconds", "0"], "--seconds 0.0 is not allowed"),
         (["--policy", "none.onnx"], "The policy none.onnx does not exist"),
