@@ -44,7 +44,11 @@ def test_help_of_every_verb_explains_every_option(verb, capsys):
     shown = capsys.readouterr().out
     for field in cli.VERBS[verb].action.__dataclass_fields__:
         described = f"--{field.replace('_', '-')}"
-        assert described in shown or field in ("policy", "recipe") or (verb, field) in (("rviz", "robot"), ("model", "robot"))
+        assert (
+            described in shown
+            or field in ("policy", "recipe")
+            or (verb, field) in (("rviz", "robot"), ("model", "robot"))
+        )
 
 
 def test_version(capsys):

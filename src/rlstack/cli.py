@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from rlstack.bringup.up import Deploy, Simulate, UpTrain
+from rlstack.bringup.world import World
 from rlstack.errors import UserError, unknown_name
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
@@ -42,19 +43,24 @@ class Show:
 
 @dataclass(frozen=True)
 class Verify:
-    """Fly a policy from held-out starts with gusts, mass and motor changes; write a report and say pass or fail.
+    """Fly policies from held-out starts with gusts, mass and motor changes; write reports and say pass or fail.
 
-    The batch simulator is flown directly; MuJoCo is flown over real ROS 2 topics in lock step, through the very
-    policy and guard nodes that are deployed. The record verify.json beside the policy is what `rlstack up deploy`
-    asks for. The exit status is 0 for passed and 1 for failed.
+    Each simulator is flown in process, for numbers, and then over real ROS 2 topics in lock step, through the very
+    policy and guard nodes that are deployed (the batch simulator only in process). The record verify.json beside a
+    policy is what `rlstack up deploy` asks for. The exit status is 0 for passed and 1 for failed.
     """
 
-    policy: tyro.conf.Positional[Path]
-    """The policy file."""
-    backends: str = "batch,mujoco"
-    """Where to fly, separated by commas."""
+    FLAGS: ClassVar[tuple[Any, ...]] = ()  # --topics and --no-topics
+
+    policy: tyro.conf.Positional[tuple[Path, ...]]
+    """The policy file; with several, a table compares them."""
+    backends: str = ""
+    """Where to fly, separated by commas, such as batch,mujoco,pybullet; left out, every simulator that is installed."""
+    topics: bool = True
+    """Whether to fly over topics as well; a policy that was not cannot be deployed."""
     episodes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Flights in each backend; left out, 1,000 in the batch simulator and 100 over topics. Too few prove nothing."""
+    """Flights in each simulator; left out, 1,000 in the batch simulator, 300 in others, 100 over topics. Too few prove
+    nothing."""
     seed: int = 1
     """Of the start states and disturbances."""
     robot: str = ""
@@ -67,11 +73,15 @@ class Verify:
     def run(self) -> int:
         """Fly, report, and print the figures."""
         from rlstack.bringup.proof import write_json
-        from rlstack.bringup.verify import verify
+        from rlstack.bringup.verify import verify_all
 
-        verified = verify(
+        if not self.policy:
+            raise UserError("No policy was given: rlstack verify POLICY, such as runs/quadrotor_hover-001/policy.onnx.")
+        named = tuple(filter(None, (name.strip() for name in self.backends.split(","))))
+        verified = verify_all(
             self.policy,
-            backends=tuple(filter(None, (name.strip() for name in self.backends.split(",")))),
+            backends=named if self.backends else None,
+            topics=self.topics,
             episodes=self.episodes,
             seed=self.seed,
             robot=self.robot,
@@ -247,6 +257,7 @@ VERBS: dict[str, Verb] = {
     "up simulate": Verb("start simulated robots that wait for commands on their ROS 2 topics", Simulate),
     "up train": Verb("train as a ROS 2 node, then fly the new policy", UpTrain),
     "model": Verb("show a robot's mass and joints, write its URDF or MJCF, check a model file", Model),
+    "world": Verb("describe a world, draw its map, write it for Gazebo", World),
     "rviz": Verb("write an RViz configuration for a robot", Rviz),
     "bench": Verb("measure how fast this machine simulates, learns and flies", Bench),
     "doctor": Verb("say what is installed, what is missing, and how to get it", Doctor),
@@ -289,7 +300,10 @@ def _dispatch(words: list[str]) -> int:
             action = VERBS[name].action
             if isinstance(action, type):
                 chosen: Any = tyro.cli(
-                    action, args=rest, prog=f"rlstack {name}", config=(tyro.conf.FlagCreatePairsOff,)
+                    action,
+                    args=rest,
+                    prog=f"rlstack {name}",
+                    config=getattr(action, "FLAGS", (tyro.conf.FlagCreatePairsOff,)),
                 )
                 return int(chosen.run())
             return action(rest)
