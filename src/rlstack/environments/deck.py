@@ -1,14 +1,16 @@
-"""Episodes of one robot, drawn ahead from a generator of its own, so that robots flown together do as they would alone."""
+"""Episodes of one robot, drawn ahead from a generator of its own: robots flown together do as they would alone."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.robots import Quadrotor
-from rlstack.tasks.scenario import Scenario
+from rlstack.sim.batch.layout import pack_parameters, pack_state
+from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.step import NOISE_WIDTH
 
 AHEAD = 30
@@ -19,6 +21,29 @@ NOISE_AHEAD = 128
 """Observations whose noise is drawn at a time."""
 
 _NOISE_STREAM = 0x0B5E
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What one robot meets in one episode.
+
+    Args:
+        state: By name, (1, width), velocities in the world.
+        perturbation: Of one robot.
+        state_row: (STATE_WIDTH,) the same for kernels.
+        parameter_row: (PARAMETER_WIDTH,) likewise, without further models of the physics.
+        path: (samples, 3) m at the control rate, if the task has one.
+    """
+
+    state: dict[str, NDArray[np.float64]]
+    perturbation: Perturbation
+    state_row: NDArray[np.float32]
+    parameter_row: NDArray[np.float32]
+    path: NDArray[np.float32] | None
+
+    def starting(self, state: dict[str, NDArray[np.float64]]) -> Episode:
+        """Return the same with another start, (1, width) by name."""
+        return replace(self, state=state, state_row=pack_state(state, 1)[0])
 
 
 class Deck:
@@ -37,16 +62,25 @@ class Deck:
         self._next = AHEAD
         self._has_paths = bool(task.path_window)
 
-    def draw(self) -> tuple[Scenario, NDArray[np.float32] | None]:
-        """Return the next episode, and its path (samples, 3) at the control rate if the task has one."""
+    def draw(self) -> Episode:
+        """Return the next episode."""
         if self._next == AHEAD:
-            self._scenarios = self._task.sample(self._random, AHEAD, self._robot)
+            self._scenarios = drawn = self._task.sample(self._random, AHEAD, self._robot)
+            self._states = pack_state(drawn.state, AHEAD)
+            self._parameters = pack_parameters(self._robot, drawn.perturbation)
             if self._has_paths:
                 points = self._task.sample_paths(self._random, AHEAD, self._robot).position
                 self._paths = points[self._random.permutation(AHEAD)].astype(np.float32)
             self._next = 0
         k, self._next = self._next, self._next + 1
-        return self._scenarios.take(slice(k, k + 1)), self._paths[k] if self._has_paths else None
+        one = slice(k, k + 1)
+        return Episode(
+            {name: array[one] for name, array in self._scenarios.state.items()},
+            self._scenarios.perturbation.take(one),
+            self._states[k],
+            self._parameters[k],
+            self._paths[k] if self._has_paths else None,
+        )
 
     def noise(self) -> NDArray[np.float32]:
         """Return unit normals (NOISE_AHEAD, NOISE_WIDTH) for as many observations."""

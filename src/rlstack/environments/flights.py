@@ -1,4 +1,4 @@
-"""N flights of a task at once, as arrays: what single and vector environments, and those over topics, have in common."""
+"""N flights of a task at once, as arrays: what single and vector environments have in common."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlstack.errors import UserError
-from rlstack.fused import zeros
 from rlstack.environments.deck import NOISE_AHEAD, Deck
 from rlstack.environments.settings import Setting
-from rlstack.environments.vehicles import Index, Vehicles
+from rlstack.environments.vehicles import Vehicles
+from rlstack.errors import UserError
+from rlstack.fused import zeros
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
 from rlstack.sim.state import checked_states
 from rlstack.tasks.step import NOISE_WIDTH
 
 Array = NDArray[np.float32]
+Index = NDArray[np.intp]
 State = Mapping[str, ArrayLike]
 
 
@@ -92,16 +93,16 @@ class Flights:
             UserError: The state is not allowed.
         """
         rotors = len(self.setting.robot.rotors)
-        drawn = [self._decks[k].draw() for k in index.tolist()]
         given = None if state is None else _checked(state, len(index), rotors)
-        for k, (number, (scenario, path)) in enumerate(zip(index.tolist(), drawn)):
-            mine = slice(k, k + 1)
-            start = scenario.state if given is None else {name: array[mine] for name, array in given.items()}
-            self.vehicles.place(index[mine], start, scenario.perturbation)
-            if path is not None:
-                if self._paths.shape[1] != len(path):
-                    self._paths = np.zeros((self.count, *path.shape), dtype=np.float32)
-                self._paths[number] = path
+        for k, number in enumerate(index.tolist()):
+            episode = self._decks[number].draw()
+            if given is not None:
+                episode = episode.starting({name: array[k : k + 1] for name, array in given.items()})
+            self.vehicles.place(number, episode)
+            if episode.path is not None:
+                if self._paths.shape[1] != len(episode.path):
+                    self._paths = np.zeros((self.count, *episode.path.shape), dtype=np.float32)
+                self._paths[number] = episode.path
         self.vehicles.parameters(self._parameters)
         self.age[index], self.lost[index], self.timed_out[index] = 0, False, False
         self._memory[:, index] = 0.0

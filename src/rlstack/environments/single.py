@@ -73,8 +73,8 @@ class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
         if render_mode is not None and render_mode not in modes:
             vehicles.close()
             raise UserError(
-                f"render_mode: '{render_mode}' is not allowed with the backend '{backend}': {', '.join(modes) or 'None'}"
-                " is."
+                f"render_mode: '{render_mode}' is not allowed with the backend '{backend}': must be"
+                f" {' or '.join([*modes, 'None'])}."
             )
         self.render_mode = render_mode
         self.metadata = {"render_modes": modes, "render_fps": setting.task.rate_hz}  # type: ignore[misc]

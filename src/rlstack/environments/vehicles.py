@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.environments.deck import Episode
 from rlstack.errors import UserError
 from rlstack.evaluation.flock import BATCH
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.robots import Quadrotor
 from rlstack.robots.sensing import Camera
-from rlstack.sim.batch.layout import STATE, pack_parameters, pack_state
-from rlstack.sim.perturbation import Perturbation
-
-Index = NDArray[np.intp]
+from rlstack.sim.batch.layout import STATE
 
 _HEIGHT_IN_A_WORLD_M = 1.5
 _BATCH_RATE_HZ = 100.0
@@ -35,8 +32,8 @@ class Vehicles(Protocol):
     renders: bool
     """Whether :meth:`picture` can give one."""
 
-    def place(self, index: Index, state: Mapping[str, NDArray[np.floating]], perturbation: Perturbation) -> None:
-        """Put robots into states (N', width) by name, velocities in the world, with departures from their file."""
+    def place(self, number: int, episode: Episode) -> None:
+        """Put one robot where an episode starts, and let it depart from its file as that says."""
 
     def step(self, command: NDArray[np.float32]) -> None:
         """Let one control period pass under ``command`` (rotors, N) rad/s."""
@@ -104,13 +101,12 @@ class _Batch:
             robot, count, rate_hz=task.rate_hz, substeps=steps, max_delay_s=max(task.max_delay_s, 0.0)
         )
 
-    def place(self, index: Index, state: Mapping[str, NDArray[np.floating]], perturbation: Perturbation) -> None:
+    def place(self, number: int, episode: Episode) -> None:
         simulator = self._simulator
-        packed = pack_state(state, len(index)).T
-        simulator.state_rows[:, index] = packed
+        simulator.state_rows[:, number] = episode.state_row
         for command in simulator.commands:
-            command[:, index] = packed[STATE["rotor_speed"]]
-        simulator.parameters[:, index] = pack_parameters(simulator.robot, perturbation, models=simulator.models).T
+            command[:, number] = episode.state_row[STATE["rotor_speed"]]
+        simulator.parameters[:, number] = episode.parameter_row
 
     def step(self, command: NDArray[np.float32]) -> None:
         commands = self._simulator.commands
@@ -165,13 +161,13 @@ class _InEngine:
         self._origin = simulation.starts_m[0] + np.array([0.0, 0.0, height_m])
         self._every = slice(None)
 
-    def place(self, index: Index, state: Mapping[str, NDArray[np.floating]], perturbation: Perturbation) -> None:
-        simulation = self._simulation
-        simulation.set_perturbation(perturbation, index)
-        simulation.set_state({**state, "position": state["position"] + self._origin}, index)
+    def place(self, number: int, episode: Episode) -> None:
+        simulation, which = self._simulation, np.array([number])
+        simulation.set_perturbation(episode.perturbation, which)
+        simulation.set_state({**episode.state, "position": episode.state["position"] + self._origin}, which)
 
     def step(self, command: NDArray[np.float32]) -> None:
-        self._simulation.rotorcraft.command(self._every, command)
+        self._simulation.rotorcraft.command(self._every, command.astype(float))
         self._simulation.step(self._period_s)
 
     def read(self, rows: NDArray[np.float32]) -> None:
