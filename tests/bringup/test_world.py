@@ -22,8 +22,8 @@ def test_a_world_is_described_drawn_and_written(tmp_path: Path, capsys: pytest.C
     assert cli.main(["world", "room:2", *(str(word) for pair in files.items() for word in pair)]) == 0
     assert capsys.readouterr().out.startswith("world room:2")
     assert files["--map"].read_bytes().startswith(b"\x89PNG")
-    models = ElementTree.parse(files["--sdf"]).getroot().findall(".//model")
-    assert len(models) >= len(load_world("room:2").obstacles)
+    felt = ElementTree.parse(files["--sdf"]).getroot().findall(".//collision")
+    assert len(felt) == 1 + len(load_world("room:2").obstacles)  # and the floor
 
 
 def test_an_unknown_world_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
