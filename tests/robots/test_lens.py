@@ -18,7 +18,8 @@ planes = st.integers(0, 2**32 - 1).map(lambda seed: np.random.default_rng(seed).
 @given(planes, mild)
 def test_undistorting_is_the_inverse_of_distorting(points: NDArray, coefficients: tuple[float, ...]) -> None:
     assert np.allclose(lens.undistort(lens.distort(points, coefficients), coefficients), points, atol=1e-10)
-    assert np.allclose(lens.distort(lens.undistort(points, coefficients), coefficients), points, atol=1e-10)
+    shown = 0.7 * points  # farther out such a lens may show nothing at all
+    assert np.allclose(lens.distort(lens.undistort(shown, coefficients), coefficients), shown, atol=1e-10)
 
 
 @settings(deadline=None)

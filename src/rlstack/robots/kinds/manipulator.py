@@ -144,6 +144,7 @@ class Manipulator(RobotSpec):
     limits: ArmLimits
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.joints:
             raise ValueError("joints: none is given: an arm has at least one.")
         names = [joint.name for joint in self.drives]

@@ -162,6 +162,7 @@ class WheeledBase(RobotSpec):
     """
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         names = [name for wheel in self.wheels for name in (wheel.name, wheel.steering) if name]
         names += [caster.name for caster in self.casters]
         if len(set(names)) != len(names):
