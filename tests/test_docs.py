@@ -214,12 +214,22 @@ def test_the_policy_files_programs_run(policy: Path, examples: Path, capsys: pyt
 
 
 def test_the_simulators_programs_run(examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    batch, model = docs.blocks("docs/simulation.md", "python")
+    several, isolated, batch, model = docs.blocks("docs/simulation.md", "python")
+    exec(several, {})
+    ahead, aside, _ = _numbers(capsys.readouterr().out)
+    assert 0.15 < ahead < 0.21 and abs(aside) < 0.01, "a second at 0.2 m/s"
+    exec(isolated, {})
+    heights = _numbers(capsys.readouterr().out)
+    assert len(heights) == 16 and np.abs(np.array(heights) - 1.0).max() < 0.01, "they hover"
     exec(batch, {})
-    height = float(capsys.readouterr().out.split()[-1].strip("]"))
+    height = _numbers(capsys.readouterr().out)[-1]
     assert -2.5 < height < -0.5, "it falls for a second while the rotors spin up"
     exec(model, {})
     assert "<mujoco" in (examples / "crazyflie.xml").read_text()
+
+
+def _numbers(printed: str) -> list[float]:
+    return [float(number) for number in printed.strip().strip("[]").split()]
 
 
 def test_the_robot_example_loads_and_flies(examples: Path) -> None:
