@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.environments.deck import NOISE_AHEAD, Deck
 from rlstack.environments.settings import Setting
 from rlstack.environments.vehicles import Vehicles
 from rlstack.errors import UserError
-from rlstack.fused import zeros
+from rlstack.fused import Kernel, zeros
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
 from rlstack.sim.state import checked_states
 from rlstack.tasks.step import NOISE_WIDTH
@@ -20,6 +21,9 @@ from rlstack.tasks.step import NOISE_WIDTH
 Array = NDArray[np.float32]
 Index = NDArray[np.intp]
 State = Mapping[str, ArrayLike]
+
+_LANES = 16
+"""Numbers that a processor computes with at once, at most: with fewer robots kernels would copy all arrays."""
 
 
 class Flights:
@@ -39,15 +43,18 @@ class Flights:
         self.task, step = setting.task, setting.step
         self._period_s = 1.0 / self.task.rate_hz
         self.term_names: tuple[str, ...] = (*step.terms, "lost")
-        self._state, self._parameters = zeros(STATE_WIDTH, count), zeros(PARAMETER_WIDTH, count)
-        self._memory, self._next_memory = zeros(step.memory_width, count), zeros(step.memory_width, count)
-        self._noise = zeros(NOISE_WIDTH, count)
-        self._action, self._command = zeros(step.pipeline.action_size, count), zeros(len(setting.robot.rotors), count)
-        self.seen: Array = zeros(step.width, count)
+        self._wide: dict[str, Array] = {}
+        self._state, self._parameters = self._rows("state", STATE_WIDTH), self._rows("parameters", PARAMETER_WIDTH)
+        self._memory = self._rows("memory", step.memory_width)
+        self._next_memory = self._rows("next_memory", step.memory_width)
+        self._noise = self._rows("noise", NOISE_WIDTH)
+        self._action = self._rows("action", step.pipeline.action_size)
+        self._command = self._rows("command", len(setting.robot.rotors))
+        self.seen = self._rows("seen", step.width)
         """(width, N) what is seen now."""
-        self.reward: Array = zeros(1, count)
+        self.reward = self._rows("reward", 1)
         """(1, N) of the last step."""
-        self.terms: Array = zeros(len(self.term_names), count)
+        self.terms = self._rows("terms", len(self.term_names))
         """(terms, N) of :attr:`term_names`, weighted, of the last step."""
         self.age = np.zeros(count, dtype=np.int64)
         """(N,) steps since the beginning of each flight."""
@@ -55,23 +62,19 @@ class Flights:
         """(N,) whose flight has ended as lost."""
         self.timed_out = np.zeros(count, dtype=bool)
         """(N,) whose time is over, of those that are not lost."""
-        self._lost, self._before_reset = zeros(1, count), zeros(step.width, count)
+        self._lost = self._rows("lost", 1)
+        self._max_steps = setting.max_steps
         self._noisy = any(vars(self.task.noise).values())
         self._follows = bool(step.window)
-        sensing: dict[str, Any] = {"state": self._state, "memory": self._memory, "noise": self._noise}
-        following: dict[str, Any] = {}
         if self._follows:
-            self._goal, self._next_goal = zeros(step.goal_width, count), zeros(step.goal_width, count)
-            sensing["goal"], following["next_goal"] = self._goal, self._next_goal
+            self._goal = self._rows("goal", step.goal_width)
+            self._next_goal = self._rows("next_goal", step.goal_width)
             self._path_step = np.zeros(count, dtype=np.int64)
             self._ahead = np.array([*step.window, 1, 0])
             self._robots = np.arange(count)[:, None]
-        self._see: Callable[[], None] = step.see.prepare({**sensing, "seen": self.seen})
-        decided = {"command": self._command, "next_memory": self._next_memory}
-        self._decide: Callable[[], None] = step.decide.prepare({**sensing, "action": self._action, **decided})
-        given = {"parameters": self._parameters, "action": self._action, "next_memory": self._next_memory}
-        found = {"reward": self.reward, "terms": self.terms, "lost": self._lost, "seen": self.seen}
-        self._judge: Callable[[], None] = step.judge.prepare({**sensing, **given, **following, **found})
+        self._see = step.see.prepare(self._wide)
+        self._decide = step.decide.prepare(self._wide)
+        self._judge = step.judge.prepare(self._wide)
         self._decks: list[Deck] = []
         self._paths = np.zeros((count, 1, 3), dtype=np.float32)
 
@@ -110,14 +113,13 @@ class Flights:
             self._path_step[index] = 0
             self._fill_goal(self._goal)
         self._read()
-        everyone = len(index) == self.count
-        if not everyone:
-            self._before_reset[:] = self.seen
+        if len(index) == self.count:
+            self._see()
+            return
+        others = self.seen.copy()
         self._see()
-        if not everyone:
-            seen = self.seen[:, index]
-            self.seen[:] = self._before_reset
-            self.seen[:, index] = seen
+        others[:, index] = self.seen[:, index]
+        self.seen[:] = others
 
     def renew_noise(self) -> None:
         """Draw the noise of the next observation, before :meth:`begin` where that is not part of a step."""
@@ -151,7 +153,7 @@ class Flights:
         if self._follows:
             self._goal[:] = self._next_goal
         self.lost = self._lost[0] > 0.5
-        self.timed_out = (self.age >= self.setting.max_steps) & ~self.lost
+        self.timed_out = (self.age >= self._max_steps) & ~self.lost
 
     def observation(self) -> Any:
         """Return a copy of what is seen: (N, columns), or arrays (N, ...) by signal."""
@@ -168,6 +170,11 @@ class Flights:
     def close(self) -> None:
         """Release the simulator."""
         self.vehicles.close()
+
+    def _rows(self, name: str, rows: int) -> Array:
+        """Return an array (rows, N) that kernels know by name; they have it with as many robots as they do at once."""
+        self._wide[name] = zeros(rows, max(self.count, _LANES))
+        return self._wide[name][:, : self.count]
 
     def _read(self) -> None:
         self.vehicles.read(self._state)
@@ -191,3 +198,16 @@ def _checked(state: State, count: int, rotors: int) -> dict[str, NDArray[np.floa
         return checked_states(rows, count, rotors)
     except (ValueError, TypeError, IndexError) as error:
         raise UserError(f"options: state: {error}") from error
+
+
+def _prepared(kernel: Kernel, arrays: Mapping[str, Array]) -> Callable[[], None]:
+    """Return what computes on arrays that :func:`rlstack.fused.zeros` made.
+
+    A processor does up to 16 robots in one go; fewer would be copied to and fro, twenty times the work. Rows are longer
+    than that: what lies unused behind the robots is computed with them.
+    """
+    whole = {name: as_strided(a, (len(a), a.strides[0] // a.itemsize)) for name, a in arrays.items()}
+    return kernel.prepare(whole if next(iter(arrays.values())).shape[1] < _LANES else arrays)
+
+
+_LANES = 16
