@@ -232,6 +232,10 @@ def _ros_install(*packages: str) -> str:
 
 _TORCH = "import torch; print('with CUDA' if torch.cuda.is_available() else 'CPU')"
 
+_PYBULLET = _pip("pybullet")
+if sys.version_info >= (3, 12):
+    _PYBULLET += " compiles it for many minutes: there are wheels for Python 3.10 and 3.11 only"
+
 PARTS: tuple[Part, ...] = (
     Part("python", "everything", "install Python 3.10 to 3.13", _python, core=True),
     Part("numpy", "everything", _pip("numpy"), _package("numpy", "numpy"), core=True),
@@ -278,6 +282,7 @@ PARTS: tuple[Part, ...] = (
         "sudo apt install libegl1 libgl1-mesa-dri",
         _egl,
     ),
+    Part("pybullet", "the PyBullet backend", _PYBULLET, _heavy("pybullet", "pybullet")),
     Part("isaacsim", "the Isaac Sim backend", installation.INSTALL, _isaac),
     Part("llvmlite", "the batch simulator's machine code", _pip("llvmlite"), _heavy("llvmlite", "llvmlite")),
     Part("warp", "the batch simulator on a GPU", _pip("warp-lang"), _heavy("warp", "warp-lang")),
@@ -287,6 +292,19 @@ PARTS: tuple[Part, ...] = (
     Part("rich", "the progress bar of training", _pip("rich"), _package("rich", "rich")),
     Part("tensorboard", "training curves", _pip("tensorboard"), _heavy("tensorboard", "tensorboard")),
     Part("matplotlib", "the plots in reports", _pip("matplotlib"), _package("matplotlib", "matplotlib")),
+    Part(
+        "opencv",
+        "cameras with a lens, undistorting, image encodings",
+        _pip("opencv-python-headless"),
+        _heavy("cv2", "opencv-python-headless"),
+    ),
+    Part(
+        "open3d",
+        "point clouds: downsampling, outliers, normals",
+        f"{_pip('open3d')} (1.1 GB; Debian: sudo apt install libusb-1.0-0 libgomp1)",
+        _heavy("open3d", "open3d"),
+    ),
+    Part("gymnasium", "Gymnasium environments", _pip("gymnasium"), _package("gymnasium", "gymnasium")),
     Part(
         "GPU",
         "faster training; everything runs on the CPU as well",
