@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.environments.deck import NOISE_AHEAD, Deck
 from rlstack.environments.settings import Setting
 from rlstack.environments.vehicles import Vehicles
 from rlstack.errors import UserError
-from rlstack.fused import Kernel, zeros
+from rlstack.fused import zeros
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
 from rlstack.sim.state import checked_states
 from rlstack.tasks.step import NOISE_WIDTH
@@ -198,16 +197,3 @@ def _checked(state: State, count: int, rotors: int) -> dict[str, NDArray[np.floa
         return checked_states(rows, count, rotors)
     except (ValueError, TypeError, IndexError) as error:
         raise UserError(f"options: state: {error}") from error
-
-
-def _prepared(kernel: Kernel, arrays: Mapping[str, Array]) -> Callable[[], None]:
-    """Return what computes on arrays that :func:`rlstack.fused.zeros` made.
-
-    A processor does up to 16 robots in one go; fewer would be copied to and fro, twenty times the work. Rows are longer
-    than that: what lies unused behind the robots is computed with them.
-    """
-    whole = {name: as_strided(a, (len(a), a.strides[0] // a.itemsize)) for name, a in arrays.items()}
-    return kernel.prepare(whole if next(iter(arrays.values())).shape[1] < _LANES else arrays)
-
-
-_LANES = 16
