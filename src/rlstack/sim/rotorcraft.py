@@ -75,6 +75,7 @@ class Rotorcraft:
         self.air = _rows(3, count)
         """(3, N) m/s, world: how the air moves at each robot; whoever knows writes it."""
         self._before = _rows(6, count)  # velocities that the engine held a step ago
+        self._instant = _rows(6, count)  # velocities at the instant of the positions
         self._fresh = _rows(1, count)  # 1 before the first step after a reset
         self._some_fresh = False
         self._elapsed = _rows(1, count)  # s since the reset, kept while there are gusts
@@ -104,13 +105,14 @@ class Rotorcraft:
             "air": self.air,
             "force": self.force,
             "torque": self.torque,
+            "instant": self._instant,
         }
         # accelerations at the instant of the coming step, and of the last one: (6, N), m/s^2 world and rad/s^2 body
         self._gains = [_rows(6, count) for _ in range(2)]
         (now, after), (coming, last) = self._sides, self._gains
         self._launches: list[Callable[[], None]] = [
-            kernel.prepare({**arrays, "turning": now, "next": after, "gain": coming}),
-            kernel.prepare({**arrays, "turning": after, "next": now, "gain": last}),
+            kernel.prepare({**arrays, "turning": now, "next": after, "gain": coming, "last": last}),
+            kernel.prepare({**arrays, "turning": after, "next": now, "gain": last, "last": coming}),
         ]
         self.perturb(slice(None), Perturbation.none(count, rotors))
 
@@ -125,17 +127,9 @@ class Rotorcraft:
         Not to be written to: it is kept, as many robots may be read at one instant.
         """
         if self._velocities is None:
-            self._velocities = self._velocities_now()
+            self._launches[0]()
+            self._velocities = self._instant.copy()
         return self._velocities
-
-    def _velocities_now(self) -> Array:
-        self._launches[0]()
-        coming, last = self._gains
-        held = self._body[7:BODY_ROWS]
-        change = held - self._before
-        smooth = (np.abs(change) < self._step_s * _LIMITS) & (self._fresh == 0.0)
-        # the last step's change, contact and all, and by how much the forces have changed since
-        return np.asarray(np.where(smooth, held + 0.5 * (change + self._step_s * (coming - last)), held))
 
     def felt(self, index: int, rotation: Array) -> Array:
         """Return (3,) m/s^2 in the body: what an accelerometer at the centre of mass feels, over the last step.
@@ -268,7 +262,15 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
     """Return what computes force, torque and the next rotor speeds of one robot."""
 
     def kernel(
-        body: Any, before: Any, fresh: Any, elapsed: Any, target: Any, parameters: Any, air: Any, turning: Any
+        body: Any,
+        before: Any,
+        fresh: Any,
+        elapsed: Any,
+        target: Any,
+        parameters: Any,
+        air: Any,
+        turning: Any,
+        last: Any,
     ) -> dict[str, Any]:
         p = {name: parameters[where_] for name, where_ in PARAMETERS.items()}
         held = body[7:BODY_ROWS]
@@ -290,6 +292,10 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
         inertia = p["inertia"]
         torque = torque + first[1] - cross(at.rates, inertia * at.rates)
         gain = np.concatenate([force / p["mass"][0] - np.array(_GRAVITY), torque / inertia])
+        # by how much the forces have changed since the last step is known by now
+        more = [step_s * (coming - past) for coming, past in zip(gain, last)]
+        rows = zip(held, before, _LIMITS, more)
+        instant = np.stack([_instant(h, b, starts, step_s * limit[0], m) for h, b, limit, m in rows])
         half = where(starts, 0.5, 1.0)
         weight = p["mass"][0] * STANDARD_GRAVITY
         force = np.stack([half * force[0], half * force[1], half * (force[2] - weight) + weight])
@@ -297,7 +303,8 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
         if engine_term == "explicit":
             torque = torque + cross(held[3:], inertia * held[3:])
         end = lagged(after_speed, target, decay(lag, 0.5 * step_s))
-        return {"force": force, "torque": torque, "next": np.concatenate([end, after_speed]), "gain": gain}
+        turned = np.concatenate([end, after_speed])
+        return {"force": force, "torque": torque, "next": turned, "gain": gain, "instant": instant}
 
     inputs = {
         "body": BODY_ROWS,
@@ -308,12 +315,21 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
         "parameters": PARAMETER_WIDTH,
         "air": 3,
         "turning": 2 * rotors,
+        "last": 6,
     }
     return Kernel(kernel, inputs, dtype="float64")
 
 
-def _instant(held: Any, before: Any, starts: Any, limit: float) -> Any:
-    """Return a velocity at the instant of the positions: half a change ahead of what the engine holds."""
+def _instant(held: Any, before: Any, starts: Any, limit: float, more: Any = 0.0) -> Any:
+    """Return a velocity at the instant of the positions: half a change ahead of what the engine holds.
+
+    Args:
+        held: What it holds.
+        before: What it held a step ago: contact and all has changed it since.
+        starts: Whether there was no step yet.
+        limit: Greater changes do not go on.
+        more: By how much the next change will be greater.
+    """
     change = held - before
     smooth = (change < limit) & (change > -limit) & ~starts
-    return where(smooth, held + 0.5 * change, held)
+    return where(smooth, held + 0.5 * (change + more), held)
