@@ -18,7 +18,8 @@ from rlstack.robots import Quadrotor
 
 RENDER_MODES = ("rgb_array",)
 
-_ALL = np.zeros(1, dtype=np.intp)
+ONE = np.zeros(1, dtype=np.intp)
+"""The index of the only robot."""
 
 
 class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
@@ -87,19 +88,15 @@ class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
         super().reset(seed=seed)
         flights = self.flights
         if seed is not None or not self._seeded:
-            flights.seed([self.np_random], [_noise_seed(self.np_random_seed)])
+            flights.seed([self.np_random], [noise_seed(self.np_random_seed)])
             self._seeded = True
         flights.renew_noise()
-        flights.begin(_ALL, (options or {}).get("state"))
-        return self._seen(), {}
+        flights.begin(ONE, (options or {}).get("state"))
+        return unbatched(flights.observation()), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Fly one control period; an action is clipped to -1..1."""
-        flights = self.flights
-        flights.step(np.asarray(action)[None])
-        terms = dict(zip(flights.term_names, flights.terms[:, 0].tolist()))
-        ended = bool(flights.lost[0]), bool(flights.timed_out[0])
-        return self._seen(), float(flights.reward[0, 0]), *ended, {"reward_terms": terms}
+        return step_alone(self.flights, action)
 
     def render(self) -> Any:
         """Return the picture of a camera that follows the robot, (height, width, 3) uint8."""
@@ -110,11 +107,20 @@ class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
         if hasattr(self, "flights"):
             self.flights.close()
 
-    def _seen(self) -> Any:
-        seen = self.flights.observation()
-        return {name: array[0] for name, array in seen.items()} if isinstance(seen, dict) else seen[0]
+
+def step_alone(flights: Flights, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    """Fly one robot's next control period; return what Gymnasium's ``step`` does."""
+    flights.step(np.asarray(action)[None])
+    terms = dict(zip(flights.term_names, flights.terms[:, 0].tolist()))
+    ended = bool(flights.lost[0]), bool(flights.timed_out[0])
+    return unbatched(flights.observation()), float(flights.reward[0, 0]), *ended, {"reward_terms": terms}
 
 
-def _noise_seed(seed: int | None) -> int:
+def unbatched(seen: Any) -> Any:
+    """Return what one robot sees, without the axis of robots."""
+    return {name: array[0] for name, array in seen.items()} if isinstance(seen, dict) else seen[0]
+
+
+def noise_seed(seed: int | None) -> int:
     """Return a seed for the noise, which has a generator of its own."""
     return 0 if seed is None or seed < 0 else seed

@@ -1,0 +1,237 @@
+"""One robot on the common topics as what flights are flown with: reset, command, and wait for what it senses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.environments.deck import Episode
+from rlstack.errors import UserError
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import NANOSECONDS, RotorMessage
+from rlstack.interfaces.signal_reader import SignalReader
+from rlstack.interfaces.signals import SENSED
+from rlstack.nodes.runtime import prepare_environment, require_ros
+from rlstack.nodes.timekeeping import RESET_JUMP_NS
+from rlstack.robots import Quadrotor, frames
+from rlstack.sim.batch.layout import STATE, pack_parameters
+from rlstack.sim.perturbation import Perturbation
+
+_MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
+
+
+class TopicVehicle:
+    """A robot behind topics; see :class:`rlstack.environments.vehicles.Vehicles`.
+
+    Args:
+        robot: What flies.
+        namespace: Of its topics.
+        rate_hz: Control rate.
+        through: Who takes the commands.
+        origin: (3,) m in ``odom``, from which positions count.
+        lock_step: Whether the robot node waits for commands.
+        timeout_s: Seconds to wait for anything.
+        on_reset: Called where the robot has no reset of its own.
+
+    Raises:
+        UserError: ROS is not installed, or somebody else commands the robot.
+    """
+
+    renders = False
+
+    def __init__(
+        self,
+        robot: Quadrotor,
+        namespace: str,
+        *,
+        rate_hz: float,
+        through: Literal["robot", "guard"],
+        origin: NDArray[np.float64],
+        lock_step: bool,
+        timeout_s: float,
+        on_reset: Callable[[], None] | None,
+    ) -> None:
+        if through not in ("robot", "guard"):
+            raise UserError(f"through: '{through}' is not allowed: must be robot or guard.")
+        if origin.shape != (3,) or not np.isfinite(origin).all():
+            raise UserError(f"goal_m: {origin.tolist()} is not allowed: must be x, y and z in m.")
+        require_ros()
+        prepare_environment()
+        import rclpy
+        from std_srvs.srv import SetBool, Trigger
+
+        from rlstack.nodes.executor import ControlExecutor
+
+        self._rclpy, self._robot, self._origin = rclpy, robot, origin
+        self._lock_step, self._timeout_s, self._on_reset = lock_step, timeout_s, on_reset
+        # of those that come at a higher rate, the first that is a control period later; half a period is jitter
+        self._least_ns = 1 if lock_step else round(0.75 * NANOSECONDS / rate_hz)
+        self._guarded = through == "guard"
+        self._context = rclpy.Context()
+        rclpy.init(context=self._context)
+        self._node = node = rclpy.create_node(
+            "environment", context=self._context, namespace=namespace, enable_rosout=False
+        )
+        self._executor = ControlExecutor(context=self._context)
+        self._executor.add_node(node)
+        odometry = topics.type_of(topics.ODOM)
+        self._read = SignalReader(odometry, {name: SENSED[name].field for name in _MOTION})
+        use: topics.Quality = "sensor_in_reliable" if lock_step else "sensor_in"
+        node.create_subscription(odometry, topics.ODOM, self._on_odometry, topics.quality(use), raw=True)
+        command = topics.type_of(topics.ROTOR_COMMAND)
+        self._topic = (topics.POLICY_PREFIX if self._guarded else "") + topics.ROTOR_COMMAND
+        self._publisher = node.create_publisher(command, self._topic, topics.quality("command"))
+        self._message = RotorMessage(command(), robot.rotor_names)
+        self._reset_client = node.create_client(Trigger, topics.RESET)
+        self._arm_client: Any = node.create_client(SetBool, topics.ARM)
+        self._mode = ""
+        if self._guarded:
+            mode = topics.type_of(topics.GUARD_MODE)
+            node.create_subscription(mode, topics.GUARD_MODE, self._on_mode, topics.quality("latched"))
+        self._stamp_ns = -1
+        self._seen: dict[str, NDArray[np.float64]] = {}
+        self._hover = np.full(len(robot.rotors), robot.hover_speed_rad_s)
+        self._sent = np.zeros(len(robot.rotors))
+        self._failed = ""
+        self._closed = False
+
+    def place(self, number: int, episode: Episode) -> None:
+        """Put the robot back where its reset does; an episode's own start and disturbances are not its business."""
+        self._wait(lambda: self._stamp_ns >= 0, self._silence(topics.ODOM))
+        self._check_alone()
+        # A robot node says its reset by stamps that jump, so what was on its way before is told from what came after.
+        before = self._stamp_ns
+        if self._has_reset():
+            answer = self._call(self._reset_client, self._reset_client.srv_type.Request())
+            if answer.success:
+                self._wait(
+                    lambda: self._stamp_ns >= before + RESET_JUMP_NS // 2, self._silence(topics.ODOM, "after the reset")
+                )
+            else:
+                self._carried_back(answer.message)
+        else:
+            self._carried_back(f"{self._name(topics.RESET)} is not there.")
+        self._sent = np.zeros(len(self._robot.rotors))
+        if self._guarded:
+            self._take_off()
+
+    def step(self, command: NDArray[np.float32]) -> None:
+        """Command rotor speeds (rotors, 1) rad/s and wait for the next observation."""
+        self._send(command[:, 0].astype(float))
+
+    def read(self, rows: NDArray[np.float32]) -> None:
+        """Write what was last sensed; the rotors are taken to do as told."""
+        seen = self._seen
+        rows[STATE["position"], 0] = seen["position"] - self._origin
+        rows[STATE["orientation"], 0] = seen["orientation"]
+        rows[STATE["linear_velocity"], 0] = frames.rotate(seen["orientation"], seen["linear_velocity"])
+        rows[STATE["angular_velocity"], 0] = seen["angular_velocity"]
+        rows[STATE["rotor_speed"], 0] = self._sent
+
+    def parameters(self, rows: NDArray[np.float32]) -> None:
+        """Write those of the robot file."""
+        rows[:] = pack_parameters(self._robot, Perturbation.none(1, len(self._robot.rotors))).T
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Refuse."""
+        raise UserError("A robot over topics is not drawn: look at it in RViz.")
+
+    def close(self) -> None:
+        """Stop the motors, unless the guard looks after them, and leave ROS; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._guarded and self._stamp_ns >= 0:
+            self._publisher.publish(self._message.fill_off(self._stamp_ns))
+            end = time.monotonic() + 0.05  # a message that was handed over just before the end would not get out
+            self._executor.spin_while(lambda: time.monotonic() < end)
+        self._executor.shutdown()
+        self._node.destroy_node()
+        self._rclpy.shutdown(context=self._context)
+
+    # -----------------------------------------------------------------------------------------------------------
+
+    def _send(self, speed: NDArray[np.float64]) -> None:
+        answered = self._stamp_ns
+        self._sent = speed
+        self._publisher.publish(self._message.fill(answered, speed))
+        self._wait(lambda: self._stamp_ns >= answered + self._least_ns, self._silence(topics.ODOM, "after a command"))
+
+    def _take_off(self) -> None:
+        """Let the guard arm and take off, answering every observation as a policy does, until it hands over."""
+        client = self._arm_client
+        request = client.srv_type.Request(data=True)
+        end, asked, future = time.monotonic() + 3.0 * self._timeout_s, 0.0, None
+        while self._mode != "policy":
+            if time.monotonic() > end:
+                said = f": {future.result().message}" if future is not None and future.done() else ""
+                raise UserError(
+                    f"The guard did not hand over within {3.0 * self._timeout_s:g} s; it is in the mode"
+                    f" '{self._mode or 'unknown'}'{said}"
+                )
+            if self._mode in ("", "disarmed") and client.service_is_ready() and time.monotonic() - asked > 0.5:
+                asked, future = time.monotonic(), client.call_async(request)
+            self._send(self._hover)
+
+    def _carried_back(self, why: str) -> None:
+        if self._on_reset is None:
+            raise UserError(
+                f"The robot was not reset ({why.rstrip('.')}): give on_reset, which puts it where episodes begin."
+            )
+        self._on_reset()
+        before = self._stamp_ns
+        self._wait(lambda: self._stamp_ns != before, self._silence(topics.ODOM, "after on_reset"))
+
+    def _has_reset(self) -> bool:
+        end = time.monotonic() + min(self._timeout_s, 2.0)
+        self._executor.spin_while(lambda: not self._reset_client.service_is_ready() and time.monotonic() < end)
+        return bool(self._reset_client.service_is_ready())
+
+    def _call(self, client: Any, request: Any) -> Any:
+        future = client.call_async(request)
+        self._wait(future.done, f"The service {client.srv_name} did not answer within {self._timeout_s:g} s.")
+        return future.result()
+
+    def _check_alone(self) -> None:
+        others = [
+            info.node_name
+            for info in self._node.get_publishers_info_by_topic(self._name(self._topic))
+            if info.node_name != self._node.get_name()
+        ]
+        if others:
+            remedy = "stop it" if self._guarded else "stop it, or fly through='guard'"
+            raise UserError(f"{self._name(self._topic)} is commanded by '{others[0]}' already: {remedy}.")
+
+    def _wait(self, condition: Callable[[], bool], otherwise: str) -> None:
+        if self._closed:
+            raise UserError("The environment was closed: make a new one.")
+        end = time.monotonic() + self._timeout_s
+        self._executor.spin_while(lambda: not condition() and not self._failed and time.monotonic() < end)
+        if self._failed:
+            raise UserError(self._failed)
+        if not condition():
+            raise UserError(otherwise)
+
+    def _silence(self, topic: str, when: str = "") -> str:
+        waits = " Is it in lock step, and lock_step=True here?" if when == "after a command" else ""
+        return (
+            f"Nothing came on {self._name(topic)} {when + ' ' if when else ''}within {self._timeout_s:g} s: check that"
+            f" the robot node runs, with this namespace and ROS_DOMAIN_ID.{waits}"
+        )
+
+    def _name(self, topic: str) -> str:
+        return str(self._node.resolve_topic_name(topic))
+
+    def _on_odometry(self, data: bytes) -> None:
+        stamp, signals = self._read(data)
+        if not all(np.isfinite(array).all() for array in signals.values()):
+            self._failed = f"{self._name(topics.ODOM)}: an observation is not finite."
+            return
+        self._stamp_ns, self._seen = stamp, signals
+
+    def _on_mode(self, message: Any) -> None:
+        self._mode = message.data

@@ -1,0 +1,109 @@
+"""A task as a Gymnasium environment over ROS 2 topics: the robot behind them may be simulated or real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import gymnasium
+import numpy as np
+
+from rlstack.environments.flights import Flights
+from rlstack.environments.over_topics import TopicVehicle
+from rlstack.environments.settings import make_setting
+from rlstack.environments.single import ONE, noise_seed, step_alone, unbatched
+from rlstack.environments.spaces import action_space, observation_space
+from rlstack.errors import UserError
+from rlstack.robots import Quadrotor, load_quadrotor
+
+_NO_NOISE = {
+    "position_m": 0.0,
+    "orientation_rad": 0.0,
+    "linear_velocity_m_s": 0.0,
+    "angular_velocity_rad_s": 0.0,
+}
+
+
+class RosEnvironment(gymnasium.Env):  # type: ignore[misc]
+    """One robot on the common topics that flies a task; spaces, rewards and endings are those of the task's others.
+
+    Each step publishes a command that bears the stamp of the observation it answers, and waits for the next one. With
+    a robot node in lock step exactly one control period passes between the two, so episodes are reproducible.
+    An episode begins where the robot is after its ``reset`` service, with the path, if any, that the task draws; no
+    noise is added to what the topics say.
+
+    Args:
+        task: The task's name.
+        robot: A quadrotor's name or file.
+        namespace: Of the robot's topics.
+        through: ``"robot"``: commands go to the robot itself; ``"guard"``: to the guard, as a policy's do, which
+            flies to its take-off height first.
+        goal_m: Where the task's origin, which is its goal or where its path begins, is in ``odom``.
+        lock_step: Whether the robot node waits for commands.
+        timeout_s: Seconds to wait for an observation or a service.
+        on_reset: Called for a robot that has no reset of its own: it returns when the robot is where the next episode
+            may begin. None: such a robot is an error.
+        observation: As of :class:`rlstack.environments.single.TaskEnvironment`.
+        settings: The task's. ``rate_hz`` is the robot's control rate unless given.
+
+    Raises:
+        UserError: Something is unknown or not allowed, ROS is not installed, or nothing comes within ``timeout_s``.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+
+    def __init__(
+        self,
+        task: str,
+        robot: str | Quadrotor = "crazyflie",
+        namespace: str = "",
+        *,
+        through: Literal["robot", "guard"] = "robot",
+        goal_m: Sequence[float] = (0.0, 0.0, 1.0),
+        lock_step: bool = False,
+        timeout_s: float = 10.0,
+        on_reset: Callable[[], None] | None = None,
+        observation: str | Mapping[str, Any] = "policy",
+        **settings: Any,
+    ) -> None:
+        spec = load_quadrotor(robot) if isinstance(robot, str) else robot
+        settings = {"rate_hz": spec.control_rate_hz, "noise": _NO_NOISE, **settings}
+        setting = make_setting(task, spec, observation, settings)
+        if lock_step and setting.task.rate_hz != spec.control_rate_hz:
+            raise UserError(
+                f"rate_hz: {setting.task.rate_hz:g} is not allowed in lock step: must be the control rate of"
+                f" {spec.name}, {spec.control_rate_hz:g} Hz."
+            )
+        self.vehicle = TopicVehicle(
+            setting.robot,
+            namespace,
+            rate_hz=setting.task.rate_hz,
+            through=through,
+            origin=np.array(goal_m, dtype=float),
+            lock_step=lock_step,
+            timeout_s=timeout_s,
+            on_reset=on_reset,
+        )
+        self.flights = Flights(setting, self.vehicle, 1)
+        self.action_space, self.observation_space = action_space(setting.step), observation_space(setting.step)
+        self._seeded = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Put the robot back and start the next episode; the seed is of the task's paths."""
+        super().reset(seed=seed)
+        if (options or {}).get("state") is not None:
+            raise UserError("options: state: a robot over topics starts where its reset puts it.")
+        if seed is not None or not self._seeded:
+            self.flights.seed([self.np_random], [noise_seed(self.np_random_seed)])
+            self._seeded = True
+        self.flights.begin(ONE)
+        return unbatched(self.flights.observation()), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Command the robot and wait for the next observation."""
+        return step_alone(self.flights, action)
+
+    def close(self) -> None:
+        """Stop the motors, unless the guard looks after them, and leave ROS; a second call does nothing."""
+        if hasattr(self, "vehicle"):
+            self.vehicle.close()
