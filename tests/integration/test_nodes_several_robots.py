@@ -161,6 +161,28 @@ def test_a_reset_of_one_leaves_the_other(fleet: Callable[..., Fleet]) -> None:
     assert min(others) > 0 and max(others) < RESET_JUMP_NS // 2
 
 
+def test_in_lock_step_the_others_go_on_while_one_comes_back_from_its_reset(fleet: Callable[..., Fleet]) -> None:
+    two = fleet("cf1", "cf2", start_height_m=1.0, lock_step_timeout_s=0.3)
+    two.fly(20, lambda name: [0.7 * speed for speed in HOVER])
+    assert two.position("cf1")[2] < 0.97
+    before = two.stamp("cf1")
+    assert two.listener.call(Trigger, "cf1/reset", Trigger.Request()).success
+    for _ in range(round(RESET_JUMP_NS / PERIOD_NS)):
+        now = two.stamp("cf2")
+        two.answer("cf2", HOVER)
+        two.listener.until(lambda now=now: two.stamp("cf2") == now + PERIOD_NS, "a period of cf2 alone")
+    two.listener.until(lambda: two.stamp("cf1") > before, "cf1's return")
+    assert two.stamp("cf1") - before >= RESET_JUMP_NS
+    assert two.position("cf1")[2] == pytest.approx(1.0, abs=1e-6)
+    two.fly(2)  # both are waited for again
+
+    two.answer("cf1", HOVER)  # cf2 falls silent, so that nobody is left to wait for while cf1 is reset
+    two.listener.until(lambda: two.node.status()[1]["cf2/watchdog"] == 1, "cf2's end")
+    before = two.stamp("cf1")
+    assert two.listener.call(Trigger, "cf1/reset", Trigger.Request()).success
+    two.listener.until(lambda: two.stamp("cf1") >= before + RESET_JUMP_NS, "cf1's return")
+
+
 def test_names_come_from_the_robot_where_only_their_number_is_given(listener: Listener) -> None:
     node = RobotNode(overrides={"count": 2}, context=listener.context)
     node.start()

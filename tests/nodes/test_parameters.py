@@ -112,3 +112,12 @@ class TestParameterSet:
         values = ParameterSet(made, ALL)
         result = made.set_parameters_atomically([RosParameter("count", value=5), RosParameter("rate", value=99)])
         assert not result.successful and values["count"] == 3
+
+
+def test_a_list_of_any_length_holds_elements_of_one_type() -> None:
+    names, places = Parameter("names", (), "Who.", each=str), Parameter("places", (), "Where, m.", each=float)
+    assert names.checked(["cf1", "cf2"]) == ("cf1", "cf2") and names.checked(()) == ()
+    assert places.checked([1, 2.5]) == (1.0, 2.5)
+    for parameter, value in ((names, "cf1"), (names, [1.0]), (places, ["x"]), (places, [math.nan]), (places, 1.0)):
+        with pytest.raises(ValueError, match=f"{parameter.name}: .* is not allowed: must be"):
+            parameter.checked(value)
