@@ -74,7 +74,8 @@ class Rotorcraft:
         """(PARAMETER_WIDTH, N), see :mod:`rlstack.sim.batch.layout`."""
         self.air = _rows(3, count)
         """(3, N) m/s, world: how the air moves at each robot; whoever knows writes it."""
-        self._before = _rows(6, count)  # velocities that the engine held a step ago
+        # velocities that the engine held a step ago, and before the coming step
+        self._held = [_rows(6, count) for _ in range(2)]
         self._instant = _rows(6, count)  # velocities at the instant of the positions
         self._fresh = _rows(1, count)  # 1 before the first step after a reset
         self._some_fresh = False
@@ -91,13 +92,13 @@ class Rotorcraft:
         self._battery_steps = max(round(_BATTERY_S / step_s), 1)
         self._late: list[_Late] = []
         self._delay_steps = np.zeros(count, dtype=np.int64)
+        self._some_late = False
         self._steps = 0
         self._resting = np.zeros(count, dtype=bool)
         self._low, self._high = (np.array([[getattr(r.rotor_model, n)] for r in robots]).T[0] for n in _RANGE)
         kernel = _kernel(rotors, step_s, engine_term, gyroscopic, models)
         arrays = {
             "body": body,
-            "before": self._before,
             "fresh": self._fresh,
             "elapsed": self._elapsed,
             "target": self._target,
@@ -109,10 +110,30 @@ class Rotorcraft:
         }
         # accelerations at the instant of the coming step, and of the last one: (6, N), m/s^2 world and rad/s^2 body
         self._gains = [_rows(6, count) for _ in range(2)]
-        (now, after), (coming, last) = self._sides, self._gains
+        (now, after), (coming, last), (before, held) = self._sides, self._gains, self._held
         self._launches: list[Callable[[], None]] = [
-            kernel.prepare({**arrays, "turning": now, "next": after, "gain": coming, "last": last}),
-            kernel.prepare({**arrays, "turning": after, "next": now, "gain": last, "last": coming}),
+            kernel.prepare(
+                {
+                    **arrays,
+                    "turning": now,
+                    "next": after,
+                    "gain": coming,
+                    "last": last,
+                    "before": before,
+                    "held": held,
+                }
+            ),
+            kernel.prepare(
+                {
+                    **arrays,
+                    "turning": after,
+                    "next": now,
+                    "gain": last,
+                    "last": coming,
+                    "before": held,
+                    "held": before,
+                }
+            ),
         ]
         self.perturb(slice(None), Perturbation.none(count, rotors))
 
@@ -139,7 +160,7 @@ class Rotorcraft:
             rotation: (3, 3) body to world.
         """
         if self._fresh[0, index] == 0.0:
-            pushed = (self._body[7:10, index] - self._before[:3, index]) / self._step_s
+            pushed = (self._body[7:10, index] - self._held[0][:3, index]) / self._step_s
         elif self._resting[index]:
             pushed = np.zeros(3)
         else:  # nothing has happened yet: what the forces are about to do
@@ -153,18 +174,14 @@ class Rotorcraft:
             self._arrive()
         self._launches[0]()
 
-    def passed(self, held: Array) -> None:
-        """Take note of a physics step.
-
-        Args:
-            held: (6, N) velocities that the engine held before the step.
-        """
+    def passed(self) -> None:
+        """Take note of a physics step that followed :meth:`prepare`."""
         self._velocities = None
-        self._before[:] = held
+        self._held.reverse()
         if self._some_fresh:
-            fresh = self._fresh[0] > 0.0
+            fresh, before = self._fresh[0] > 0.0, self._held[0]
             # as if it had come with the same acceleration
-            self._before[:, fresh] = 2.0 * held[:, fresh] - self._body[7:BODY_ROWS, fresh]
+            before[:, fresh] = 2.0 * before[:, fresh] - self._body[7:BODY_ROWS, fresh]
             self._fresh[:], self._some_fresh = 0.0, False
         self._sides.reverse()
         self._gains.reverse()
@@ -199,10 +216,9 @@ class Rotorcraft:
     def command(self, index: Any, speed: Array) -> Array:
         """Command speeds (rotors, robots) rad/s; return them clipped to the rotors' range."""
         self._velocities = None
-        sent = np.clip(speed, self._low[index], self._high[index])
-        delay = self._delay_steps[index]
-        if delay.any():
-            self._late.append(_Late(self._steps + delay, np.arange(len(self.robots))[index], sent))
+        sent = np.minimum(np.maximum(speed, self._low[index]), self._high[index])  # a third of np.clip's time
+        if self._some_late and self._delay_steps[index].any():
+            self._late.append(_Late(self._steps + self._delay_steps[index], np.arange(len(self.robots))[index], sent))
         else:
             self._target[:, index] = sent
         return np.asarray(sent)
@@ -223,6 +239,7 @@ class Rotorcraft:
         if self.batteries is not None:
             self.parameters[_TOP_SPEED] = self.batteries.top_speed
         self._delay_steps[index] = np.rint(perturbation.delay_s / self._step_s).astype(np.int64)
+        self._some_late = bool(self._delay_steps.any())
         self._gusty[index] = (perturbation.gust_duration_s > 0.0) & (perturbation.gust_force_n != 0.0).any(axis=1)
         self._some_gusty = bool(self._gusty.any())
         self._clock()
@@ -304,7 +321,7 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
             torque = torque + cross(held[3:], inertia * held[3:])
         end = lagged(after_speed, target, decay(lag, 0.5 * step_s))
         turned = np.concatenate([end, after_speed])
-        return {"force": force, "torque": torque, "next": turned, "gain": gain, "instant": instant}
+        return {"force": force, "torque": torque, "next": turned, "gain": gain, "instant": instant, "held": held}
 
     inputs = {
         "body": BODY_ROWS,

@@ -292,10 +292,9 @@ class Simulation:
             craft.air[:] = self._air.velocity(self.step_s, body, craft.speed)
         craft.prepare()
         engine.push(craft.force, craft.torque)
-        before = self._held.copy()
         engine.step()
         engine.refresh(body)
-        craft.passed(before)
+        craft.passed()
 
     def _advance_mixed(self, engine: Engine) -> None:
         """Let one physics step pass where some robots do not fly."""
@@ -306,12 +305,11 @@ class Simulation:
             craft.prepare()
             wrench[:3, self._fly], wrench[3:, self._fly] = craft.force, craft.torque
             engine.push(wrench[:3], wrench[3:])
-            before = self._flight[7:].copy()
         self._before[:] = self._held
         engine.step()
         self._refresh(engine)
         if self.flying:
-            craft.passed(before)
+            craft.passed()
 
     def _refresh(self, engine: Engine) -> None:
         engine.refresh(self._body)

@@ -68,7 +68,7 @@ class PybulletEngine:
         self._bodies = [robot.body for robot in self._robots]
         self._plain = all(robot.plain for robot in self._robots)
         self._driven = [robot.drives for robot in self._robots if robot.drives.names]
-        self._pushes: list[tuple[list[float], list[float]]] = []
+        self._pushes: tuple[list[list[float]], list[list[float]]] | None = None
         self._centres: list[tuple[float, float, float]] = []  # of mass, while they are known
         self._client = server.client
         self._buffer = np.zeros((len(self._bodies), BODY_ROWS))
@@ -102,7 +102,8 @@ class PybulletEngine:
                 robot.refresh(column)
             return
         pose_of, velocity_of, client = self._pose_of, self._velocity_of, self._client
-        memory, place, centres = self._buffer.data, 0, []
+        alone = len(self._bodies) == 1 and rows.flags.c_contiguous
+        memory, place, centres = rows.data if alone else self._buffer.data, 0, []
         for body in self._bodies:
             position, (x, y, z, w) = pose_of(body, client)
             linear, (a, b, c) = velocity_of(body, client)
@@ -114,7 +115,8 @@ class PybulletEngine:
             c += 2.0 * (x * q - y * p - w * r)
             _PACK(memory, place, *position, x, y, z, w, *linear, a, b, c)
             place += _ROW_BYTES
-        rows[:] = self._buffer.T
+        if not alone:
+            rows[:] = self._buffer.T
         self._centres = centres
 
     def place(self, index: int, body: Array) -> None:
@@ -126,21 +128,22 @@ class PybulletEngine:
 
     def push(self, force: Array, torque: Array) -> None:
         """Take the wrenches."""
-        torques = torque.T.tolist()
-        if not self._plain:
+        if self._plain:
+            torques = torque.T.tolist()
+        else:
             torques = [robot.torque_in_base(column) for robot, column in zip(self._robots, torque.T)]
-        self._pushes = list(zip(force.T.tolist(), torques))
+        self._pushes = force.T.tolist(), torques
 
     def step(self) -> None:
         """Let one physics step pass."""
         client = self._client
-        if self._pushes:
+        if self._pushes is not None:
             # A force in the world needs its point there; PyBullet adds the torque of its lever to the centre of mass.
             centres = self._centres or [self._pose_of(body, client)[0] for body in self._bodies]
-            for body, at, (force, torque) in zip(self._bodies, centres, self._pushes):
+            for body, at, force, torque in zip(self._bodies, centres, *self._pushes):
                 self._push(body, -1, force, at, self._in_world, client)
                 self._twist(body, -1, torque, self._in_link, client)
-            self._pushes = []
+            self._pushes = None
         self._centres = []
         for drives in self._driven:
             drives.prepare(self._scene.step_s)
