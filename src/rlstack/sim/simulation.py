@@ -163,9 +163,11 @@ class Simulation:
         self._owed_s += duration_s
         count = math.floor(self._owed_s / self.step_s + 1e-6)
         self._owed_s -= count * self.step_s
-        advance = self._advance_mixed if self._mixed else self._advance
-        for _ in range(count):
-            advance(engine)
+        if self._mixed:
+            for _ in range(count):
+                self._advance_mixed(engine)
+        else:
+            self._advance(engine, count)
         self._steps += count
         if not np.isfinite(self._body).all():
             lost = np.flatnonzero(~np.isfinite(self._body).all(axis=0)).tolist()
@@ -285,16 +287,18 @@ class Simulation:
         pushed = (self._held[:3, index] - self._before[:3, index]) / self.step_s
         return np.asarray((pushed + np.array([0.0, 0.0, STANDARD_GRAVITY])) @ turn)
 
-    def _advance(self, engine: Engine) -> None:
-        """Let one physics step pass where all robots fly."""
-        craft, body = self.rotorcraft, self._body
-        if self._air.moves:
-            craft.air[:] = self._air.velocity(self.step_s, body, craft.speed)
-        craft.prepare()
-        engine.push(craft.force, craft.torque)
-        engine.step()
-        engine.refresh(body)
-        craft.passed()
+    def _advance(self, engine: Engine, count: int) -> None:
+        """Let physics steps pass where all robots fly."""
+        craft, body, air = self.rotorcraft, self._body, self._air
+        force, torque, moves = craft.force, craft.torque, air.moves
+        for _ in range(count):
+            if moves:
+                craft.air[:] = air.velocity(self.step_s, body, craft.speed)
+            craft.prepare()
+            engine.push(force, torque)
+            engine.step()
+            engine.refresh(body)
+            craft.passed()
 
     def _advance_mixed(self, engine: Engine) -> None:
         """Let one physics step pass where some robots do not fly."""
