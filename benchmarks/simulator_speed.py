@@ -2,8 +2,8 @@
 """How fast engines step, with and without an environment around them: one process, CPU-seconds, medians.
 
 The hover environment at 240 Hz physics and 30 Hz control is the one that gym-pybullet-drones publishes, whose own runs
-in between where an interpreter that has it is given: its HoverAviary with rotor speeds as actions and never reset,
-because a reset of it loads all models again.
+in between where an interpreter that has it is given: its HoverAviary with rotor speeds as actions. All robots hover
+under constant rotor speeds. Ours fly episodes of 5 s and are reset; the peer is not, as that loads all models again.
 
     python benchmarks/simulator_speed.py [--repeats 5] [--peer PYTHON] [--json FILE]
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 import rlstack.environments  # noqa: F401  registers its environments
 from rlstack.interfaces.backend import BACKENDS
@@ -84,17 +85,38 @@ def physics(name: str, count: int, isolated: bool) -> Callable[[], float]:
     return timed(lambda: simulation.step(steps / PHYSICS_HZ), 5, steps * count)
 
 
+def hover_settings(name: str) -> dict[str, Any]:
+    """Return the settings of an environment in which nothing pushes the robot."""
+    still = {"force_sigma": 0.0, "torque_sigma_m": 0.0}
+    return {"backend": name, "physics_rate_hz": PHYSICS_HZ, "rate_hz": CONTROL_HZ, "randomisation": still}
+
+
+def hover_action(shape: tuple[int, ...]) -> np.ndarray:
+    """Return the actions that hold it."""
+    robot = load_quadrotor("crazyflie")
+    low, high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s
+    return np.full(shape, 2.0 * (robot.hover_speed_rad_s - low) / (high - low) - 1.0, dtype=np.float32)
+
+
+def hover_state() -> dict[str, Any]:
+    """Return what a reset takes to start there, level and at rest."""
+    robot = load_quadrotor("crazyflie")
+    return {"state": {"rotor_speed": np.full(len(robot.rotors), robot.hover_speed_rad_s)}}
+
+
 def alone(name: str) -> Callable[[], float]:
     """Return what measures a single hover environment, resets included."""
-    made = gymnasium.make(HOVER, backend=name, physics_rate_hz=PHYSICS_HZ, rate_hz=CONTROL_HZ)
+    made = gymnasium.make(HOVER, **hover_settings(name))
     environment: Any = made.unwrapped  # the peer's is measured without Gymnasium's wrappers, too
-    action = np.zeros(environment.action_space.shape, dtype=np.float32)
-    environment.reset(seed=0)
+    action, options = hover_action(environment.action_space.shape), hover_state()
+    environment.reset(seed=0, options=options)
 
     def step() -> None:
         _, _, lost, timed_out, _ = environment.step(action)
-        if lost or timed_out:
-            environment.reset()
+        if lost:
+            raise RuntimeError("the robot was to hover")
+        if timed_out:
+            environment.reset(options=options)
 
     return timed(step, 1000, 1)
 
@@ -105,13 +127,20 @@ def together(name: str) -> Callable[[], float]:
         HOVER,
         num_envs=TOGETHER,
         vectorization_mode="vector_entry_point",
-        backend=name,
-        physics_rate_hz=PHYSICS_HZ,
-        rate_hz=CONTROL_HZ,
+        autoreset_mode=AutoresetMode.DISABLED,
+        **hover_settings(name),
     )
-    actions = np.zeros(environment.action_space.shape, dtype=np.float32)
-    environment.reset(seed=0)
-    return timed(lambda: environment.step(actions), 50, TOGETHER)
+    actions, options = hover_action(environment.action_space.shape), hover_state()
+    environment.reset(seed=0, options=options)
+
+    def step() -> None:
+        _, _, lost, timed_out, _ = environment.step(actions)
+        if lost.any():
+            raise RuntimeError("the robots were to hover")
+        if timed_out.any():
+            environment.reset(options=options)
+
+    return timed(step, 150, TOGETHER)
 
 
 def peer(python: str, name: str, count: int) -> Callable[[], float]:
