@@ -71,4 +71,4 @@ def test_several_policies_are_compared_in_one_table(tmp_path: Path) -> None:
     done = verify_all(policies, backends=[BATCH], episodes=4)
     assert set(done.as_data()["transfer"]) == {str(policy) for policy in policies}
     assert "Beside each other" in done.table() and not done.passed
-    assert all((policy.parent / "verify.json").is_file() for policy in policies)
+    assert all((policy.parent / "verify_in_process.json").is_file() for policy in policies)

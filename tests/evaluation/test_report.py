@@ -70,7 +70,7 @@ def make(flights):
         labels = ["none", label, "none", label]
         episodes = {
             "batch": flights(np.full((81, 4), 0.05), labels=labels),
-            "mujoco": flights(np.full((81, 4), distance), labels=labels, backend="MuJoCo", latency_s=[0.001]),
+            "mujoco": flights(np.full((81, 4), distance), labels=labels, backend="MuJoCo (topics)", latency_s=[0.001]),
         }
         arguments = {
             "contract": contract_for(

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.evaluation.transfer import Cell, Estimate, TransferTable, mean, median
+from rlstack.evaluation.episodes import Episodes
+from rlstack.evaluation.transfer import Cell, Estimate, TransferTable, cell, mean, median
+from rlstack.tasks.criteria import Criteria
 
 
 @settings(deadline=None)
@@ -43,3 +45,27 @@ def test_the_table_has_a_row_for_each_policy_and_a_dash_where_it_was_not_flown()
     assert lines[2] == ["Lee", "99.0", "[95.0,", "100.0]", "-"]
     assert table.to_json()["mine"]["mujoco"]["success"]["low"] == 0.95
     assert table.to_json()["mine"]["mujoco"]["effort_rad_s"] is None
+
+
+def test_a_command_that_is_missing_from_the_record_does_not_hide_a_flights_effort() -> None:
+    count, steps = 3, 21
+    still = np.zeros((steps, count, 3))
+    command = np.tile(np.arange(steps, dtype=float)[:, None, None], (1, count, 4))
+    command[-1] = np.nan
+    flights = Episodes(
+        backend="here",
+        rate_hz=10.0,
+        position=still,
+        orientation=np.tile([0.0, 0.0, 0.0, 1.0], (steps, count, 1)),
+        linear_velocity=still,
+        angular_velocity=still,
+        command=command,
+        goal_position=still,
+        labels=np.array(["none"] * count),
+        interventions=np.zeros(count, dtype=np.int64),
+        latency_s=np.zeros(0),
+        wall_s=1.0,
+    )
+    found = cell(flights, Criteria(from_s=0.5, to_s=2.0, duration_s=2.0))
+    assert found.effort_rad_s == Estimate(1.0, 1.0, 1.0)
+    assert found.success.value == 1.0

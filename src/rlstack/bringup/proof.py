@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.evaluation.report import RECORD_NAME
+from rlstack.evaluation.report import OVER_TOPICS, RECORD_NAME
 from rlstack.files import write_atomically
-
-OVER_TOPICS = "(topics)"
-"""Ends what records and reports call flights through the nodes that are deployed."""
 
 
 def record_path(policy: str | Path) -> Path:

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from rlstack.bringup.parallel import fly_in_parallel
-from rlstack.bringup.proof import OVER_TOPICS, file_sha256, record_path, write_json
+from rlstack.bringup.proof import file_sha256, record_path, write_json
 from rlstack.errors import UserError, unknown_name
 from rlstack.evaluation.baselines import baselines
 from rlstack.evaluation.disagreement import Disagreement, disagreements
 from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.metrics import Score, score
-from rlstack.evaluation.report import Verification, environment, record, write_report
+from rlstack.evaluation.report import OVER_TOPICS, Verification, environment, record, write_report
 from rlstack.evaluation.rollout import rollout
 from rlstack.evaluation.transfer import Cell, TransferTable, cell
 from rlstack.interfaces.backend import BACKENDS
@@ -238,7 +238,7 @@ def verify(
         command=shlex.join(typed),
     )
     report = write_report(path.parent if out is None else Path(out).expanduser(), verification)
-    proof = record_path(path)
+    proof = record_path(path).with_name(verification.record_name)
     write_json(proof, record(verification))
     return Verified(verification, report, proof)
 

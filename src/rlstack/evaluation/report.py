@@ -28,6 +28,11 @@ RECORD_VERSION = 2
 """Raised when a key of verify.json changes its meaning."""
 
 PAGE_NAME, RECORD_NAME = "report.html", "verify.json"
+IN_PROCESS_NAME = "verify_in_process.json"
+"""The record of flights none of which was over topics: no proof, and it must not replace one."""
+
+OVER_TOPICS = "(topics)"
+"""Ends what flights through the nodes that are deployed are called."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +84,12 @@ class Verification:
             raise ValueError(f"the backends are scored by different criteria: {criteria}")
         if not names and not self.reasons:
             raise ValueError("nothing was flown and no reason is given")
+
+    @property
+    def record_name(self) -> str:
+        """What its record is called."""
+        over_topics = any(flown.backend.endswith(OVER_TOPICS) for flown in self.episodes.values())
+        return RECORD_NAME if over_topics or not self.episodes else IN_PROCESS_NAME
 
     @property
     def failures(self) -> list[str]:
@@ -145,7 +156,7 @@ def write_report(folder: str | Path, verification: Verification) -> Path:
     for picture in pictures:
         write_atomically(folder / f"{picture.name}.png", picture.png)
     write_atomically(folder / PAGE_NAME, text)
-    write_atomically(folder / RECORD_NAME, data + "\n")
+    write_atomically(folder / verification.record_name, data + "\n")
     return folder / PAGE_NAME
 
 

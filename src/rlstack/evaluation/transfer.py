@@ -91,14 +91,22 @@ def cell(episodes: Episodes, criteria: Criteria) -> Cell:
     count, kept = len(episodes), ~result.lost
     successes = int(result.success.sum())
     window = judge_window(episodes, criteria)
-    change = np.abs(np.diff(episodes.command[window][:, kept], axis=0)).mean(axis=(0, 2))
-    change = change[np.isfinite(change)]
+    change = _mean_change(episodes.command[window][:, kept])
     return Cell(
         episodes=count,
         success=Estimate(successes / count, *wilson(successes, count)),
         error_m=median(result.error_m),
         effort_rad_s=mean(change) if len(change) else None,
     )
+
+
+def _mean_change(command: Array) -> Array:
+    """Return each flight's mean change of commands (T, N, rotors); a record over topics may lack some of them."""
+    change = np.abs(np.diff(command, axis=0))
+    known = np.isfinite(change)
+    counts = known.sum(axis=(0, 2))
+    sums = np.where(known, change, 0.0).sum(axis=(0, 2))
+    return np.asarray(sums[counts > 0] / counts[counts > 0])
 
 
 def median(values: Array) -> Estimate:
