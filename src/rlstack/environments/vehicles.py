@@ -171,12 +171,12 @@ class _InEngine:
         self._simulation.step(self._period_s)
 
     def read(self, rows: NDArray[np.float32]) -> None:
-        state = self._simulation.state()
-        rows[0:3] = (state["position"] - self._origin).T
-        rows[3:7] = state["orientation"].T
-        rows[7:10] = state["linear_velocity"].T
-        rows[10:13] = state["angular_velocity"].T
-        rows[13:17] = state["rotor_speed"].T
+        craft = self._simulation.rotorcraft
+        poses = craft.poses
+        rows[0:3] = poses[:3] - self._origin[:, None]
+        rows[3:7] = poses[3:]
+        rows[7:13] = craft.velocities()
+        rows[13:17] = craft.speed
 
     def parameters(self, rows: NDArray[np.float32]) -> None:
         rows[:] = self._simulation.rotorcraft.parameters

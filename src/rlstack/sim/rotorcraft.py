@@ -142,6 +142,11 @@ class Rotorcraft:
         """(rotors, N) rad/s, now."""
         return self._sides[0][: self._rotors]
 
+    @property
+    def poses(self) -> Array:
+        """(7, N) position m and orientation xyzw, now; not to be written to."""
+        return self._body[:7]
+
     def velocities(self) -> Array:
         """Return (6, N): linear m/s in the world and angular rad/s in the body, at the instant of the positions.
 
