@@ -65,12 +65,15 @@ class Disagreement:
 
     def sentence(self) -> str:
         """Return it in words."""
-        shares = ", ".join(f"{name} {1e3 * left:.2g} mm" for name, left in self.left.items())
-        return (
+        apart = (
             f"{self.first} and {self.second} are at most {1e3 * self.position_m:.2g} mm and"
             f" {np.degrees(self.angle_rad):.2g} degrees apart after {self.duration_s:g} s of the same rotor commands"
-            f" (flight {self.episode}); most of it comes from the {self.cause} (left without each: {shares})."
+            f" (flight {self.episode})"
         )
+        if self.cause == "rounding":
+            return f"{apart}: no more than rounding."
+        shares = ", ".join(f"{name} {1e3 * left:.2g} mm" for name, left in self.left.items())
+        return f"{apart}; most of it comes from the {self.cause} (left without each: {shares})."
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

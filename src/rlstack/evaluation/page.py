@@ -162,7 +162,7 @@ def _cell(cell: Cell | None) -> str:
     effort = "" if f is None else f"{f.value:.0f} rad/s<small>{f.low:.0f} to {f.high:.0f}</small>"
     return (
         f"{100 * s.value:.1f}%<small>{100 * s.low:.1f} to {100 * s.high:.1f}%</small>"
-        f"{e.value:.3f} m<small>{e.low:.3f} to {e.high:.3f}</small>{effort}"
+        f"{1e3 * e.value:.1f} mm<small>{1e3 * e.low:.1f} to {1e3 * e.high:.1f}</small>{effort}"
     )
 
 

@@ -49,7 +49,7 @@ class Cell:
         s, e, f = self.success, self.error_m, self.effort_rad_s
         return {
             "success, %": f"{100 * s.value:.1f} [{100 * s.low:.1f}, {100 * s.high:.1f}]",
-            "error, m": f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]",
+            "error, mm": f"{1e3 * e.value:.1f} [{1e3 * e.low:.1f}, {1e3 * e.high:.1f}]",
             "effort, rad/s": "-" if f is None else f"{f.value:.0f} [{f.low:.0f}, {f.high:.0f}]",
         }
 
