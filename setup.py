@@ -38,6 +38,8 @@ EXTRAS = {
     "isaac": ["llvmlite>=0.45"],
     "train": ["torch>=2.6", "rsl-rl-lib>=5,<6", "tensordict>=0.8", "tensorboard>=2.18", "onnxscript>=0.5",
               "rich>=13", "llvmlite>=0.45"],
+    # tasks as Gymnasium environments: the interface that other learning libraries take
+    "gym": ["gymnasium>=1.1", "torch>=2.6", "llvmlite>=0.45"],
     # the same on a GPU; hundreds of MB that a machine without one does not need
     "cuda": ["warp-lang>=1.12"],
     "view": ["matplotlib>=3.9"],
@@ -48,6 +50,7 @@ EXTRAS = {
     "dev": [
         "colcon-core>=0.18",
         "colcon-ros>=0.5",
+        "gymnasium>=1.1",
         "hypothesis>=6.100",
         "mypy>=1.13",
         "opencv-python-headless>=4.10",
@@ -56,6 +59,7 @@ EXTRAS = {
         "pytest-timeout>=2.3",
         "pytest-xdist>=3.6",
         "ruff>=0.9",
+        "stable-baselines3>=2.4",
         "types-PyYAML",
         "usd-core>=24.5",  # what stands in for Isaac Sim in the tests reads real USD stages with it
     ],
