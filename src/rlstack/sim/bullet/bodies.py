@@ -16,7 +16,7 @@ from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.kinds.wheeled_base import WheeledBase
 from rlstack.robots.urdf import to_urdf
 from rlstack.sim.bullet.drives import Drives
-from rlstack.sim.bullet.server import EVERYTHING, ROBOT, WORLD, Server
+from rlstack.sim.bullet.server import EVERYTHING, RAYS, ROBOT, WORLD, Server
 from rlstack.sim.engine import MassProperties
 
 Array = NDArray[np.float64]
@@ -45,7 +45,7 @@ class BulletRobot:
         bullet, client = server.bullet, server.client
         self.body = _load(server, robot, seen=not isolated)
         friction = 0.0 if isinstance(robot, WheeledBase) and robot.casters else 1.0  # casters are the base's own
-        mask = WORLD if isolated else EVERYTHING
+        mask = RAYS | WORLD if isolated else EVERYTHING
         server.settle(self.body, None if isinstance(robot, (WheeledBase, Manipulator)) else friction, ROBOT, mask)
         if isinstance(robot, WheeledBase):
             bullet.changeDynamics(self.body, -1, lateralFriction=friction, physicsClientId=client)
