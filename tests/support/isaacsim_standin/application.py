@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+from tests.support.isaacsim_standin.importer import Importer
 from tests.support.isaacsim_standin.kit import Kit, recorded
-from tests.support.isaacsim_standin.views import Robot
 
 CONFIG = {
     "headless", "hide_ui", "active_gpu", "physics_gpu", "multi_gpu", "max_gpu_count", "sync_loads", "width", "height",
@@ -63,7 +63,6 @@ def new_stage(kit: Kit) -> Any:
     kit.require(kit.world is None, "a new stage makes the World invalid: clear its instance first")
     kit.stage, kit.physics, kit.loading = Usd.Stage.CreateInMemory(), None, LOADING_UPDATES
     kit.cameras.clear()
-    kit.articulations.clear()
     return kit.stage
 
 
@@ -105,14 +104,14 @@ class ImportConfig:
 
     __slots__ = (
         "collision_from_visuals", "convex_decomp", "create_physics_scene", "default_drive_strength",
-        "default_drive_type", "default_position_drive_damping", "density", "distance_scale", "fix_base", "flip_visuals",
-        "import_inertia_tensor", "make_default_prim", "merge_fixed_joints", "parse_mimic",
-        "replace_cylinders_with_capsules", "self_collision", "up_vector",
+        "default_drive_type", "default_position_drive_damping", "density", "distance_scale", "fix_base",
+        "import_inertia_tensor", "make_default_prim", "merge_fixed_joints", "override_joint_dynamics", "parse_mimic",
+        "replace_cylinders_with_capsules", "self_collision", "subdivision_scheme", "up_vector",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.merge_fixed_joints, self.fix_base, self.import_inertia_tensor = True, True, False
-        self.distance_scale = 1.0
+        self.merge_fixed_joints, self.fix_base, self.import_inertia_tensor = True, True, True
+        self.distance_scale, self.self_collision, self.create_physics_scene = 1.0, False, False
 
 
 class Commands:
@@ -132,29 +131,9 @@ class Commands:
         config = arguments["import_config"]
         self.kit.require(isinstance(config, ImportConfig), f"{name} needs an ImportConfig")
         self.kit.require(not config.merge_fixed_joints, "fixed joints are merged, and their links are gone")
+        self.kit.require(config.distance_scale == 1.0 and not config.self_collision, "metres, and links that pass")
         self.kit.loading = LOADING_UPDATES
         path = Path(arguments["urdf_path"])
         if not path.is_file():
             return False, None
-        return True, self._imported(path, config)
-
-    def _imported(self, path: Path, config: ImportConfig) -> str:
-        from pxr import UsdGeom, UsdPhysics
-
-        tree = ElementTree.parse(path).getroot()
-        name, stage = tree.attrib["name"], self.kit.stage
-        children = {j.find("child").attrib["link"] for j in tree.findall("joint")}  # type: ignore[union-attr]
-        links = {link.attrib["name"]: link for link in tree.findall("link")}
-        root = next(n for n in links if n not in children)
-        UsdGeom.Xform.Define(stage, f"/{name}")
-        prim = UsdGeom.Xform.Define(stage, f"/{name}/{root}").GetPrim()
-        inertial = links[root].find("inertial")
-        if inertial is not None:
-            UsdPhysics.RigidBodyAPI.Apply(prim)
-            mass = UsdPhysics.MassAPI.Apply(prim)
-            mass.CreateMassAttr(float(inertial.find("mass").attrib["value"]))  # type: ignore[union-attr]
-            moments = inertial.find("inertia").attrib  # type: ignore[union-attr]
-            mass.CreateDiagonalInertiaAttr(tuple(float(moments[key]) for key in ("ixx", "iyy", "izz")))
-        found = f"/{name}/root_joint" if config.fix_base else f"/{name}/{root}"
-        self.kit.articulations[found] = Robot.of_urdf(tree, root)
-        return found
+        return True, Importer(self.kit.stage, ElementTree.parse(path).getroot(), config).run()

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.isaacsim_standin.application import Commands, Extensions, Stages, application_class
+from tests.support.isaacsim_standin.joint_views import Articulation
 from tests.support.isaacsim_standin.kit import Kit
 from tests.support.isaacsim_standin.seeing import Camera, SceneQuery
-from tests.support.isaacsim_standin.views import Articulation, RigidPrim
+from tests.support.isaacsim_standin.views import RigidPrim
 from tests.support.isaacsim_standin.world import world_class
 
 OWN = ("isaacsim", "omni", "carb", "pxr")

@@ -42,8 +42,6 @@ class Kit:
     cameras: list[Any] = field(default_factory=list)
     hidden: dict[str, Any] = field(default_factory=dict)
     """The modules of pxr, which is loaded once in a process, until SimulationApp brings them back."""
-    articulations: dict[str, Any] = field(default_factory=dict)
-    """Imported robots by the path of their articulation root."""
 
     def names(self) -> list[str]:
         """Return the names of all calls in their order."""

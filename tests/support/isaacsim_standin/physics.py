@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.support.isaacsim_standin.articulations import Articulation
+from tests.support.isaacsim_standin.importer import quaternion
 from tests.support.isaacsim_standin.kit import Kit
 from tests.support.isaacsim_standin.shapes import Shape, schemas, shape_of
 
@@ -65,9 +67,9 @@ class Physics:
     """All that moves and all that is solid on a stage, from ``reset()`` to ``stop()``."""
 
     def __init__(self, kit: Kit, stage: Any, gravity: float, step: float) -> None:
-        from pxr import UsdPhysics
+        from pxr import Usd, UsdPhysics
 
-        prims = list(stage.Traverse())
+        prims = list(Usd.PrimRange.Stage(stage, Usd.TraverseInstanceProxies()))
         self.paths = [str(p.GetPath()) for p in prims if p.HasAPI(UsdPhysics.RigidBodyAPI)]
         self.index = {path: k for k, path in enumerate(self.paths)}
         apart: set[str] = set()
@@ -88,14 +90,21 @@ class Physics:
         self.mass, self.inertia = np.zeros(count), np.zeros((count, 3))
         self.damping, self.most = np.zeros((count, 2)), np.zeros(count)
         self.gyroscopic = np.zeros(count, dtype=bool)
+        self.centre, self.tensor = np.zeros((count, 3)), np.zeros((count, 3, 3))
+        """Of each body: centre of mass, and inertia about it, both in its own frame."""
         for k, path in enumerate(self.paths):
             self._read(kit, k, stage.GetPrimAtPath(path))
         self.force, self.torque = np.zeros((count, 3)), np.zeros((count, 3))
         self.impulse = np.zeros((count, 3))
         """Of contacts in the last step, N s."""
         self._kept: dict[tuple[str, int, str], tuple[float, Array]] = {}
+        self.articulations = {
+            str(p.GetPath()): Articulation(kit, p, self) for p in prims if p.HasAPI(UsdPhysics.ArticulationRootAPI)
+        }
+        linked = {int(body) for one in self.articulations.values() for body in one.bodies}
+        self._linked = np.array([k in linked for k in range(count)], dtype=bool)
         self._solid = [shape for shape in self.shapes if shape.solid]
-        self._feelers = [(shape, shape.feelers()) for shape in self._solid if shape.body >= 0]
+        self._feelers = [(s, s.feelers()) for s in self._solid if s.body >= 0 and s.body not in linked]
 
     def _read(self, kit: Kit, k: int, prim: Any) -> None:
         from pxr import Usd, UsdGeom, UsdPhysics
@@ -112,6 +121,7 @@ class Physics:
             own = next(s for s in self.shapes if s.body == k and s.solid)
             x, y, z = 2.0 * own.half
             self.inertia[k] = self.mass[k] / 12.0 * np.array([y * y + z * z, x * x + z * z, x * x + y * y])
+        self._read_inertia(api, k)
         kit.require(self.mass[k] > 0.0 and bool((self.inertia[k] > 0.0).all()), f"{prim.GetPath()} has no inertia")
 
         def own_or(name: str, default: Any) -> Any:
@@ -122,6 +132,23 @@ class Physics:
         self.damping[k] = own_or("linearDamping", 0.0), own_or("angularDamping", DEFAULT_ANGULAR_DAMPING)
         self.most[k] = np.radians(own_or("maxAngularVelocity", np.degrees(MOST_RAD_S)))
         self.gyroscopic[k] = own_or("enableGyroscopicForces", True)
+
+    def _read_inertia(self, api: Any, k: int) -> None:
+        self.centre[k] = [x if np.isfinite(x) else 0.0 for x in api.GetCenterOfMassAttr().Get()]
+        axes = api.GetPrincipalAxesAttr().Get()
+        turn = np.array([[axes.GetReal(), *axes.GetImaginary()]])
+        principal = to_matrix(turn)[0] if abs(np.linalg.norm(turn) - 1.0) < 1e-3 else np.eye(3)
+        self.tensor[k] = principal @ np.diag(self.inertia[k]) @ principal.T
+
+    def pose(self, k: int) -> Array:
+        """Return one body's pose (4, 4)."""
+        found = np.eye(4)
+        found[:3, :3], found[:3, 3] = to_matrix(self.orientation[k][None])[0], self.position[k]
+        return found
+
+    def set_pose(self, k: int, pose: Array) -> None:
+        """Put one body to a pose (4, 4)."""
+        self.position[k], self.orientation[k] = pose[:3, 3], quaternion(pose[:3, :3])
 
     def poses(self) -> Array:
         """Return the bodies' poses (N, 4, 4)."""
@@ -136,17 +163,22 @@ class Physics:
         linear, angular = velocity[:, :3], velocity[:, 3:]
         linear += h * (self.gravity + self.force / self.mass[:, None])
         inverse = np.einsum("nij,nj,nkj->nik", rotation, 1.0 / self.inertia, rotation)
+        inverse[self._linked] = 0.0  # nothing that is touched moves a link
         angular += h * np.einsum("nij,nj->ni", inverse, self.torque)
         linear *= 1.0 - h * self.damping[:, :1]
         angular *= 1.0 - h * self.damping[:, 1:]
         rate = np.linalg.norm(angular, axis=1)
         angular *= np.minimum(1.0, self.most / np.maximum(rate, 1e-9))[:, None]
         self._turn_gyroscopically(angular, rotation)
+        velocity[self._linked] = self.velocity[self._linked]
         self.impulse[:] = 0.0
         self._press(linear, angular, inverse)
-        self.velocity[:] = np.concatenate([linear, angular], axis=1)
-        self.position[:] = self.position + h * linear
-        self.orientation[:] = turned(self.orientation.astype(float), angular, h)
+        free = ~self._linked
+        self.velocity[free] = np.concatenate([linear, angular], axis=1)[free]
+        self.position[free] = (self.position + h * linear)[free]
+        self.orientation[free] = turned(self.orientation.astype(float), angular, h)[free]
+        for articulation in self.articulations.values():
+            articulation.step(h)
         self.force[:], self.torque[:] = 0.0, 0.0
 
     def _turn_gyroscopically(self, angular: Array, rotation: Array) -> None:
@@ -166,7 +198,7 @@ class Physics:
 
         def give(contact: Contact, change: Array) -> None:
             for k, sign, _, turn in contact.bodies:
-                linear[k] += sign / self.mass[k] * change
+                linear[k] += 0.0 if self._linked[k] else sign / self.mass[k] * change
                 angular[k] += turn @ change
 
         for contact, (size, along) in zip(contacts, totals):  # from where the last step ended
@@ -216,7 +248,7 @@ class Physics:
                         if k >= 0:
                             arm = skew(world[i] - poses[k][:3, 3])
                             bodies.append((k, sign, -sign * arm, sign * inverse[k] @ arm))
-                            give += np.eye(3) / self.mass[k] - arm @ inverse[k] @ arm
+                            give += (not self._linked[k]) * np.eye(3) / self.mass[k] - arm @ inverse[k] @ arm
                     found.append(Contact((shape.path, i, other.path), bodies, give, normal, float(gaps[i])))
         return found
 

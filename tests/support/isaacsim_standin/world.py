@@ -92,9 +92,7 @@ def world_class(kit: Kit) -> type:
         @recorded
         def stop(self) -> None:
             self._require_present()
-            kit.physics = None
-            for robot in kit.articulations.values():
-                robot.forget()
+            kit.physics = None  # and with it all that was set through views
 
         @recorded
         def step(self, render: bool = True, step_sim: bool = True, update_fabric: bool = False) -> None:
@@ -103,8 +101,6 @@ def world_class(kit: Kit) -> type:
             for function in list(self._functions.values()):
                 function(1.0 / self._context.rate)
             kit.physics.step()
-            for robot in kit.articulations.values():
-                robot.step(1.0 / self._context.rate)
             if render:
                 self.render()
 

@@ -1,6 +1,7 @@
 """The ``isaac`` backend: Isaac Sim's PhysX as an engine. **Not yet run on Isaac Sim**, see docs/isaac.md.
 
-Quadrotors are single rigid bodies written as USD from the robot file (:mod:`rlstack.sim.isaac.stage`). PhysX takes
+Quadrotors are single rigid bodies written as USD from the robot file (:mod:`rlstack.sim.isaac.stage`); bases and arms
+are articulations that Isaac Sim imports from their URDF (:mod:`rlstack.sim.isaac.jointed`). PhysX takes
 semi-implicit Euler steps in single precision: what comes back is exact to about 1e-7 of its size, and a flight departs
 from the double precision engines' accordingly. One world in a process at a time; the application stays up until the
 process ends.
@@ -17,15 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, frames
+from rlstack.robots import frames
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View
 from rlstack.sim.isaac import api_5, application, convert, environment, installation, stage
+from rlstack.sim.isaac.robots import Robots
 from rlstack.sim.robot import AloneInAWorld
+from rlstack.sim.world import World
 
 Array = NDArray[np.float64]
-_ABOVE_M = 1000.0
-"""Where robots are until they are placed: above everything, because starting takes two physics steps."""
-_APART_M = 10.0
 
 
 class IsaacEngine:
@@ -49,9 +49,7 @@ class IsaacEngine:
         self.require()
         options = _options(scene.options)
         steps_per_s = _whole_rate(scene.step_s)
-        for robot in scene.robots:
-            if not isinstance(robot, Quadrotor):
-                raise UserError(f"The isaac backend flies quadrotors so far; {robot.name} is a {robot.kind}.")
+        bodies = Robots(scene.robots)
         if (model := getattr(scene.world, "mjcf", None)) is not None:
             raise UserError(f"{model} is a MuJoCo model, which Isaac Sim cannot hold: choose another world.")
         if options["ros_bridge"]:
@@ -60,31 +58,14 @@ class IsaacEngine:
         self._world: api_5.World5 | None = None
         try:
             running = application.start(lambda: api_5.construct(**options))
-            self._world = api_5.World5(running, steps_per_s, lambda usd: self._author(usd, scene))
-            self._paths = [stage.robot_path(k) for k in range(len(scene.robots))]
-            self._world.play(self._paths, _first_places(len(scene.robots)))
+            self._world = api_5.World5(running, steps_per_s, lambda usd: _author_surroundings(usd, scene.world))
+            bodies.enter(self._world, isolated=scene.isolated and len(scene.robots) > 1)
         except BaseException:
             self.close()
             raise
-        self._isolated = scene.isolated
+        self._robots, self._isolated = bodies, scene.isolated
         self._orientation = np.zeros((4, len(scene.robots)))
         self._stale = True
-
-    def _author(self, usd: Any, scene: Scene) -> None:
-        world = scene.world
-        stage.author_surroundings(
-            usd,
-            floor=True if world is None else world.floor,
-            obstacles=() if world is None else world.obstacles,
-        )
-        crowd = scene.isolated and len(scene.robots) > 1
-        paths = []
-        for index, (robot, place) in enumerate(zip(scene.robots, _first_places(len(scene.robots)))):
-            assert isinstance(robot, Quadrotor)
-            x, y, z = place.tolist()
-            paths.append(stage.author_quadrotor(usd, index, robot, (x, y, z), seen=not crowd))
-        if crowd:
-            stage.keep_apart(usd, paths)
 
     @property
     def _open(self) -> api_5.World5:
@@ -94,20 +75,21 @@ class IsaacEngine:
 
     def refresh(self, rows: Array) -> None:
         """Write the bodies' states."""
-        rows[:] = convert.rows_from_views(*self._open.states())
+        _ = self._open
+        self._robots.refresh(rows)
         self._orientation[:] = rows[3:7]
         self._stale = False
 
     def place(self, index: int, body: Array) -> None:
         """Put one robot into a state."""
-        self._open.place(index, *convert.views_from_row(body))
+        self._robots.place(index, body)
         self._stale = True
 
     def push(self, force: Array, torque: Array) -> None:
         """Take the wrenches of the next step; PhysX gets both in the world."""
         if self._stale:
             self.refresh(np.empty((BODY_ROWS, force.shape[1])))
-        self._open.push(*convert.wrench_in_world(force, torque, self._orientation))
+        self._robots.push(force, torque, self._orientation)
 
     def step(self) -> None:
         """Let one physics step pass."""
@@ -116,30 +98,35 @@ class IsaacEngine:
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give one robot's body another mass and inertia."""
-        self._open.set_mass(index, mass_kg, inertia_kg_m2)
+        self._robots.set_mass(index, mass_kg, inertia_kg_m2)
 
     def mass_properties(self, index: int) -> MassProperties:
         """Return what PhysX holds, to single precision."""
-        mass, centre, inertia = self._open.mass(index)
-        return MassProperties(mass, np.asarray(centre, dtype=float), np.asarray(inertia, dtype=float))
+        return self._robots.mass_properties(index)
 
     def joint_names(self, index: int) -> tuple[str, ...]:
-        """Return none: a quadrotor's rotors are no joints in Isaac Sim."""
-        return ()
+        """Return the driven joints' names; none for a quadrotor."""
+        robot = self._robots.jointed.get(index)
+        return () if robot is None else robot.names
 
     def joints(self, index: int) -> JointState:
-        """Return the state of no joint."""
-        return JointState(np.zeros(0), np.zeros(0), np.zeros(0))
+        """Return the joints' state."""
+        robot = self._robots.jointed.get(index)
+        return JointState(np.zeros(0), np.zeros(0), np.zeros(0)) if robot is None else robot.joints()
 
     def place_joints(self, index: int, position: Array, velocity: Array) -> None:
-        """Put no joint into a state."""
+        """Put the joints into a state."""
+        if (robot := self._robots.jointed.get(index)) is not None:
+            robot.place_joints(position, velocity)
 
     def drive(self, index: int, mode: DriveMode, target: Array) -> None:
-        """Drive no joint."""
+        """Drive the joints."""
+        if (robot := self._robots.jointed.get(index)) is not None:
+            robot.drive(mode, target)
 
     def touching(self, index: int) -> bool:
         """Return whether one robot was pressed on in the last step."""
-        return bool(self._open.contact()[index])
+        return self._robots.touching(index)
 
     def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
         """Render from anywhere, with Isaac Sim's ray tracer; takes no physics step."""
@@ -164,7 +151,8 @@ class IsaacEngine:
 
     def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
         """Return how far rays go, by PhysX's scene queries."""
-        unseen = self._paths if self._isolated else [self._paths[index]]
+        paths = self._robots.paths
+        unseen = paths if self._isolated else [paths[index]]
         return self._open.cast(origins, directions, far_m, unseen)
 
     def close(self) -> None:
@@ -196,10 +184,12 @@ def _whole_rate(step_s: float) -> int:
     return round(rate)
 
 
-def _first_places(count: int) -> Array:
-    places = np.zeros((count, 3))
-    places[:, 0], places[:, 2] = _APART_M * np.arange(count), _ABOVE_M
-    return places
+def _author_surroundings(usd: Any, world: World | None) -> None:
+    stage.author_surroundings(
+        usd,
+        floor=True if world is None else world.floor,
+        obstacles=() if world is None else world.obstacles,
+    )
 
 
 class IsaacBackend(AloneInAWorld):

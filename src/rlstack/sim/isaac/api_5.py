@@ -1,4 +1,6 @@
-"""What rlstack calls of Isaac Sim 5.0 and 5.1, and nothing else: the one file to write anew for another generation.
+"""What rlstack calls of Isaac Sim 5.0 and 5.1, and nothing else: to be written anew for another generation.
+
+Robots with joints are in ``api_5_articulation.py``.
 
 From the public sources of 5.1.0. Their traps, each met here:
 
@@ -8,8 +10,9 @@ From the public sources of 5.1.0. Their traps, each met here:
 - ``step(render=False)`` is one physics step; ``render()`` draws without one.
 - Physics callbacks run before each physics step, also those of the application. Forces act in one step only.
 - Views (``RigidPrim``, ``Articulation``) hold float32, quaternions wxyz, velocities in the world, and work from
-  ``reset()`` to ``stop()``; gains that were set are lost on ``stop()``.
-- An articulation's joints come in PhysX's order, breadth first: they are addressed by name.
+  ``reset()`` to ``stop()``.
+- The URDF importer puts a robot at the origin, below the stage's default prim if there is one, and returns the prim
+  that bears the articulation: ``<robot>/root_joint`` of one that stands fixed, ``<robot>/<first link>`` of others.
 - A camera's axes: ``ros`` is x right, y down, z forward (by its matrices; the docstring says y up).
 - ``SimulationApp.close()`` ends the process with status 0 unless ``fast_shutdown`` is off.
 """
@@ -25,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.sim.isaac.api_5_articulation import Articulation5
 from rlstack.sim.isaac.convert import Single
 
 CALLBACK = "rlstack_wrench"
@@ -76,7 +80,7 @@ class World5:
         if api.World.instance() is not None:
             raise RuntimeError("There is an Isaac Sim World in this process already, and not one of rlstack's.")
         self._bodies: Any = None
-        self._articulations: dict[str, Any] = {}
+        self._articulations: list[Articulation5] = []
         self._cameras: dict[str, Any] = {}
         self._wrench: tuple[Single, Single] | None = None
         self._steps = 0
@@ -105,7 +109,7 @@ class World5:
     # ---- building
 
     def import_urdf(self, path: str, *, fixed_base: bool) -> str:
-        """Import a URDF file; return the path of the prim that is its articulation's root.
+        """Import a URDF file at the origin; return the path of the prim that bears its articulation.
 
         Links of fixed joints stay links, and inertias are the file's.
         """
@@ -115,6 +119,7 @@ class World5:
         config.import_inertia_tensor = True
         config.fix_base = fixed_base
         config.distance_scale = 1.0
+        config.self_collision = False
         config.create_physics_scene = False
         config.make_default_prim = False
         done, prim_path = commands.execute(
@@ -124,31 +129,44 @@ class World5:
             raise RuntimeError(f"Isaac Sim could not import {path}: its log says why.")
         return str(prim_path)
 
-    def play(self, bodies: Sequence[str], places: NDArray[np.floating], articulations: Sequence[str] = ()) -> None:
-        """Make views of the rigid bodies and articulations at these paths and start physics.
+    @property
+    def usd(self) -> Any:
+        """The ``pxr.Usd.Stage``, to be written to before :meth:`play`."""
+        return self._stages.get_current_stage()
 
-        Args:
-            bodies: What is pushed, in the order of every array: rigid bodies, and articulations' base links.
-            places: (N, 3) m, where they are on the stage, far from each other: the order is checked by it.
-            articulations: Roots.
-        """
+    def articulation(self, root: str, base: str, links: Sequence[str]) -> Articulation5:
+        """Return a robot with joints, which works once :meth:`play` was called; paths as :class:`Articulation5` has."""
+        made = Articulation5(self._prims, root, base, links, f"rlstack_{len(self._articulations)}")
+        self._articulations.append(made)
+        return made
+
+    def load(self) -> None:
+        """Wait until the stage has loaded: views need what is on it."""
         while self._stages.is_stage_loading():
             self._application.update()
-        self._bodies = self._prims.RigidPrim(
-            prim_paths_expr=list(bodies),
-            name="rlstack_bodies",
-            reset_xform_properties=False,
-            track_contact_forces=True,
-            prepare_contact_sensors=True,
-        )
-        for path in articulations:
-            self._articulations[path] = self._prims.Articulation(
-                prim_paths_expr=path, name=f"rlstack_{len(self._articulations)}", reset_xform_properties=False
+
+    def play(self, bodies: Sequence[str], places: NDArray[np.floating]) -> None:
+        """Make a view of the rigid bodies at these paths and start physics.
+
+        Args:
+            bodies: What is pushed, in the order of every array; without joints.
+            places: (N, 3) m, where they are on the stage, far from each other: the order is checked by it.
+        """
+        self.load()
+        if bodies:
+            self._bodies = self._prims.RigidPrim(
+                prim_paths_expr=list(bodies),
+                name="rlstack_bodies",
+                reset_xform_properties=False,
+                track_contact_forces=True,
+                prepare_contact_sensors=True,
             )
         self._world.reset()
-        for view in (self._bodies, *self._articulations.values()):
+        for view in (*([self._bodies] if bodies else []), *self._articulations):
             view.initialize(self._world.physics_sim_view)
         self._world.add_physics_callback(CALLBACK, self._before_step)
+        if not bodies:
+            return
         found, _, _ = self.states()
         if len(found) != len(bodies) or not (np.abs(found - places) < _NEAR_M).all():
             raise RuntimeError(f"Isaac Sim has the bodies {list(bodies)} in another order, or elsewhere: {found}.")
@@ -168,6 +186,8 @@ class World5:
         if wrench is not None:
             forces, torques = wrench
             self._bodies.apply_forces_and_torques_at_pos(forces=forces, torques=torques, is_global=True)
+        for articulation in self._articulations:
+            articulation.before_step()
 
     # ---- bodies
 
@@ -203,41 +223,6 @@ class World5:
     def contact(self) -> NDArray[np.bool_]:
         """Return which bodies (N,) something pressed on in the last step."""
         return np.linalg.norm(self._bodies.get_net_contact_forces(dt=1.0), axis=1) > 0.0
-
-    # ---- joints
-
-    def joint_names(self, path: str) -> list[str]:
-        """Return the names of an articulation's joints that move, in PhysX's order."""
-        return list(self._articulations[path].dof_names)
-
-    def joints(self, path: str, names: Sequence[str]) -> tuple[Single, Single, Single]:
-        """Return positions, velocities and efforts (joints,) of the named joints."""
-        view, order = self._articulations[path], list(names)
-        return (
-            view.get_joint_positions(joint_names=order)[0],
-            view.get_joint_velocities(joint_names=order)[0],
-            view.get_measured_joint_efforts(joint_names=order)[0],
-        )
-
-    def place_joints(self, path: str, names: Sequence[str], position: Single, velocity: Single) -> None:
-        """Put the named joints into positions and velocities (1, joints); a position becomes the target as well."""
-        view, order = self._articulations[path], list(names)
-        view.set_joint_positions(position, joint_names=order)
-        view.set_joint_velocities(velocity, joint_names=order)
-
-    def set_gains(self, path: str, names: Sequence[str], stiffness: Single, damping: Single) -> None:
-        """Set the drives' gains (1, joints) of the named joints; both zero for efforts. To be repeated after a stop."""
-        self._articulations[path].set_gains(kps=stiffness, kds=damping, joint_names=list(names))
-
-    def drive(self, path: str, names: Sequence[str], mode: str, target: Single) -> None:
-        """Set targets (1, joints): ``position``, ``velocity``, or ``effort``, which needs gains of zero."""
-        view, order = self._articulations[path], list(names)
-        call = {
-            "position": view.set_joint_position_targets,
-            "velocity": view.set_joint_velocity_targets,
-            "effort": view.set_joint_efforts,
-        }[mode]
-        call(target, joint_names=order)
 
     # ---- seeing
 
@@ -308,7 +293,7 @@ class World5:
         world.stop()
         world.clear_all_callbacks()
         world.clear_instance()
-        self._cameras, self._articulations, self._bodies = {}, {}, None
+        self._cameras, self._articulations, self._bodies = {}, [], None
         self._stages.create_new_stage()
 
 

@@ -60,7 +60,7 @@ def author_surroundings(stage: Any, *, floor: bool, obstacles: Sequence[Obstacle
     for obstacle in obstacles:
         prim = _shape(stage, f"{OBSTACLES}/{obstacle.name}", obstacle.shape, obstacle.size_m, obstacle.colour)
         half = 0.5 * obstacle.yaw_rad
-        _set_pose(prim, obstacle.position_m, (0.0, 0.0, math.sin(half), math.cos(half)))
+        set_pose(prim, obstacle.position_m, (0.0, 0.0, math.sin(half), math.cos(half)))
         _make_solid(prim)
         if obstacle.mass_kg > 0.0:
             UsdPhysics.RigidBodyAPI.Apply(prim)
@@ -79,14 +79,26 @@ def author_quadrotor(
 
     path, body = robot_path(index), robot.body
     prim = UsdGeom.Xform.Define(stage, path).GetPrim()
-    _set_pose(prim, position_m, (0.0, 0.0, 0.0, 1.0))
+    set_pose(prim, position_m, (0.0, 0.0, 0.0, 1.0))
     UsdPhysics.RigidBodyAPI.Apply(prim)
     mass = UsdPhysics.MassAPI.Apply(prim)
     mass.CreateMassAttr(body.mass_kg)
     mass.CreateCenterOfMassAttr(Gf.Vec3f(0.0, 0.0, 0.0))
     mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*body.inertia_kg_m2))
     mass.CreatePrincipalAxesAttr(Gf.Quatf(1.0, 0.0, 0.0, 0.0))
-    _write(
+    settle_body(prim)
+    extent = 2.0 * body.collision_radius_m, 2.0 * body.collision_radius_m, body.collision_height_m
+    collider = _shape(stage, f"{path}/collision", "cylinder", extent, _FRONT)
+    UsdGeom.Imageable(collider).CreatePurposeAttr(UsdGeom.Tokens.guide)  # touched, not seen
+    _make_solid(collider)
+    if seen:
+        _author_looks(stage, path, robot)
+    return path
+
+
+def settle_body(prim: Any, *, gravity: bool = True) -> None:
+    """Write out what PhysX would otherwise do to a rigid body by itself: nothing of it is left on."""
+    write_schema(
         prim,
         "PhysxRigidBodyAPI",
         "physxRigidBody",
@@ -96,15 +108,8 @@ def author_quadrotor(
         sleepThreshold=0.0,
         stabilizationThreshold=0.0,
         enableGyroscopicForces=True,
-        disableGravity=False,
+        disableGravity=not gravity,
     )
-    extent = 2.0 * body.collision_radius_m, 2.0 * body.collision_radius_m, body.collision_height_m
-    collider = _shape(stage, f"{path}/collision", "cylinder", extent, _FRONT)
-    UsdGeom.Imageable(collider).CreatePurposeAttr(UsdGeom.Tokens.guide)  # touched, not seen
-    _make_solid(collider)
-    if seen:
-        _author_looks(stage, path, robot)
-    return path
 
 
 def keep_apart(stage: Any, paths: Sequence[str]) -> None:
@@ -152,7 +157,7 @@ def _author_looks(stage: Any, path: str, robot: Quadrotor) -> None:
         x, y, z = rotor.position_m
         colour = _FRONT if x > 0.0 else _LIGHT
         prim = _shape(stage, f"{path}/rotor{number}", "cylinder", (2.0 * radius, 2.0 * radius, 0.08 * radius), colour)
-        _set_pose(prim, (x, y, z + 0.25 * radius), (0.0, 0.0, 0.0, 1.0))
+        set_pose(prim, (x, y, z + 0.25 * radius), (0.0, 0.0, 0.0, 1.0))
 
 
 def _shape(
@@ -173,11 +178,11 @@ def _shape(
         shape = UsdGeom.Sphere.Define(stage, path)
         shape.CreateRadiusAttr(size[0] / 2.0)
     shape.CreateDisplayColorAttr([Gf.Vec3f(*colour)])
-    _set_pose(shape.GetPrim(), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), size if kind == "box" else (1.0, 1.0, 1.0))
+    set_pose(shape.GetPrim(), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), size if kind == "box" else (1.0, 1.0, 1.0))
     return shape.GetPrim()
 
 
-def _set_pose(
+def set_pose(
     prim: Any,
     position: Sequence[float],
     orientation: tuple[float, float, float, float],
@@ -207,16 +212,17 @@ def _make_solid(prim: Any) -> None:
     from pxr import Sdf, UsdPhysics, UsdShade
 
     UsdPhysics.CollisionAPI.Apply(prim)
-    _write(prim, "PhysxCollisionAPI", "physxCollision", contactOffset=_CONTACT_OFFSET_M, restOffset=0.0)
+    write_schema(prim, "PhysxCollisionAPI", "physxCollision", contactOffset=_CONTACT_OFFSET_M, restOffset=0.0)
     material = UsdShade.Material.Get(prim.GetStage(), Sdf.Path(MATERIAL))
     UsdShade.MaterialBindingAPI.Apply(prim).Bind(material, UsdShade.Tokens.weakerThanDescendants, "physics")
 
 
-def _write(prim: Any, schema: str, prefix: str, **attributes: float | bool) -> None:
-    """Apply one of PhysX's schemas by name and write its attributes."""
+def write_schema(prim: Any, schema: str, prefix: str, **attributes: float | bool | str) -> None:
+    """Apply one of PhysX's schemas by name and write its attributes; text is a token."""
     from pxr import Sdf
 
     prim.AddAppliedSchema(schema)
     for name, number in attributes.items():
-        kind = Sdf.ValueTypeNames.Bool if isinstance(number, bool) else Sdf.ValueTypeNames.Float
+        names = Sdf.ValueTypeNames
+        kind = names.Bool if isinstance(number, bool) else names.Token if isinstance(number, str) else names.Float
         prim.CreateAttribute(f"{prefix}:{name}", kind, custom=False).Set(number)

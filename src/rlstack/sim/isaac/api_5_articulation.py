@@ -1,0 +1,153 @@
+"""What rlstack calls of Isaac Sim 5.0 and 5.1 for robots with joints; the rest is in ``api_5.py``.
+
+From the public sources of 5.1.0. Their traps, each met here:
+
+- Joints come in PhysX's order, breadth first. ``joint_names=`` of ``Articulation``'s calls is looked up among **all**
+  joints, fixed ones too, and then used as an index of those that move: ``joint_indices=`` from ``get_dof_index`` is
+  what is meant.
+- Gains, limits and armature that were set through a view are lost on ``stop()``: they are set after each ``reset()``.
+  They are in SI there (rad), where the stage has degrees.
+- ``set_joint_positions`` and ``set_joint_velocities`` also overwrite the drives' targets.
+- Poses of an articulation's root are of the link's own frame, its velocities are of its **centre of mass** (PhysX:
+  "with respect to the link's center of mass and not the actor frame origin").
+- Inertias are about the centre of mass along the axes of the link (as Isaac Lab documents them).
+- What ``get_measured_joint_efforts`` returns is the solver's force along the joint, gravity and inertia included, and
+  not what the drive applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.sim.isaac.convert import Single
+
+Order = NDArray[np.int64]
+
+
+class Articulation5:
+    """One robot with joints. Arrays over joints are (1, joints), in the order of the indices that are given.
+
+    Args:
+        prims: The module ``isaacsim.core.prims``.
+        root: Path of the prim that is the articulation's root.
+        base: Path of its first link, which is pushed.
+        links: Paths of all links.
+        name: Of the views.
+    """
+
+    def __init__(self, prims: Any, root: str, base: str, links: Sequence[str], name: str) -> None:
+        self._base_name = base.rsplit("/", 1)[-1]
+        self._view = prims.Articulation(prim_paths_expr=root, name=name, reset_xform_properties=False)
+        self._base = prims.RigidPrim(prim_paths_expr=[base], name=f"{name}_base", reset_xform_properties=False)
+        self._links = prims.RigidPrim(
+            prim_paths_expr=list(links),
+            name=f"{name}_links",
+            reset_xform_properties=False,
+            track_contact_forces=True,
+            prepare_contact_sensors=True,
+        )
+        self._wrench: tuple[Single, Single] | None = None
+        self._efforts: tuple[Order, Single] | None = None
+
+    def initialize(self, physics_view: Any) -> None:
+        """Make the views work, after the world's ``reset()``."""
+        for view in (self._view, self._base, self._links):
+            view.initialize(physics_view)
+
+    def before_step(self) -> None:
+        """Apply what acts in one step only; called by the world before each."""
+        if self._efforts is not None:
+            order, efforts = self._efforts
+            self._view.set_joint_efforts(efforts, joint_indices=order)
+        wrench, self._wrench = self._wrench, None
+        if wrench is not None:
+            forces, torques = wrench
+            self._base.apply_forces_and_torques_at_pos(forces=forces, torques=torques, is_global=True)
+
+    # ---- the base
+
+    def state(self) -> tuple[Single, Single, Single]:
+        """Return position (1, 3), orientation (1, 4) wxyz and the centre of mass' velocities (1, 6) of the base."""
+        positions, orientations = self._view.get_world_poses()
+        return positions, orientations, self._view.get_velocities()
+
+    def place(self, position: Single, orientation: Single, velocity: Single) -> None:
+        """Put the base at a position (1, 3) and orientation (1, 4) wxyz; velocities (1, 6) of its centre of mass."""
+        self._view.set_world_poses(positions=position, orientations=orientation)
+        self._view.set_velocities(velocity)
+        self._wrench = None
+
+    def push(self, force: Single, torque: Single) -> None:
+        """Take what acts on the base's centre of mass in the next step: (1, 3) each, world."""
+        self._wrench = force, torque
+
+    def set_base_mass(self, mass_kg: float, inertia: NDArray[np.floating]) -> None:
+        """Set mass and principal moments (3,) of the base's link."""
+        self._base.set_masses(np.array([mass_kg], dtype=np.float32))
+        self._base.set_inertias(np.diag(inertia).astype(np.float32).reshape(1, 9))
+
+    def masses(self) -> dict[str, tuple[float, Single, Single]]:
+        """Return of each link by name mass, centre of mass (3,) and inertia (3, 3) about it, in the link's frame."""
+        masses = self._view.get_body_masses()[0]
+        centres, _ = self._view.get_body_coms()
+        inertias = self._view.get_body_inertias()[0].reshape(-1, 3, 3)
+        return {
+            name: (float(mass), centre, inertia)
+            for name, mass, centre, inertia in zip(self._view.body_names, masses, centres[0], inertias)
+        }
+
+    def base_centre(self) -> Single:
+        """Return the base's centre of mass (3,) in its own frame."""
+        centres, _ = self._view.get_body_coms()
+        centre: Single = centres[0, self._view.body_names.index(self._base_name)]
+        return centre
+
+    def contact(self) -> bool:
+        """Return whether anything pressed on any link in the last step."""
+        return bool((np.linalg.norm(self._links.get_net_contact_forces(dt=1.0), axis=1) > 0.0).any())
+
+    # ---- joints
+
+    def joint_names(self) -> list[str]:
+        """Return the names of the joints that move, in PhysX's order."""
+        return list(self._view.dof_names)
+
+    def order(self, names: Sequence[str]) -> Order:
+        """Return the indices of named joints."""
+        return np.array([self._view.get_dof_index(name) for name in names], dtype=np.int64)
+
+    def joints(self, order: Order) -> tuple[Single, Single]:
+        """Return positions and velocities (joints,)."""
+        positions = self._view.get_joint_positions(joint_indices=order)
+        return positions[0], self._view.get_joint_velocities(joint_indices=order)[0]
+
+    def place_joints(self, order: Order, position: Single, velocity: Single) -> None:
+        """Put the joints into a state, which becomes the targets as well."""
+        self._view.set_joint_positions(position, joint_indices=order)
+        self._view.set_joint_velocities(velocity, joint_indices=order)
+
+    def set_limits(self, order: Order, effort: Single, velocity: Single, armature: Single) -> None:
+        """Set the drives' largest efforts, the joints' largest speeds and what their motors' inertia adds."""
+        self._view.set_max_efforts(effort, joint_indices=order)
+        self._view.set_max_joint_velocities(velocity, joint_indices=order)
+        self._view.set_armatures(armature, joint_indices=order)
+
+    def set_gains(self, order: Order, stiffness: Single, damping: Single) -> None:
+        """Set the drives' gains; both zero for efforts."""
+        self._view.set_gains(kps=stiffness, kds=damping, joint_indices=order)
+
+    def drive(self, order: Order, position: Single, velocity: Single) -> None:
+        """Set the drives' targets; no efforts act beside them any more."""
+        if self._efforts is not None:
+            self._view.set_joint_efforts(np.zeros_like(self._efforts[1]), joint_indices=self._efforts[0])
+            self._efforts = None
+        self._view.set_joint_position_targets(position, joint_indices=order)
+        self._view.set_joint_velocity_targets(velocity, joint_indices=order)
+
+    def push_joints(self, order: Order, efforts: Single) -> None:
+        """Apply efforts in every step from now on; needs gains of zero."""
+        self._efforts = order, efforts

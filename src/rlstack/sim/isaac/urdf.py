@@ -1,0 +1,130 @@
+"""A robot's URDF as Isaac Sim's importer takes it without harm. Nothing of Isaac Sim is needed here.
+
+What the importer of 5.1.0 and PhysX do with a plain URDF (read in their sources), and what is done about it:
+
+- Shapes go to ``/colliders/<link>`` and ``/visuals/<link>``, outside of the robot: two robots with a link of one name
+  would have each other's shapes. So links and joints are prefixed by the robot's number.
+- A link of mass 0 has, for USD, no mass that is known, and PhysX gives it one: 1 kg where it has no shapes either. So
+  frames that weigh nothing are folded into the link that they are fixed to.
+"""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots import RobotSpec
+from rlstack.robots.sensing import rotation_from_rpy
+from rlstack.robots.urdf import to_urdf
+from rlstack.robots.urdf.parts import numbers
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ImportedUrdf:
+    """What is given to the importer."""
+
+    text: str
+    name: str
+    """Of the robot: its prim's."""
+    prefix: str
+    """Before the names of all links and joints."""
+    root: str
+    """The link whose frame is ``base_link``, prefixed."""
+
+
+def importable_urdf(robot: RobotSpec, index: int) -> ImportedUrdf:
+    """Return the URDF of robot ``index`` of a world.
+
+    Raises:
+        UserError: There is no URDF of it, its model is not what its file says, or a link that moves weighs nothing.
+    """
+    name = f"r{index:04d}"
+    prefix = f"{name}_"
+    tree = ET.fromstring(to_urdf(robot, prefix=prefix, rotors="none", meshes="path", frames=False))
+    tree.set("name", name)
+    while (link := _weightless(tree)) is not None:
+        _fold(tree, link, robot)
+    return ImportedUrdf(ET.tostring(tree, encoding="unicode"), name, prefix, _root(tree))
+
+
+def _weightless(tree: ET.Element) -> ET.Element | None:
+    for link in tree.findall("link"):
+        mass = link.find("inertial/mass")
+        if mass is None or float(mass.get("value", "0")) <= 0.0:
+            return link
+    return None
+
+
+def _fold(tree: ET.Element, link: ET.Element, robot: RobotSpec) -> None:
+    """Give a link's shapes and joints to the link that it is fixed to, and take it out."""
+    name = link.get("name", "")
+    up = [joint for joint in tree.findall("joint") if _end(joint, "child") == name]
+    down = [joint for joint in tree.findall("joint") if _end(joint, "parent") == name]
+    if up:
+        keeper, outer = _end(up[0], "parent"), _origin(up[0])
+    elif len(down) == 1 and (_origin(down[0])[0] == np.eye(3)).all() and (_origin(down[0])[1] == 0.0).all():
+        up, down = down, []  # the root, with one link fixed in its place
+        keeper, outer = _end(up[0], "child"), (np.eye(3), np.zeros(3))
+    else:
+        up, keeper, outer = [], "", (np.eye(3), np.zeros(3))
+    if not up or up[0].get("type") != "fixed":
+        raise UserError(
+            f"{robot.name}: the link '{name}' of its model weighs nothing and is not fixed to one that does. Isaac Sim"
+            " would take it for 1 kg: give it a mass in the model."
+        )
+    kept = next(other for other in tree.findall("link") if other.get("name") == keeper)
+    for shape in [*link.findall("visual"), *link.findall("collision")]:
+        _move(shape, outer)
+        kept.append(shape)
+    for joint in down:
+        _move(joint, outer)
+        parent = joint.find("parent")
+        assert parent is not None
+        parent.set("link", keeper)
+    tree.remove(link)
+    tree.remove(up[0])
+
+
+def _root(tree: ET.Element) -> str:
+    children = {_end(joint, "child") for joint in tree.findall("joint")}
+    return next(name for link in tree.findall("link") if (name := link.get("name", "")) not in children)
+
+
+def _end(joint: ET.Element, tag: str) -> str:
+    element = joint.find(tag)
+    return "" if element is None else element.get("link", "")
+
+
+def _origin(element: ET.Element) -> tuple[Array, Array]:
+    """Return rotation (3, 3) and position (3,) of an element's origin."""
+    origin = element.find("origin")
+    given = {} if origin is None else dict(origin.items())
+    xyz, rpy = (np.array(given.get(key, "0 0 0").split(), dtype=float) for key in ("xyz", "rpy"))
+    return rotation_from_rpy(rpy), xyz
+
+
+def _move(element: ET.Element, outer: tuple[Array, Array]) -> None:
+    """Put an element's origin, which was in a frame at ``outer``, into the frame that ``outer`` is in."""
+    rotation, position = _origin(element)
+    origin = element.find("origin")
+    if origin is None:
+        origin = ET.Element("origin")
+        element.insert(0, origin)
+    origin.set("xyz", numbers(outer[1] + outer[0] @ position))
+    origin.set("rpy", numbers(_rpy(outer[0] @ rotation)))
+
+
+def _rpy(rotation: Array) -> tuple[float, float, float]:
+    """Return roll, pitch and yaw of a rotation (3, 3): about fixed x, then y, then z, as URDF has them."""
+    level = math.hypot(rotation[0, 0], rotation[1, 0])
+    pitch = math.atan2(-rotation[2, 0], level)
+    if level < 1e-9:  # looking straight up or down: all of the turn is given to roll
+        return math.atan2(-rotation[1, 2], rotation[1, 1]), pitch, 0.0
+    return math.atan2(rotation[2, 1], rotation[2, 2]), pitch, math.atan2(rotation[1, 0], rotation[0, 0])
