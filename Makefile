@@ -27,10 +27,10 @@ setup: ## Make or update the virtual environment with what training and flying n
 	@$(SET_UP) --extras $(RUNTIME)
 
 dev: ## The same with the developers' tools, importing the sources where they are
-	@$(SET_UP) --extras $(RUNTIME),pybullet,cuda,dev --editable
+	@$(SET_UP) --extras $(RUNTIME),$(TESTED),dev --editable
 
 tools-for-tests:
-	@$(SET_UP) --extras $(RUNTIME),pybullet,cuda,dev
+	@$(SET_UP) --extras $(RUNTIME),$(TESTED),dev
 
 test: tools-for-tests ## Set everything up, then lint, types and all tests but the minutes-long training ones
 	@$(MAKE) --no-print-directory check

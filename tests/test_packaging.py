@@ -153,7 +153,7 @@ def test_all_is_every_extra_but_the_developers_tools(metadata: Distribution) -> 
         return {n.name for n in needs if n.marker is not None and n.marker.evaluate({"extra": extra})}
 
     assert of("all") == set().union(
-        *map(of, ("ros", "sim", "pybullet", "train", "cuda", "view", "hardware", "perception"))
+        *map(of, ("ros", "sim", "pybullet", "train", "cuda", "view", "hardware", "perception", "gym"))
     )
     assert {"torch", "mujoco", "ros-rclpy", "matplotlib"} <= of("all")
     assert "pytest" in of("dev") - of("all")
@@ -223,7 +223,13 @@ def test_set_up_notices_a_change_in_whatever_is_packaged(tmp_path: Path) -> None
         before = environment.digest_of_package()
 
 
-IMPORTED_AS = {"google": "onnx", "rsl_rl": "rsl-rl-lib", "warp": "warp-lang", "yaml": "pyyaml"}
+IMPORTED_AS = {
+    "stable_baselines3": "stable-baselines3",
+    "google": "onnx",
+    "rsl_rl": "rsl-rl-lib",
+    "warp": "warp-lang",
+    "yaml": "pyyaml",
+}
 
 
 PEERS = {"crazyflow", "jax", "stable_baselines3", "gymnasium", "foundation_policy"}
