@@ -12,7 +12,8 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.robots import Quadrotor, frames, load_quadrotor
 from rlstack.robots.mjcf import rest_height
-from rlstack.sim.backends.mujoco import BACKEND, MujocoBackend
+from rlstack.sim.backends.mujoco import BACKEND, MujocoBackend, MujocoEngine
+from rlstack.sim.simulation import Simulation
 from tests.support.reference import ReferenceQuadrotor
 from tests.support.robots import large
 from tests.support.worlds import VOID
@@ -154,3 +155,30 @@ def test_a_diverged_simulation_says_so(robot: Quadrotor, tmp_path: Path, monkeyp
         backend.step(1.0)
     backend.reset()
     assert backend.read().signals["position"][2] == pytest.approx(rest_height(robot), abs=1e-4)
+
+
+def test_an_option_that_does_not_exist_is_refused(robot: Quadrotor) -> None:
+    with pytest.raises(UserError, match="MuJoCo has no option wolrd"):
+        connected(robot, wolrd="warehouse")
+
+
+def test_putting_back_a_robot_that_diverged_leaves_the_others_where_they_are(robot: Quadrotor) -> None:
+    simulation = Simulation(MujocoEngine, [robot] * 3, isolated=True)
+    simulation.open()
+    hover = np.full(4, robot.hover_speed_rad_s)
+    for index in (0, 2):
+        simulation.reset(index, {"position": [0.0, 0.0, 5.0 + index], "rotor_speed": hover})
+    spinning = {"position": [0.0, 0.0, 3.0], "angular_velocity": [1e5, 3e4, -2e4], "rotor_speed": hover}
+    simulation.reset(1, spinning)
+    simulation.command(np.tile(hover, (3, 1)))
+    with pytest.raises(RuntimeError, match=r"\[1\] diverged"):
+        simulation.step(0.1)
+    before = simulation.state()
+    simulation.reset(1)
+    after = simulation.state()
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name][[0, 2]], array[[0, 2]], err_msg=name)
+    simulation.command(np.tile(hover, (3, 1)))
+    simulation.step(0.1)
+    height = simulation.state()["position"][:, 2]
+    np.testing.assert_allclose(height, [5.0, rest_height(robot), 7.0], atol=0.01)

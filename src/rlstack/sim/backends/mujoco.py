@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.errors import UserError
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View
 from rlstack.sim.mujoco_bodies import FreeBodies, Joints, mass_properties
@@ -35,6 +36,8 @@ class MujocoEngine:
         import_mujoco()
 
     def __init__(self, scene: Scene) -> None:
+        if scene.options:
+            raise UserError(f"MuJoCo has no option {', '.join(scene.options)}: it has none of its own.")
         self._mujoco = mujoco = import_mujoco()
         world = scene.world
         floor = world is None or world.floor
@@ -70,9 +73,21 @@ class MujocoEngine:
         """Put one robot into a state, its joints to their rest."""
         data = self.data
         if not (np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all()):
-            self._mujoco.mj_resetData(self.model, data)  # what has diverged would stay in the solver's memory
+            self._begin_anew()
         self._free.place(index, body)
         self._joints[index].rest()
+
+    def _begin_anew(self) -> None:
+        """Clear the solver's memory, where what has diverged would stay; joints that have not stay as they are."""
+        model, data = self.model, self.data
+        held, moving, driven = data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()
+        self._mujoco.mj_resetData(model, data)
+        places = np.split(np.arange(model.nq), model.jnt_qposadr[1:])
+        speeds = np.split(np.arange(model.nv), model.jnt_dofadr[1:])
+        for q, v in zip(places, speeds):
+            if np.isfinite(held[q]).all() and np.isfinite(moving[v]).all():
+                data.qpos[q], data.qvel[v] = held[q], moving[v]
+        data.ctrl[:] = driven
 
     def push(self, force: Array, torque: Array) -> None:
         """Take the wrenches."""
