@@ -119,13 +119,19 @@ def test_views_need_a_reset_and_end_with_a_stop(kit: Kit) -> None:
         view.get_world_poses()
 
 
-def test_an_articulation_needs_initialize_and_names(kit: Kit, tmp_path: Path) -> None:
-    app, world = start(), make_world()
+ARM = """<robot name="arm">
+  <link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="b"><inertial><mass value="{mass}"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="j" type="revolute"><parent link="a"/><child link="b"/><axis xyz="0 0 1"/>
+    <limit lower="-1" upper="1" velocity="1" effort="5"/></joint>
+</robot>"""
+
+
+def imported(tmp_path: Path, mass: float = 1.0) -> str:
+    """Import an arm of one joint; return the path of its root."""
     file = tmp_path / "arm.urdf"
-    file.write_text(
-        '<robot name="arm"><link name="a"/><link name="b"/><joint name="j" type="revolute">'
-        '<parent link="a"/><child link="b"/></joint></robot>'
-    )
+    file.write_text(ARM.format(mass=mass))
     execute = importlib.import_module("omni.kit.commands").execute
     _, config = execute("URDFCreateImportConfig")
     with pytest.raises(AttributeError):
@@ -134,26 +140,63 @@ def test_an_articulation_needs_initialize_and_names(kit: Kit, tmp_path: Path) ->
         execute("URDFParseAndImportFile", urdf_path=str(file), import_config=config)
     config.merge_fixed_joints = False
     _, root = execute("URDFParseAndImportFile", urdf_path=str(file), import_config=config, get_articulation_root=True)
-    view = importlib.import_module("isaacsim.core.prims").Articulation(root)
-    gains = np.ones((1, 1), np.float32)
+    return str(root)
+
+
+def test_an_articulation_needs_initialize_and_indices(kit: Kit, tmp_path: Path) -> None:
+    app, world = start(), make_world()
+    view = importlib.import_module("isaacsim.core.prims").Articulation(imported(tmp_path), reset_xform_properties=False)
+    gains, first = np.ones((1, 1), np.float32), np.array([0])
     with pytest.raises(MisuseError, match="reset"):
-        view.set_gains(kps=gains, kds=gains, joint_names=["j"])
+        view.set_gains(kps=gains, kds=gains, joint_indices=first)
     loaded(app)
     world.reset()
     with pytest.raises(MisuseError, match="before initialize"):
-        view.set_gains(kps=gains, kds=gains, joint_names=["j"])
+        view.set_gains(kps=gains, kds=gains, joint_indices=first)
     view.initialize()
-    view.set_gains(kps=gains, kds=gains, joint_names=["j"])
+    view.set_gains(kps=gains, kds=gains, joint_indices=first)
     with pytest.raises(MisuseError, match="gains of zero"):
-        view.set_joint_efforts(gains, joint_names=["j"])
+        view.set_joint_efforts(gains, joint_indices=first)
     with pytest.raises(MisuseError, match="PhysX's order"):
         view.get_joint_positions()
+    with pytest.raises(MisuseError, match="fixed ones too"):
+        view.get_joint_positions(joint_names=["j"])
+    with pytest.raises(MisuseError, match="whole numbers"):
+        view.get_joint_positions(joint_indices=[0])
+    with pytest.raises(MisuseError, match="there are 1 joints"):
+        view.get_joint_positions(joint_indices=np.array([1]))
     with pytest.raises(MisuseError, match=r"\(1, 1\)"):
-        view.set_joint_positions(np.ones(1, np.float32), joint_names=["j"])
+        view.set_joint_positions(np.ones(1, np.float32), joint_indices=first)
+    with pytest.raises(MisuseError, match="stands fixed"):
+        view.set_velocities(np.ones((1, 6), np.float32))
     world.stop()
     loaded(app)
     world.reset()
-    view.set_joint_efforts(gains, joint_names=["j"])  # gains are lost on stop
+    with pytest.raises(MisuseError, match="after a stop"):
+        view.get_joint_positions(joint_indices=first)
+    view.initialize()
+    view.set_joint_efforts(gains, joint_indices=first)  # gains are lost on stop
+
+
+def test_a_link_without_mass_is_refused(kit: Kit, tmp_path: Path) -> None:
+    app, world = start(), make_world()
+    imported(tmp_path, mass=0.0)
+    loaded(app)
+    with pytest.raises(MisuseError, match="/arm/b has no"):
+        world.reset()
+
+
+def test_an_imported_drive_counts_for_each_unit_of_inertia_until_that_is_changed(kit: Kit, tmp_path: Path) -> None:
+    app, world = start(), make_world()
+    imported(tmp_path)
+    drive = kit.stage.GetPrimAtPath("/arm/joints/j").GetAttribute("drive:angular:physics:type")
+    assert drive.Get() == "acceleration"
+    loaded(app)
+    world.reset()
+    held = kit.physics.articulations["/arm/root_joint"]
+    held.armature[:], held.damping[:], held.speed[:] = 3.0, 2.0, 1.0
+    world.step(render=False)
+    assert held.velocity[0] == pytest.approx(2.0 * STEP_S, rel=0.01)  # and not that by an inertia of 4
 
 
 @pytest.mark.parametrize(

@@ -8,25 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
 from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.sim.robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
 
-QUADROTORS_ONLY = ("isaac",)
-"""Engines that refuse other kinds by name so far."""
-
 
 @pytest.fixture
-def jointed(name: str, make_of: Callable[..., Backend]) -> Callable[[RobotSpec], Any]:
+def jointed(make_of: Callable[..., Backend]) -> Callable[[RobotSpec], Any]:
     """Return a function that makes a connected backend of a robot with joints."""
 
     def connected(robot: RobotSpec) -> Any:
-        if name in QUADROTORS_ONLY:
-            with pytest.raises(UserError, match=robot.name):
-                make_of(robot).connect()
-            pytest.skip(f"{name} flies quadrotors only")
         backend = make_of(robot)
         backend.connect()
         return backend
@@ -140,8 +132,6 @@ def test_an_arm_is_put_where_it_is_told_and_holds_it(arm: Any) -> None:
 
 
 def test_different_kinds_share_a_world(name: str) -> None:
-    if name in QUADROTORS_ONLY:
-        pytest.skip(f"{name} flies quadrotors only")
     robots = [load_robot("crazyflie"), load_robot("turtlebot3_burger"), load_robot("crazyflie")]
     simulation = Simulation(BACKENDS.load(name).engine, robots)
     simulation.open()

@@ -1,9 +1,8 @@
-"""What is called of Isaac Sim 5.x, in which order and with which arrays; joints, pictures and rays."""
+"""What is called of Isaac Sim 5.x, in which order and with which arrays; pictures and rays."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -201,69 +200,3 @@ def test_rays_end_at_the_nearest_that_is_not_unseen(world: api_5.World5):
     np.testing.assert_allclose(world.cast(origins, directions, 30.0, PATHS), [3.0, np.inf, 15.0, 15.0], atol=1e-3)
     assert np.isinf(world.cast(origins, directions, 2.0, [PATHS[0]])).all()
     assert np.isfinite(world.cast(origins[:1], directions[:1], 2.0, [])).all()  # from inside of a shape: there
-
-
-# ---- joints
-
-URDF = """<robot name="tree">
-  <link name="trunk"><inertial><mass value="5"/>
-    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-  <link name="left"/><link name="left_tip"/><link name="right"/>
-  <joint name="left_root" type="revolute"><parent link="trunk"/><child link="left"/></joint>
-  <joint name="left_end" type="continuous"><parent link="left"/><child link="left_tip"/></joint>
-  <joint name="right_root" type="revolute"><parent link="trunk"/><child link="right"/></joint>
-</robot>"""
-JOINTS = ["left_root", "left_end", "right_root"]  # the file's order, depth first
-
-
-@pytest.fixture
-def tree(kit: Kit, tmp_path: Path) -> tuple[api_5.World5, str]:
-    """Return a world with an imported robot, playing, and the path of its root."""
-    file = tmp_path / "tree.urdf"
-    file.write_text(URDF)
-    world = api_5.World5(api_5.construct(), 500, lambda stage: None)
-    root = world.import_urdf(str(file), fixed_base=False)
-    world.play([root], np.zeros((1, 3)), [root])
-    return world, root
-
-
-def single(*numbers: float) -> np.ndarray:
-    return np.array([numbers], dtype=np.float32)
-
-
-def test_joints_go_by_name_because_their_order_is_another(tree: tuple[api_5.World5, str]):
-    world, root = tree
-    assert world.joint_names(root) == ["left_root", "right_root", "left_end"]
-    world.place_joints(root, JOINTS, single(0.1, 0.2, 0.3), single(1.0, 2.0, 3.0))
-    position, velocity, effort = world.joints(root, JOINTS)
-    np.testing.assert_allclose(position, (0.1, 0.2, 0.3), rtol=1e-6)
-    np.testing.assert_allclose(velocity, (1.0, 2.0, 3.0))
-    assert effort.shape == (3,)
-
-
-def test_drives_pull_each_joint_to_its_own_target(tree: tuple[api_5.World5, str]):
-    world, root = tree
-    world.set_gains(root, JOINTS, single(100.0, 100.0, 100.0), single(20.0, 20.0, 20.0))
-    world.drive(root, JOINTS, "position", single(0.3, -0.2, 0.1))
-    for _ in range(1000):
-        world.step()
-    np.testing.assert_allclose(world.joints(root, JOINTS)[0], (0.3, -0.2, 0.1), atol=1e-3)
-    world.set_gains(root, JOINTS, single(0.0, 0.0, 0.0), single(0.0, 0.0, 0.0))
-    world.drive(root, JOINTS, "effort", single(0.0, 5.0, 0.0))
-    world.step()
-    np.testing.assert_allclose(world.joints(root, JOINTS)[2], (0.0, 5.0, 0.0), atol=1e-6)
-
-
-def test_a_urdf_keeps_its_fixed_links_and_inertias_and_may_stand_fixed(kit: Kit, tmp_path: Path):
-    file = tmp_path / "tree.urdf"
-    file.write_text(URDF)
-    world = api_5.World5(api_5.construct(), 500, lambda stage: None)
-    assert world.import_urdf(str(file), fixed_base=True) == "/tree/root_joint"
-    config = kit.named("Commands.execute")[-1]["arguments"]["import_config"]
-    assert (config.merge_fixed_joints, config.import_inertia_tensor, config.fix_base) == (False, True, True)
-
-
-def test_a_urdf_that_is_not_there_is_an_error(kit: Kit):
-    world = api_5.World5(api_5.construct(), 500, lambda stage: None)
-    with pytest.raises(RuntimeError, match=r"could not import /nowhere/x\.urdf"):
-        world.import_urdf("/nowhere/x.urdf", fixed_base=False)

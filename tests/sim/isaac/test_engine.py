@@ -165,11 +165,6 @@ def test_options_reach_the_application(kit: Kit, robot: Quadrotor):
     assert kit.application.config["headless"] is False
 
 
-def test_robots_that_do_not_fly_are_refused_by_name(kit: Kit):
-    with pytest.raises(UserError, match=r"turtlebot3_burger is a wheeled_base"):
-        engine([load_robot("turtlebot3_burger")])
-
-
 def test_what_fails_while_it_is_built_gives_the_world_back(kit: Kit, robot: Quadrotor, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as broken, pytest.raises(ZeroDivisionError):
         broken.setattr("rlstack.sim.isaac.stage.author_quadrotor", lambda *_, **__: 1 / 0)

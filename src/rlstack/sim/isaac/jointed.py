@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.inertia import inertial, moved, together
 from rlstack.sim.engine import DriveMode, JointState, MassProperties
@@ -33,9 +32,6 @@ class JointedRobot:
         robot: Its file.
         prefix: Before the names of its joints.
         fixed: It stands fixed.
-
-    Raises:
-        UserError: A joint of the file is not in the model: those that are, are listed.
     """
 
     def __init__(
@@ -45,10 +41,6 @@ class JointedRobot:
         self._zero_poses, self._fixed = imported.zero_poses, fixed
         self._drives = drives = robot.drives
         self.names = tuple(drive.name for drive in drives)
-        there = articulation.joint_names()
-        if missing := [name for name in self.names if prefix + name not in there]:
-            known = ", ".join(name.removeprefix(prefix) for name in there)
-            raise UserError(f"{robot.name}: the model has no joint {', '.join(missing)}; it has {known}.")
         self._order = articulation.order([prefix + name for name in self.names])
         self._stiffness, self._damping, self._strongest, self._fastest = (
             np.array([getattr(drive, name) for drive in drives])

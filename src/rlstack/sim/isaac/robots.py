@@ -52,7 +52,6 @@ class Robots:
         """Put the robots on the stage of a world and start its physics.
 
         Raises:
-            UserError: A joint of a robot file is not in its model.
             RuntimeError: Isaac Sim did not do what its sources say.
         """
         self._world = world
