@@ -27,7 +27,12 @@ def policy(tmp_path: Path) -> Iterator[Path]:
 
 def proven(policy: Path, robot: str) -> None:
     """Leave a passing record, as a verification on ``robot`` would."""
-    facts = {"sha256": file_sha256(policy), "robot": robot, "passed": True, "backends": {}}
+    facts = {
+        "sha256": file_sha256(policy),
+        "robot": robot,
+        "passed": True,
+        "backends": {"mujoco": {"flown_in": "mujoco (topics)"}},
+    }
     write_json(record_path(policy), facts)
 
 
@@ -35,7 +40,7 @@ def test_verify_fails_a_robot_outside_the_family_by_parameter_and_range(policy: 
     verified = verify(policy, backends=[BATCH], episodes=2, robot="x500")
     assert not verified.passed and OUTSIDE in verified.verification.failures
     assert f"Not passed: {OUTSIDE}" in verified.table()
-    record = json.loads(record_path(policy).read_text())
+    record = json.loads(verified.record.read_text())
     assert record["robot"] == "x500" and OUTSIDE in record["reasons"]
     inside = verify(policy, backends=[BATCH], episodes=2, robot="crazyflie")
     assert not any("outside the range" in reason for reason in inside.verification.failures)
