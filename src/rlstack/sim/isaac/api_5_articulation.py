@@ -3,8 +3,8 @@
 From the public sources of 5.1.0. Their traps, each met here:
 
 - Joints come in PhysX's order, breadth first. ``joint_names=`` of ``Articulation``'s calls is looked up among **all**
-  joints, fixed ones too, and then used as an index of those that move: ``joint_indices=`` from ``get_dof_index`` is
-  what is meant.
+  joints, fixed ones too, and then used as an index of those that move (IsaacSim issues 518 and 528): ``joint_indices=``
+  from ``get_dof_index`` is what is meant.
 - Gains, limits and armature that were set through a view are lost on ``stop()``: they are set after each ``reset()``.
   They are in SI there (rad), where the stage has degrees.
 - ``set_joint_positions`` and ``set_joint_velocities`` also overwrite the drives' targets.
