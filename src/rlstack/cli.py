@@ -14,7 +14,7 @@ import tyro
 
 from rlstack.bringup.up import Deploy, Simulate, UpTrain
 from rlstack.bringup.world import World
-from rlstack.errors import UserError, unknown_name
+from rlstack.errors import Diverged, UserError, unknown_name
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
@@ -271,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _dispatch(words)
         sys.stdout.flush()
         return status
-    except UserError as error:
+    except (UserError, Diverged) as error:
         return _complain(str(error))
     except KeyboardInterrupt:
         return 130

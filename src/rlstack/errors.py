@@ -1,4 +1,4 @@
-"""The one error type whose message is meant for the person at the keyboard."""
+"""Errors whose message is meant for the person at the keyboard."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ class UserError(Exception):
 
     The command line prints it as one sentence without a traceback and exits with status 2.
     """
+
+
+class Diverged(RuntimeError):
+    """A simulation's numbers are no numbers any more; the message says since when and for which robot."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:

@@ -53,7 +53,9 @@ def require_proof(policy: str | Path, robot: str, option: str = "") -> dict[str,
         )
     if passed is not True:
         raise UserError(f"The policy {policy} did not pass its verification ({_shares(record)}): {remedy}.")
-    flown_in = [str(figures.get("flown_in", "")) for figures in dict(record.get("backends", {})).values()]
+    backends = record.get("backends")
+    entries = [entry for entry in backends.values() if isinstance(entry, dict)] if isinstance(backends, dict) else []
+    flown_in = [str(entry.get("flown_in", "")) for entry in entries]
     if not any(name.endswith(OVER_TOPICS) for name in flown_in):
         raise UserError(
             f"The policy {policy} was verified in process only ({', '.join(flown_in)}), not over topics through the"

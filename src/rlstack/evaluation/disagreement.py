@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array
 from rlstack.evaluation.flock import BATCH, flock
 from rlstack.robots import Quadrotor, frames
@@ -66,13 +67,13 @@ class Disagreement:
     def sentence(self) -> str:
         """Return it in words."""
         apart = (
-            f"{self.first} and {self.second} are at most {1e3 * self.position_m:.2g} mm and"
-            f" {np.degrees(self.angle_rad):.2g} degrees apart after {self.duration_s:g} s of the same rotor commands"
+            f"{self.first} and {self.second} are at most {_few(1e3 * self.position_m)} mm and"
+            f" {_few(np.degrees(self.angle_rad))} degrees apart after {self.duration_s:g} s of the same rotor commands"
             f" (flight {self.episode})"
         )
         if self.cause == "rounding":
             return f"{apart}: no more than rounding."
-        shares = ", ".join(f"{name} {1e3 * left:.2g} mm" for name, left in self.left.items())
+        shares = ", ".join(f"{name} {_few(1e3 * left)} mm" for name, left in self.left.items())
         return f"{apart}; most of it comes from the {self.cause} (left without each: {shares})."
 
     def to_json(self) -> dict[str, Any]:
@@ -134,8 +135,10 @@ def _compare(
         return np.linalg.norm(a["position"] - b["position"], axis=-1), angle
 
     distance, angle = apart("everything")
-    left = {term: float(apart(term)[0].max()) for term in TERMS if term != "everything"}
-    most = float(distance.max())
+    if np.isnan(distance).all():
+        raise UserError(f"{first} and {second} cannot be compared: every flight was given up in one of them.")
+    left = {term: float(np.nanmax(apart(term)[0], initial=0.0)) for term in TERMS if term != "everything"}
+    most = float(np.nanmax(distance))
     terms = {term: value for term, value in left.items() if term != "integrator"}
     least = min(terms, key=lambda term: terms[term])
     if most < _TINY_M:
@@ -149,11 +152,15 @@ def _compare(
         second=second,
         duration_s=seconds,
         position_m=most,
-        angle_rad=float(angle.max()),
-        episode=int(distance.max(axis=0).argmax()),
+        angle_rad=float(np.nanmax(angle)),
+        episode=int(np.nanmax(np.nan_to_num(distance), axis=0).argmax()),
         cause=cause,
         left=left,
     )
+
+
+def _few(number: float) -> str:
+    return f"{number:.2g}" if number >= 1e-3 else "under 0.001"
 
 
 def _finer(simulator: str, rate_hz: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rlstack.errors import UserError
+from rlstack.errors import UserError, unknown_name
 from rlstack.evaluation.episodes import Array
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.robots import Quadrotor
@@ -19,6 +19,10 @@ BATCH = "batch"
 
 TOGETHER = 64
 """Robots in one engine's world at a time: more cost more each."""
+
+_RUNAWAY = 1e3
+"""m, m/s or rad/s: a robot beyond any of these flies no more."""
+_MOTION = ("position", "linear_velocity", "angular_velocity")
 
 
 class Flock(Protocol):
@@ -36,7 +40,7 @@ class Flock(Protocol):
         """Put every robot into a state, arrays (N, width) by name; velocities in the world."""
 
     def state(self) -> dict[str, Array]:
-        """Return copies of the state arrays."""
+        """Return copies of the state arrays; NaN of a robot that ran away and was given up."""
 
     def step(self, command: Array) -> None:
         """Let one control period pass under ``command`` (N, rotors) rad/s."""
@@ -67,6 +71,9 @@ def flock(
     return _InEngine(name, robot, count, rate_hz, options)
 
 
+_BATCH_OPTIONS = ("device", "substeps", "gyroscopic", "models", "wind", "seed")
+
+
 class _Batch:
     label = "batch simulator"
 
@@ -78,6 +85,8 @@ class _Batch:
                 f"The batch simulator needs {error.name}, which is not installed: pip install 'rlstack[sim]'."
             ) from error
         self.most = count
+        if unknown := sorted(set(options) - set(_BATCH_OPTIONS)):
+            raise unknown_name("option of the batch simulator", unknown[0], _BATCH_OPTIONS)
         simulator = BatchSimulator(robot, count, rate_hz=rate_hz, max_delay_s=longest_s, **options)
         self.set_perturbation, self.set_state = simulator.set_perturbation, simulator.set_state
         self.state, self.step = simulator.state, simulator.step
@@ -100,6 +109,7 @@ class _InEngine:
         self._period_s, self._robot, self._flown = 1.0 / rate_hz, robot, self.most
         self._simulation = Simulation(engine, [robot] * self.most, physics_rate_hz=rate, isolated=True, **options)
         self._simulation.open()
+        self._gone = np.zeros(self.most, dtype=bool)
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
         count = len(perturbation)
@@ -107,16 +117,24 @@ class _InEngine:
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         self._flown = len(state["position"])
+        self._gone = np.arange(self.most) >= self._flown
         self._simulation.set_state(state, np.arange(self._flown))
         for idle in range(self._flown, self.most):
             self._simulation.reset(idle)
 
     def state(self) -> dict[str, Array]:
-        return {name: array[: self._flown] for name, array in self._simulation.state().items()}
+        state = self._simulation.state()
+        # one that runs away would take those with it that stand on the same floor: it is put back, and given up
+        rows = np.concatenate([state[name] for name in _MOTION], axis=1)
+        for away in np.flatnonzero(~self._gone & ~(np.abs(rows) < _RUNAWAY).all(axis=1)).tolist():
+            self._gone[away] = True
+            self._simulation.reset(away)
+        gone = self._gone[: self._flown, None]
+        return {name: np.where(gone, np.nan, array[: self._flown]) for name, array in state.items()}
 
     def step(self, command: Array) -> None:
         wanted = np.zeros((self.most, len(self._robot.rotors)))
-        wanted[: self._flown] = command
+        wanted[: self._flown] = np.where(self._gone[: self._flown, None], 0.0, command)
         self._simulation.command(wanted)
         self._simulation.step(self._period_s)
 

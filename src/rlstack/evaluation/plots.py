@@ -89,7 +89,8 @@ def draw(
                     "same_start",
                     "The same start in each simulator",
                     "Position from the goal: the first flight and those in which the simulators are farthest apart;"
-                    " same start, disturbances and sensor noise, so what differs is the physics and its rounding.",
+                    " same start and disturbances, in process the same sensor noise as well, so what differs is the"
+                    " physics and its rounding.",
                     lambda: draw_same_starts(flown),
                 )
             ]

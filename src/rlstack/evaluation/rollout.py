@@ -11,6 +11,7 @@ import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array, Episodes, joined
+from rlstack.evaluation.flight_noise import FlightNormals
 from rlstack.evaluation.flock import BATCH, Flock, flock
 from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.catalogue import check_robot
@@ -83,7 +84,8 @@ def rollout(
         flown = []
         for first in range(0, count, robots.most):
             some = scenario.take(slice(first, first + robots.most))
-            noise = SensorNoise(robot, noise_seed if first == 0 else _mixed(noise_seed, first))
+            numbers = range(first, first + len(some))
+            noise = SensorNoise(robot, noise_seed, FlightNormals(noise_seed, numbers))
 
             def told(done: int, total: int, before: int = first, mine: int = len(some)) -> None:
                 if on_progress is not None:
@@ -147,10 +149,6 @@ def _fly(
         latency_s=np.empty(0),
         wall_s=time.perf_counter() - start,
     )
-
-
-def _mixed(seed: int, first: int) -> int:
-    return int(np.random.SeedSequence([seed, first]).generate_state(1)[0])
 
 
 class _Sight:

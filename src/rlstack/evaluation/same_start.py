@@ -33,15 +33,16 @@ def draw_same_starts(flown: Sequence[Flown]) -> Figure:
     flights = chosen(flown)
     figure = new_figure(10.0, 0.8 + 2.1 * len(flights))
     grid = figure.subplots(len(flights), 3, sharex=True, squeeze=False)
-    for row, n in zip(grid, flights):
+    for line, (row, n) in enumerate(zip(grid, flights)):
         for axis, axes in enumerate(row):
             axes.axhline(0.0, color=INK, linewidth=0.6)
             for k, item in enumerate(flown):
                 error = item.episodes.position[:, n, axis] - item.episodes.goal_position[:, n, axis]
                 width = _WIDTHS[min(k, len(_WIDTHS) - 1)]
                 axes.plot(item.episodes.time_s, error, color=item.colour, linewidth=width, label=title_of(item))
-            axes.set(title=f"flight {n}, {'xyz'[axis]}: {flown[0].episodes.labels[n]}" if axis == 0 else "xyz"[axis])
-        row[0].set(ylabel="from the goal (m)")
+            axes.set(title="xyz"[axis] if line == 0 else "")
+        row[0].set(ylabel=f"flight {n}, from the goal (m)")
+        row[0].text(0.98, 0.96, flown[0].episodes.labels[n], ha="right", va="top", transform=row[0].transAxes)
     for axes in grid[-1]:
         axes.set(xlabel="time (s)")
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=len(flown))

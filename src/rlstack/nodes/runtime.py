@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlstack.errors import UserError
+from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.shared_memory import remove_left_behind
@@ -269,7 +269,7 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
         prepare_environment()
         remove_left_behind()
         return _run(make, arguments, asked)
-    except UserError as error:
+    except (UserError, Diverged) as error:
         print(error, file=sys.stderr, flush=True)
         return USER_ERROR_STATUS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,13 @@ _IMU = 3
 """Likewise the gyroscope's own signal."""
 
 
+class Normals(Protocol):
+    """What gives standard normals: a numpy generator, or anything that does so too."""
+
+    def standard_normal(self, size: tuple[int, ...]) -> Array:
+        """Return an array of this shape."""
+
+
 class SensorNoise:
     """Makes true readings into sensed ones; the same seed gives the same noise.
 
@@ -31,9 +39,10 @@ class SensorNoise:
     Args:
         robot: Whose sensors.
         seed: Of the noise.
+        normals: Where the white noise of odometry comes from instead of a stream of this seed.
     """
 
-    def __init__(self, robot: RobotSpec, seed: int) -> None:
+    def __init__(self, robot: RobotSpec, seed: int, normals: Normals | None = None) -> None:
         silent = Sensor(rate_hz=1.0)
         odom, imu = robot.sensors.get("odom", silent), robot.sensors.get("imu", silent)
         self._orientation_rad = odom.orientation_noise_rad
@@ -44,7 +53,7 @@ class SensorNoise:
             "linear_acceleration": imu.linear_acceleration_noise_m_s2,
         }
         self._gyroscope_rad_s = imu.angular_velocity_noise_rad_s
-        self._random = np.random.default_rng(seed)
+        self._random: Normals = np.random.default_rng(seed) if normals is None else normals
         self._imu_random = np.random.default_rng([seed, _IMU])
         self._biases = {
             "angular_velocity": _Bias(odom.angular_velocity_bias_rad_s, odom.angular_velocity_bias_walk_rad_s_sqrt_s),

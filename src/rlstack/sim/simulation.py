@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlstack.errors import UserError
+from rlstack.errors import Diverged, UserError
 from rlstack.robots import Quadrotor, RobotSpec, frames
 from rlstack.robots.mjcf import rest_height
 from rlstack.robots.spec import STANDARD_GRAVITY
@@ -171,7 +171,7 @@ class Simulation:
         self._steps += count
         if not np.isfinite(self._body).all():
             lost = np.flatnonzero(~np.isfinite(self._body).all(axis=0)).tolist()
-            raise RuntimeError(
+            raise Diverged(
                 f"The simulation of robot {lost} diverged before {self.time_s:.3f} s: the state was too fast for a"
                 f" physics_rate_hz of {self.rate_hz:g}."
             )
