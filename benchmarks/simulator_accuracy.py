@@ -10,6 +10,7 @@ Each row is the largest departure of any component in any of the flights, the Cr
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -21,8 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.support.reference import ReferenceQuadrotor
 from tests.support.worlds import VOID
 
+from rlstack.bringup.verify import simulators_at_hand
+from rlstack.evaluation.flock import BATCH
+from rlstack.interfaces.backend import BACKENDS
 from rlstack.robots import Quadrotor, frames, load_quadrotor
-from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.batch import BatchSimulator
 
 State = dict[str, np.ndarray]
@@ -63,9 +66,9 @@ def reference(robot: Quadrotor, commands: np.ndarray) -> list[State]:
     return states
 
 
-def mujoco(robot: Quadrotor, commands: np.ndarray) -> list[State]:
-    """Fly in the MuJoCo backend, 1 kHz."""
-    backend = MujocoBackend(robot, world=VOID)
+def engine(name: str, robot: Quadrotor, commands: np.ndarray, physics_rate_hz: float) -> list[State]:
+    """Fly in a backend with an engine."""
+    backend = BACKENDS.load(name)(robot, world=VOID, physics_rate_hz=physics_rate_hz)
     backend.connect()
     backend.reset(start(robot))
     states = []
@@ -101,18 +104,24 @@ def main() -> None:
     options = parser.parse_args()
     robot = load_quadrotor("crazyflie")
     hover, top = robot.hover_speed_rad_s, robot.rotor_model.speed_max_rad_s
+    engines = [name for name in simulators_at_hand() if name != BATCH]
     rows: dict[str, dict[str, float]] = {}
     for kind, (low, high) in {"full range": (0.0, top), "hover +-15%": (0.85 * hover, 1.15 * hover)}.items():
         for flight in range(options.flights):
             commands = np.random.default_rng(flight).uniform(low, high, (100, 4))
-            fine, in_mujoco = reference(robot, commands), mujoco(robot, commands)
-            one = batch(robot, commands)
+            fine, one = reference(robot, commands), batch(robot, commands)
             pairs = {
                 "batch against reference": (one, fine),
                 "batch, 4 substeps, against reference": (batch(robot, commands, 4), fine),
-                "MuJoCo against reference": (in_mujoco, fine),
-                "batch against MuJoCo": (one, in_mujoco),
             }
+            flown = {name: engine(name, robot, commands, 1000.0) for name in engines}
+            for name, states in flown.items():
+                coarse = engine(name, robot, commands, 200.0)
+                pairs[f"{name}, 1 kHz, against reference"] = (states, fine)
+                pairs[f"{name}, 200 Hz, against reference"] = (coarse, fine)
+                pairs[f"batch against {name}"] = (one, states)
+            for a, b in itertools.combinations(flown, 2):
+                pairs[f"{a} against {b}"] = (flown[a], flown[b])
             for title, (a, b) in pairs.items():
                 key, new = f"{kind}: {title}", departure(a, b)
                 rows[key] = {n: max(new[n], rows.get(key, new)[n]) for n in COLUMNS}
