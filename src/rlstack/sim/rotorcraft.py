@@ -29,8 +29,8 @@ from rlstack.sim.physics.motor import decay, lagged
 
 Array = NDArray[np.float64]
 
-_MOST_TURN_RAD = 0.3
-"""In one physics step; a body that turns faster, some 3,000 rpm at 1 kHz, is without its gyroscopic term."""
+_MOST_TURN_RAD = 0.8
+"""In one physics step; a body that turns faster, 7,600 rpm at 1 kHz, is without its gyroscopic term."""
 
 _NO_MODELS = Models()
 _JUMP_M_S2, _JUMP_RAD_S2 = 1e3, 1e5
