@@ -89,6 +89,8 @@ class Engine(Protocol):
     """``explicit``: it adds -w x J w of the velocity it holds, as most do; ``none``: it leaves the term out."""
     steps_per_s: ClassVar[float]
     """The physics rate it is used at unless told otherwise, Hz."""
+    options: ClassVar[tuple[str, ...]]
+    """Names of its own options; a scene has no others."""
 
     @classmethod
     def require(cls) -> None:
@@ -110,6 +112,9 @@ class Engine(Protocol):
 
     def step(self) -> None:
         """Let one physics step pass."""
+
+    def reset_world(self) -> None:
+        """Put what is no robot and can be pushed back where it began, at rest."""
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give robot ``index``'s body another mass and other principal moments (3,)."""

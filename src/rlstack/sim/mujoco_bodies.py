@@ -145,6 +145,33 @@ class Joints:
         self._mode = mode
 
 
+class Loose:
+    """What moves in a world and is no robot: obstacles that can be pushed, and parts of an MJCF world.
+
+    Args:
+        model: What was built.
+        data: Its state.
+        robots: MuJoCo's numbers of the robots' bodies that hang on the world.
+    """
+
+    def __init__(self, model: Any, data: Any, robots: NDArray[np.integer]) -> None:
+        self._model, self._data = model, data
+        place = np.searchsorted(model.jnt_qposadr, np.arange(model.nq), side="right") - 1
+        self._q: NDArray[np.intp] = np.flatnonzero(~np.isin(model.body_rootid[model.jnt_bodyid[place]], robots))
+        self._v: NDArray[np.intp] = np.flatnonzero(~np.isin(model.body_rootid[model.dof_bodyid], robots))
+
+    @property
+    def there(self) -> bool:
+        """Whether there is anything."""
+        return bool(len(self._v))
+
+    def restore(self) -> None:
+        """Put all of it back where it began, at rest."""
+        data = self._data
+        data.qpos[self._q] = self._model.qpos0[self._q]
+        data.qvel[self._v] = data.qacc_warmstart[self._v] = 0.0
+
+
 def mass_properties(mujoco: Any, model: Any, root: int) -> MassProperties:
     """Return mass, centre and inertia of a body with all that hangs on it, its joints at zero."""
     data = mujoco.MjData(model)

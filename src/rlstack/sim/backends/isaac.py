@@ -38,6 +38,7 @@ class IsaacEngine:
     name: ClassVar[str] = "isaac"
     gyroscopic: ClassVar[Gyroscopic] = "explicit"
     steps_per_s: ClassVar[float] = 1000.0
+    options: ClassVar[tuple[str, ...]] = ("headless", "ros_bridge")
 
     @classmethod
     def require(cls) -> None:
@@ -64,6 +65,8 @@ class IsaacEngine:
             self.close()
             raise
         self._robots, self._isolated = bodies, scene.isolated
+        obstacles = () if scene.world is None else scene.world.obstacles
+        self._loose = tuple(obstacle for obstacle in obstacles if obstacle.mass_kg > 0.0)
         self._orientation = np.zeros((4, len(scene.robots)))
         self._stale = True
 
@@ -95,6 +98,16 @@ class IsaacEngine:
         """Let one physics step pass."""
         self._open.step()
         self._stale = True
+
+    def reset_world(self) -> None:
+        """Put obstacles that can be pushed back where they began."""
+        for obstacle in self._loose:
+            half = 0.5 * obstacle.yaw_rad
+            self._open.put_back(
+                f"{stage.OBSTACLES}/{obstacle.name}",
+                np.array([obstacle.position_m], dtype=np.float32),
+                np.array([[np.cos(half), 0.0, 0.0, np.sin(half)]], dtype=np.float32),
+            )
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give one robot's body another mass and inertia."""

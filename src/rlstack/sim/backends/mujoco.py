@@ -15,12 +15,17 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View
-from rlstack.sim.mujoco_bodies import FreeBodies, Joints, mass_properties
+from rlstack.sim.mujoco_bodies import FreeBodies, Joints, Loose, mass_properties
 from rlstack.sim.mujoco_eye import Eye, add_eye
 from rlstack.sim.robot import AloneInAWorld
 from rlstack.sim.world_models import add_to_mujoco
 
 Array = NDArray[np.float64]
+
+_SEEN_GROUP = 1
+"""Of geoms that are only seen."""
+_STOPPING = np.array([group != _SEEN_GROUP for group in range(6)], dtype=np.uint8)
+"""What stops a ray: the groups of what is felt."""
 
 
 class MujocoEngine:
@@ -29,6 +34,7 @@ class MujocoEngine:
     name: ClassVar[str] = "mujoco"
     gyroscopic: ClassVar[Gyroscopic] = "explicit"
     steps_per_s: ClassVar[float] = 1000.0
+    options: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def require(cls) -> None:
@@ -36,8 +42,6 @@ class MujocoEngine:
         import_mujoco()
 
     def __init__(self, scene: Scene) -> None:
-        if scene.options:
-            raise UserError(f"MuJoCo has no option {', '.join(scene.options)}: it has none of its own.")
         self._mujoco = mujoco = import_mujoco()
         world = scene.world
         floor = world is None or world.floor
@@ -61,8 +65,19 @@ class MujocoEngine:
             Joints(mujoco, model, data, prefix, getattr(robot, "drives", ()))
             for prefix, robot in zip(self._prefixes, scene.robots)
         ]
-        self._robots = scene.robots
-        self._isolated = scene.isolated
+        roots = model.body_rootid[self._bodies]
+        self._loose = Loose(model, data, roots)
+        if scene.isolated and self._loose.there:
+            raise UserError(
+                f"{world.title if world else 'The world'} has parts that move, and isolated robots would all push the"
+                " same ones: choose another world."
+            )
+        isolated = scene.isolated and count > 1
+        of_geom = model.body_rootid[model.geom_bodyid]
+        # geoms that rays of each robot pass: its own, and those of robots that it does not see
+        self._passed = [np.flatnonzero(np.isin(of_geom, roots) if isolated else of_geom == root) for root in roots]
+        self._scratch: Any = None
+        self._stale = False
         self._eye: Eye | None = None
 
     def refresh(self, rows: Array) -> None:
@@ -95,6 +110,8 @@ class MujocoEngine:
 
     def step(self) -> None:
         """Let one physics step pass."""
+        if self._stale:
+            self._derive()
         self._mujoco.mj_step(self.model, self.data)
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
@@ -104,8 +121,21 @@ class MujocoEngine:
             return
         model.body_mass[body] = mass_kg
         model.body_inertia[body] = inertia_kg_m2
-        # Recomputes what MuJoCo derives from mass and inertia; in data of its own, because it moves the robot.
-        self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
+        self._stale = True
+
+    def _derive(self) -> None:
+        """Let MuJoCo recompute what it derives from masses, once for all robots that were given another.
+
+        In data of its own, because that moves the robots.
+        """
+        if self._scratch is None:
+            self._scratch = self._mujoco.MjData(self.model)
+        self._mujoco.mj_setConst(self.model, self._scratch)
+        self._stale = False
+
+    def reset_world(self) -> None:
+        """Put what the world has of its own that moves back where it began."""
+        self._loose.restore()
 
     def mass_properties(self, index: int) -> MassProperties:
         """Return what MuJoCo holds."""
@@ -146,17 +176,20 @@ class MujocoEngine:
         mujoco.mj_kinematics(model, data)
         count = len(origins)
         distance, geom = np.empty(count), np.empty(count, dtype=np.int32)
-        # what is only seen and what is only felt: only the latter stops a ray
-        groups = np.array([1, 0, 1, 1, 1, 1], dtype=np.uint8)
-        if self._isolated and len(self._bodies) > 1:
-            groups[3] = 0
-        for origin in np.unique(origins, axis=0):
-            mine = (origins == origin).all(axis=1)
-            some = int(mine.sum())
-            d, g = np.empty(some), np.empty(some, dtype=np.int32)
-            flat = np.ascontiguousarray(directions[mine]).ravel()
-            mujoco.mj_multiRay(model, data, origin, flat, groups, True, self._bodies[index], g, d, None, some, far_m)
-            distance[mine], geom[mine] = d, g
+        # a body can be left out, but the robot is several: while rays go, its geoms are in the group that they pass
+        passed, groups = self._passed[index], model.geom_group
+        held = groups[passed].copy()
+        groups[passed] = _SEEN_GROUP
+        try:
+            for origin in np.unique(origins, axis=0):
+                mine = (origins == origin).all(axis=1)
+                some = int(mine.sum())
+                d, g = np.empty(some), np.empty(some, dtype=np.int32)
+                flat = np.ascontiguousarray(directions[mine]).ravel()
+                mujoco.mj_multiRay(model, data, origin, flat, _STOPPING, True, -1, g, d, None, some, far_m)
+                distance[mine], geom[mine] = d, g
+        finally:
+            groups[passed] = held
         return np.where((geom < 0) | (distance > far_m), np.inf, distance)
 
     def close(self) -> None:
@@ -164,7 +197,8 @@ class MujocoEngine:
         if self._eye is not None:
             self._eye.close()
         self._eye = None
-        del self._free, self._joints, self.model, self.data
+        self._scratch = None
+        del self._free, self._joints, self._loose, self.model, self.data
 
 
 def _isolate(mujoco: Any, spec: Any, body: Any) -> None:

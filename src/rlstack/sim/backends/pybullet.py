@@ -32,6 +32,7 @@ class PybulletEngine:
 
     name: ClassVar[str] = "pybullet"
     gyroscopic: ClassVar[Gyroscopic] = "explicit"
+    options: ClassVar[tuple[str, ...]] = ()
     steps_per_s: ClassVar[float] = 1000.0  # PyBullet's own default, 240, has no whole number of steps in 10 ms
 
     @classmethod
@@ -40,8 +41,6 @@ class PybulletEngine:
         import_pybullet()
 
     def __init__(self, scene: Scene) -> None:
-        if scene.options:
-            raise UserError(f"PyBullet has no option {', '.join(scene.options)}: it has none of its own.")
         world = scene.world
         if world is not None and world.mjcf is not None:
             raise UserError(f"{world.mjcf} is a MuJoCo model, which PyBullet cannot hold: choose another world.")
@@ -57,8 +56,9 @@ class PybulletEngine:
         try:
             if scene.world is None or scene.world.floor:
                 server.add_floor()
-            for obstacle in () if scene.world is None else scene.world.obstacles:
-                server.add_obstacle(obstacle)
+            obstacles = () if scene.world is None else scene.world.obstacles
+            bodies = [(server.add_obstacle(obstacle), obstacle) for obstacle in obstacles]
+            self._loose = [(body, obstacle) for body, obstacle in bodies if obstacle.mass_kg > 0.0]
             self._robots = [BulletRobot(server, robot, self._isolated) for robot in scene.robots]
         except BaseException:
             server.close()
@@ -148,6 +148,11 @@ class PybulletEngine:
         for drives in self._driven:
             drives.prepare(self._scene.step_s)
         self._step(client)
+
+    def reset_world(self) -> None:
+        """Put obstacles that can be pushed back where they began."""
+        for body, obstacle in self._loose:
+            self._server.put_back(body, obstacle)
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give one robot's body another mass and inertia."""

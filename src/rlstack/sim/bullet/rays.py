@@ -13,8 +13,8 @@ _AT_ONCE = 16000
 """Below PyBullet's MAX_RAY_INTERSECTION_BATCH_SIZE, 16384; of so many it answers for all but the last."""
 _PAST_M = 1e-3
 """How far behind a surface of the robot itself its ray goes on; from inside, PyBullet does not see the surface."""
-_SURFACES = 8
-"""Of the robot itself, that a ray may pass."""
+_SURFACES = 100
+"""Of the robot itself, that a ray may pass: it goes on as long as there are any, but not for ever along one."""
 
 
 def cast(server: Server, own: int, isolated: bool, origins: Array, directions: Array, far_m: float) -> Array:

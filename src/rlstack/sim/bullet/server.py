@@ -111,6 +111,12 @@ class Server:
             self.settle(body, 1.0, FIXED, EVERYTHING & ~FIXED)
         return body
 
+    def put_back(self, body: int, obstacle: Obstacle) -> None:
+        """Put an obstacle where it began, at rest."""
+        turned = frames.from_yaw(obstacle.yaw_rad).tolist()
+        self.bullet.resetBasePositionAndOrientation(body, obstacle.position_m, turned, physicsClientId=self.client)
+        self.bullet.resetBaseVelocity(body, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], physicsClientId=self.client)
+
     def settle(self, body: int, friction: float | None, group: int, mask: int) -> None:
         """Give all parts of a body what is the same everywhere here, unlike PyBullet's defaults.
 

@@ -82,6 +82,7 @@ class World5:
         self._bodies: Any = None
         self._articulations: list[Articulation5] = []
         self._cameras: dict[str, Any] = {}
+        self._loose: dict[str, Any] = {}
         self._wrench: tuple[Single, Single] | None = None
         self._steps = 0
         self._stages.create_new_stage()
@@ -203,6 +204,18 @@ class World5:
         self._bodies.set_velocities(velocity, indices=at)
         self._wrench = None
 
+    def put_back(self, path: str, position: Single, orientation: Single) -> None:
+        """Put a rigid body that is no robot at position (1, 3) and orientation (1, 4) wxyz in the world, at rest."""
+        view = self._loose.get(path)
+        if view is None:
+            view = self._prims.RigidPrim(
+                prim_paths_expr=path, name=f"rlstack_loose_{len(self._loose)}", reset_xform_properties=False
+            )
+            view.initialize(self._world.physics_sim_view)
+            self._loose[path] = view
+        view.set_world_poses(positions=position, orientations=orientation)
+        view.set_velocities(np.zeros((1, 6), dtype=np.float32))
+
     def push(self, forces: Single, torques: Single) -> None:
         """Take what acts on the bodies' centres of mass in the next step: (N, 3) each, world."""
         self._wrench = forces, torques
@@ -293,7 +306,7 @@ class World5:
         world.stop()
         world.clear_all_callbacks()
         world.clear_instance()
-        self._cameras, self._articulations, self._bodies = {}, [], None
+        self._cameras, self._loose, self._articulations, self._bodies = {}, {}, [], None
         self._stages.create_new_stage()
 
 
