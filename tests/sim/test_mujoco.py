@@ -150,7 +150,7 @@ def test_without_mujoco_the_command_that_installs_it_is_said(robot: Quadrotor, m
 def test_a_diverged_simulation_says_so(robot: Quadrotor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # MuJoCo logs its warning in the working folder
     backend = connected(robot)
-    backend.reset({"position": np.array([0.0, 0.0, 1.0]), "angular_velocity": np.array([1e8, 2e8, 1e8])})
+    backend.reset({"position": np.array([0.0, 0.0, 1.0]), "angular_velocity": np.array([1e200, 2e200, 1e200])})
     with pytest.raises(RuntimeError, match="diverged"):
         backend.step(1.0)
     backend.reset()
@@ -158,7 +158,7 @@ def test_a_diverged_simulation_says_so(robot: Quadrotor, tmp_path: Path, monkeyp
 
 
 def test_an_option_that_does_not_exist_is_refused(robot: Quadrotor) -> None:
-    with pytest.raises(UserError, match="MuJoCo has no option wolrd"):
+    with pytest.raises(UserError, match=r"'wolrd'\. Nearest: world"):
         connected(robot, wolrd="warehouse")
 
 
@@ -168,7 +168,7 @@ def test_putting_back_a_robot_that_diverged_leaves_the_others_where_they_are(rob
     hover = np.full(4, robot.hover_speed_rad_s)
     for index in (0, 2):
         simulation.reset(index, {"position": [0.0, 0.0, 5.0 + index], "rotor_speed": hover})
-    spinning = {"position": [0.0, 0.0, 3.0], "angular_velocity": [1e5, 3e4, -2e4], "rotor_speed": hover}
+    spinning = {"position": [0.0, 0.0, 3.0], "angular_velocity": [1e200, 3e199, -2e199], "rotor_speed": hover}
     simulation.reset(1, spinning)
     simulation.command(np.tile(hover, (3, 1)))
     with pytest.raises(RuntimeError, match=r"\[1\] diverged"):

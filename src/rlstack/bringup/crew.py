@@ -15,7 +15,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Array
 from rlstack.nodes.robot_backends import robot_namespaces
 from rlstack.robots import load_quadrotor
-from rlstack.sim.simulation import start_places
+from rlstack.sim.given import start_places
 from rlstack.sim.world import load_world
 
 Point = tuple[float, float, float]

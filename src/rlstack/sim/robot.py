@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from rlstack.interfaces.backend import Capture, Reading, Signals
 from rlstack.robots import RobotSpec
 from rlstack.sim.engine import Engine
+from rlstack.sim.given import check_options, checked_seed
 from rlstack.sim.kinds import KINDS
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.simulation import Simulation
+from rlstack.sim.state import checked_index
 
 Array = NDArray[np.float64]
 _CAPTURES = 0xCA
@@ -28,12 +30,17 @@ class SimulatedRobot:
         simulation: Where it is.
         index: Which of its robots.
         noise_seed: Of the noise that the robot file gives the sensors; None: readings without noise.
+
+    Raises:
+        UserError: The seed is no whole number from 0 on.
+        ValueError: The simulation has no such robot.
     """
 
     owns_time = True
 
     def __init__(self, simulation: Simulation, index: int = 0, noise_seed: int | None = None) -> None:
-        self.simulation, self.index = simulation, index
+        self.simulation, self.index = simulation, checked_index(index, len(simulation))
+        noise_seed = None if noise_seed is None else checked_seed("noise_seed", noise_seed)
         self.robot: RobotSpec = simulation.robots[index]
         self._kind = KINDS.load(self.robot.kind)(simulation, index)
         self.sensed, self.commanded = self._kind.sensed, self._kind.commanded
@@ -89,8 +96,13 @@ class SimulatedRobot:
         self.simulation.step(duration_s)
 
     def reset(self, state: Mapping[str, ArrayLike] | None = None) -> None:
-        """Put the robot at rest on the ground, or into ``state``; see :meth:`Simulation.reset`."""
+        """Put the robot at rest on the ground, or into ``state``; see :meth:`Simulation.reset`.
+
+        Where it is the simulation's only robot, obstacles that were pushed are put back as well; several share them.
+        """
         self.simulation.reset(self.index, state)
+        if len(self.simulation) == 1:
+            self.simulation.reset_world()
         if self._noise is not None:
             self._noise.restart()
 
@@ -127,4 +139,5 @@ class AloneInAWorld(SimulatedRobot):
     engine: ClassVar[type[Engine]]
 
     def __init__(self, robot: RobotSpec, *, noise_seed: int | None = None, **options: Any) -> None:
+        check_options(options, self.engine, Simulation, AloneInAWorld)
         super().__init__(Simulation(self.engine, [robot], **options), 0, noise_seed)

@@ -9,7 +9,8 @@ is of second order in the step. A term that an engine computes from the velociti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,6 @@ Array = NDArray[np.float64]
 _MOST_TURN_RAD = 0.8
 """In one physics step; a body that turns faster, 7,600 rpm at 1 kHz, is without its gyroscopic term."""
 
-_NO_MODELS = Models()
 _JUMP_M_S2, _JUMP_RAD_S2 = 1e3, 1e5
 """Faster changes of velocity are a contact's, and do not go on: nothing is extrapolated from them."""
 
@@ -55,7 +55,7 @@ class Rotorcraft:
         step_s: Physics step, s.
         engine_term: What the engine does about the gyroscopic term of the body.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
-        models: What else of the physics is computed, for every robot that has numbers for it.
+        models: What else of the physics is computed for each robot; None: nothing.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Rotorcraft:
         step_s: float,
         engine_term: Gyroscopic,
         gyroscopic: bool = False,
-        models: Models = _NO_MODELS,
+        models: Sequence[Models] | None = None,
     ) -> None:
         self.robots, self._step_s, count = tuple(robots), step_s, len(robots)
         self._body = body
@@ -89,17 +89,17 @@ class Rotorcraft:
         self._target = _rows(rotors, count)  # rad/s, in effect
         # rotor speeds now, then those half a step before; and the same after the next step
         self._sides = [_rows(2 * rotors, count) for _ in range(2)]
-        self._rotors, self._models = rotors, models
-        self.batteries = Batteries(robots) if models.battery else None
-        """What is left in them; None where the model is off."""
+        self._rotors, self._models = rotors, tuple(models or [Models()] * count)
+        some = reduce(or_, self._models)  # computed for all, with zeros where it is off
+        self.batteries = Batteries(robots, [m.battery for m in self._models]) if some.battery else None
+        """What is left in them; None where the model is off for all."""
         self._battery_steps = max(round(_BATTERY_S / step_s), 1)
         self._late: list[_Late] = []
         self._delay_steps = np.zeros(count, dtype=np.int64)
         self._some_late = False
         self._steps = 0
-        self._resting = np.zeros(count, dtype=bool)
         self._low, self._high = (np.array([[getattr(r.rotor_model, n)] for r in robots]).T[0] for n in _RANGE)
-        kernel = _kernel(rotors, step_s, engine_term, gyroscopic, models)
+        kernel = _kernel(rotors, step_s, engine_term, gyroscopic, some)
         arrays = {
             "body": body,
             "fresh": self._fresh,
@@ -169,8 +169,6 @@ class Rotorcraft:
         """
         if self._fresh[0, index] == 0.0:
             pushed = (self._body[7:10, index] - self._held[0][:3, index]) / self._step_s
-        elif self._resting[index]:
-            pushed = np.zeros(3)
         else:  # nothing has happened yet: what the forces are about to do
             self._launches[0]()
             pushed = self._gains[0][:3, index]
@@ -199,27 +197,38 @@ class Rotorcraft:
             self._clock()
         if self.batteries is not None and self._steps % self._battery_steps == 0:
             self.batteries.advance(self._battery_steps * self._step_s, self.speed)
-            self.parameters[_TOP_SPEED] = self.batteries.top_speed
+            self._limit()
 
-    def reset(self, index: Any, rotor_speed: Array, resting: bool = False) -> None:
+    def reset(self, index: Any, rotor_speed: Array) -> None:
         """Start robots anew; until their first command acts, the motors hold their speeds.
 
         Args:
             index: Of the robots, whose bodies the caller has placed.
             rotor_speed: (rotors,) or (rotors, robots) rad/s.
-            resting: They stand on the floor.
         """
         self._velocities = None
         speed = np.asarray(rotor_speed, dtype=float)
         self._sides[0][:, index] = np.concatenate([speed, speed])
         self._target[:, index] = speed
-        self._fresh[0, index], self._elapsed[0, index], self._resting[index] = 1.0, 0.0, resting
+        self._fresh[0, index], self._elapsed[0, index] = 1.0, 0.0
         self._began[index] = self._steps
         self._some_fresh = True
         self._drop(index)
         if self.batteries is not None:
             self.batteries.reset(index)
-            self.parameters[_TOP_SPEED] = self.batteries.top_speed
+            self._limit()
+
+    def rest(self, index: NDArray[np.integer]) -> None:
+        """Take note that robots which were just reset stand on something, and have for a while.
+
+        Contact carries them with all of its force: the half kick of a first step would throw them up. Those whose
+        rotors carry more than their weight are about to leave.
+        """
+        self._launches[0]()
+        coming, last = self._gains
+        stay = index[coming[2, index] <= 0.0]
+        self._fresh[0, stay] = 0.0
+        self._held[0][:, stay], last[:, stay] = self._body[7:BODY_ROWS, stay], coming[:, stay]
 
     def command(self, index: Any, speed: Array) -> Array:
         """Command speeds (rotors, robots) rad/s; return them clipped to the rotors' range."""
@@ -240,17 +249,25 @@ class Rotorcraft:
     def perturb(self, index: Any, perturbation: Perturbation) -> None:
         """Give robots other departures from their files; the caller tells the engine of mass and inertia."""
         self._velocities = None
+        groups: dict[tuple[int, Models], list[int]] = {}
         numbers = np.arange(len(self.robots))[index]
-        for k, number in enumerate(numbers):
-            row = pack_parameters(self.robots[number], perturbation.take(np.array([k])), "float64", self._models)
-            self.parameters[:, number] = row[0]
+        for k, number in enumerate(numbers.tolist()):  # of those that are alike, all at once
+            groups.setdefault((id(self.robots[number]), self._models[number]), []).append(k)
+        for (_, models), alike in groups.items():
+            robot, these = self.robots[numbers[alike[0]]], perturbation.take(np.array(alike))
+            self.parameters[:, numbers[alike]] = pack_parameters(robot, these, "float64", models).T
         if self.batteries is not None:
-            self.parameters[_TOP_SPEED] = self.batteries.top_speed
+            self._limit()
         self._delay_steps[index] = np.rint(perturbation.delay_s / self._step_s).astype(np.int64)
         self._some_late = bool(self._delay_steps.any())
         self._gusty[index] = (perturbation.gust_duration_s > 0.0) & (perturbation.gust_force_n != 0.0).any(axis=1)
         self._some_gusty = bool(self._gusty.any())
         self._clock()
+
+    def _limit(self) -> None:
+        assert self.batteries is not None
+        # whoever's battery is not computed is not limited, not even to the file's range: commands are already
+        self.parameters[_TOP_SPEED] = np.where(self.batteries.present, self.batteries.top_speed, np.inf)
 
     def _clock(self) -> None:
         self._elapsed[0] = (self._steps - self._began) * self._step_s

@@ -10,31 +10,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import or_
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlstack.errors import Diverged, UserError
+from rlstack.errors import Diverged
 from rlstack.robots import Quadrotor, RobotSpec, frames
-from rlstack.robots.mjcf import rest_height
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.drives import rest_positions
 from rlstack.sim.engine import BODY_ROWS, Engine, Scene
+from rlstack.sim.given import (
+    check_options,
+    checked_rate,
+    checked_robots,
+    checked_seed,
+    checked_starts,
+    checked_world,
+    start_places,
+)
 from rlstack.sim.perturbation import Perturbation
-from rlstack.sim.physics import Models, models_of
+from rlstack.sim.physics import models_of
 from rlstack.sim.physics.air import Air
 from rlstack.sim.rotorcraft import Rotorcraft
-from rlstack.sim.state import checked_jointed_state, checked_states
-from rlstack.sim.world import World, load_world
+from rlstack.sim.standing import Standing
+from rlstack.sim.state import checked_index, checked_indices, checked_jointed_state, checked_states
+from rlstack.sim.world import World
 
 Array = NDArray[np.float64]
-SPACING_M = 1.0
-"""Between the start places of robots in a world that names none, m."""
-_MOST_STEPS_PER_S = 1e5
 _MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 
@@ -46,7 +50,8 @@ class Simulation:
         robots: N robots.
         world: Where they are, or what :func:`rlstack.sim.world.load_world` takes, such as ``"warehouse:7"``; None: a
             floor at z = 0.
-        physics_rate_hz: Physics steps a second of simulated time; None takes the engine's.
+        physics_rate_hz: Physics steps a second of simulated time; None takes the engine's. Commands act from the next
+            step on: where it is no multiple of a robot's control rate, up to a step late.
         isolated: The robots cannot touch or see each other: many flights at once.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
         seed: Of the wind's turbulence.
@@ -55,7 +60,7 @@ class Simulation:
         options: Of the engine alone.
 
     Raises:
-        UserError: The engine is not installed, or cannot simulate this robot at this rate.
+        UserError: The engine is not installed, or one of these is not allowed: the sentence says which and why.
     """
 
     def __init__(
@@ -72,36 +77,29 @@ class Simulation:
         **options: Any,
     ) -> None:
         engine.require()
-        if not robots:
-            raise UserError("A simulation needs at least one robot.")
-        rate = engine.steps_per_s if physics_rate_hz is None else float(physics_rate_hz)
-        slowest = max(robot.control_rate_hz for robot in robots)
-        if not slowest <= rate <= _MOST_STEPS_PER_S:
-            raise UserError(
-                f"physics_rate_hz: {rate} is not allowed: must be from the robot's control rate"
-                f" ({slowest} Hz) to {_MOST_STEPS_PER_S:.0f} Hz."
-            )
+        self.robots = robots = checked_robots(robots)
+        self.rate_hz = checked_rate(physics_rate_hz, engine.steps_per_s, robots)
+        check_options(options, engine, Simulation)
+        seed = checked_seed("seed", seed)
         self.engine_type = engine
-        self.robots = tuple(robots)
         self._fly = np.array([k for k, robot in enumerate(robots) if isinstance(robot, Quadrotor)], dtype=int)
-        self.flying = tuple(robot for robot in robots if isinstance(robot, Quadrotor))
+        self.flying = flying = tuple(robot for robot in robots if isinstance(robot, Quadrotor))
         """The quadrotors among the robots."""
-        self._mixed = len(self.flying) != len(robots)
-        flying = self.flying
-        self.world = world = load_world(str(world)) if isinstance(world, (str, Path)) else world
-        self.rate_hz, self.step_s = rate, 1.0 / rate
-        self._scene = Scene(tuple(robots), self.step_s, world, isolated, options)
+        self._mixed = len(flying) != len(robots)
+        self.world = world = checked_world(world, isolated)
+        self.step_s = 1.0 / self.rate_hz
+        self._scene = Scene(robots, self.step_s, world, isolated, options)
         self._gyroscopic = gyroscopic
         named = f"the world '{world.name}'" if world else "physics"
         blows = world is not None and world.wind is not None
-        switches, floor = (world.physics, world.floor) if world else (None, True)
-        mine = [models_of(robot, switches, blows, named, floor=floor) for robot in flying]
-        self._air = Air(flying, mine, world.wind if world else None, isolated, seed)
-        self.models = reduce(or_, mine, Models())
-        """What of the physics is computed, for every robot that has numbers for it."""
-        self.starts_m = (
-            start_places(len(robots), world, isolated) if starts_m is None else np.array(starts_m, dtype=float)
-        )
+        switches, self._floor = (world.physics, world.floor) if world else (None, True)
+        self.models = tuple(models_of(robot, switches, blows, named, floor=self._floor) for robot in flying)
+        """What of the physics is computed for each quadrotor: its own file's and the world's say alone."""
+        self._air = Air(flying, self.models, world.wind if world else None, isolated, seed)
+        count = len(robots)
+        self.starts_m = start_places(count, world, isolated) if starts_m is None else checked_starts(starts_m, count)
+        """(N, 3) m."""
+        self._rotorcraft: Rotorcraft | None = None
         self._engine: Engine | None = None
         self._closed = False
         self._steps = 0  # time is counted in whole steps, so it never drifts
@@ -118,6 +116,14 @@ class Simulation:
         if self._engine is None:
             raise RuntimeError(f"The {self.engine_type.name} simulation is not open: call connect() or open() first.")
         return self._engine
+
+    @property
+    def rotorcraft(self) -> Rotorcraft:
+        """The quadrotors, once :meth:`open` has built them."""
+        if self._rotorcraft is None:
+            _ = self.engine
+            raise ValueError("There is no quadrotor in this simulation, and this is for quadrotors.")
+        return self._rotorcraft
 
     @property
     def time_s(self) -> float:
@@ -137,10 +143,11 @@ class Simulation:
         self._wrench = np.zeros((6, len(self)))
         self._flight = np.zeros((BODY_ROWS, len(self.flying))) if self._mixed else self._body
         if self.flying:
-            self.rotorcraft = Rotorcraft(
+            self._rotorcraft = Rotorcraft(
                 self.flying, self._flight, self.step_s, engine.gyroscopic, self._gyroscopic, self.models
             )
-        self._heights = self._settle(engine)
+        self._standing = Standing(engine, self.robots, self.starts_m, self._floor, self.step_s)
+        engine.reset_world()
         for index in range(len(self)):
             self.reset(index)
 
@@ -182,22 +189,31 @@ class Simulation:
         Args:
             index: Of the robot.
             state: As in :meth:`rlstack.interfaces.backend.Backend.reset`; a robot with joints has ``joint_position``
-                and ``joint_velocity`` (joints,) instead of rotor speeds, and what is left out is as at rest.
+                and ``joint_velocity`` (joints,) instead of rotor speeds, and what is left out is as at rest. A robot
+                that is still and level at its rest height stands: it is put where contact carries it, which is some
+                micrometres lower.
 
         Raises:
-            ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
+            ValueError: There is no such robot, a name is unknown, or an array has the wrong shape, is not finite, or is
+                no rotation.
         """
-        engine, robot = self.engine, self.robots[index]
-        ground = self.starts_m[index] + np.array([0.0, 0.0, self._heights[index]])
+        engine, index = self.engine, checked_index(index, len(self))
+        robot = self.robots[index]
+        ground = self._standing.place(index)
         if isinstance(robot, Quadrotor):
             given = {name: np.asarray(array)[None] for name, array in (state or {}).items()}
             checked = {name: array[0] for name, array in checked_states(given, 1, len(robot.rotors)).items()}
             if state is None:
                 checked["position"] = ground
-            self._place(engine, index, checked, resting=state is None)
+            stands = [self.slot(index)] if self._place(engine, index, checked) else []
         else:
+            stands = []
             self._place_jointed(engine, index, checked_jointed_state(state or {}, len(robot.drives)), ground)
-        self._refresh(engine)
+        self._refresh(engine, stands)
+
+    def reset_world(self) -> None:
+        """Put obstacles that can be pushed back where they began; robots stay where they are."""
+        self.engine.reset_world()
 
     def set_state(self, state: Mapping[str, ArrayLike], index: NDArray[np.integer] | None = None) -> None:
         """Put robots into states by name, arrays (N, width); velocities in the **world**; what is left out is zero.
@@ -209,16 +225,17 @@ class Simulation:
         Raises:
             ValueError: As in :meth:`reset`.
         """
-        engine = self.engine
+        engine, _ = self.engine, self.rotorcraft
         which = self._which(index)
         checked = checked_states(state, len(which), len(self.flying[0].rotors))
+        stands: list[int] = []
         for k, number in enumerate(which.tolist()):
-            self._place(engine, number, {name: array[k] for name, array in checked.items()})
-        self._refresh(engine)
+            if self._place(engine, number, {name: array[k] for name, array in checked.items()}):
+                stands.append(self.slot(number))
+        self._refresh(engine, stands)
 
     def state(self) -> dict[str, Array]:
         """Return the quadrotors' states by name, (N, width): velocities in the world, angular ones in the body."""
-        _ = self.engine
         velocities = self.rotorcraft.velocities()
         return {
             "position": self._flight[0:3].T.copy(),
@@ -248,14 +265,14 @@ class Simulation:
         """Command the quadrotors' ``rotor_speed`` (N, rotors) rad/s; return it clipped to the rotors' range.
 
         Raises:
-            ValueError: The shape is wrong or a number is not finite; nothing was commanded.
+            ValueError: The shape is wrong or a number is not finite; nothing was commanded. There are no quadrotors.
         """
-        _ = self.engine
+        craft = self.rotorcraft
         wanted = np.asarray(rotor_speed, dtype=float)
         shape = len(self.flying), len(self.flying[0].rotors)
         if wanted.shape != shape or not np.isfinite(wanted).all():
             raise ValueError(f"rotor_speed: must be finite and of the shape {shape}.")
-        return self.rotorcraft.command(slice(None), wanted.T).T
+        return craft.command(slice(None), wanted.T).T
 
     def set_perturbation(self, perturbation: Perturbation, index: NDArray[np.integer] | None = None) -> None:
         """Fly robots that depart from their files, until the next call; gusts count from each robot's reset.
@@ -265,15 +282,15 @@ class Simulation:
             index: Which robots; None: all.
 
         Raises:
-            ValueError: It is for another number of robots or rotors.
+            ValueError: It is for another number of robots or rotors, or there is no such quadrotor.
         """
-        engine = self.engine
+        engine, craft = self.engine, self.rotorcraft
         which = self._which(index)
         shape, rotors = np.shape(perturbation.thrust_scale), len(self.flying[0].rotors)
         if shape != (len(which), rotors):
             raise ValueError(f"the perturbation's thrust_scale has the shape {shape}: must be {(len(which), rotors)}.")
-        slots = np.array([self.slot(number) for number in which.tolist()])
-        self.rotorcraft.perturb(slots, perturbation)
+        slots = np.array([self.slot(number) for number in which.tolist()], dtype=int)
+        craft.perturb(slots, perturbation)
         for k, number in enumerate(which.tolist()):
             body = self.flying[slots[k]].body
             inertia = np.array(body.inertia_kg_m2) * perturbation.inertia_scale[k]
@@ -302,8 +319,9 @@ class Simulation:
 
     def _advance_mixed(self, engine: Engine) -> None:
         """Let one physics step pass where some robots do not fly."""
-        if self.flying:
-            craft, wrench = self.rotorcraft, self._wrench
+        craft = self._rotorcraft
+        if craft is not None:
+            wrench = self._wrench
             if self._air.moves:
                 craft.air[:] = self._air.velocity(self.step_s, self._flight, craft.speed)
             craft.prepare()
@@ -312,32 +330,39 @@ class Simulation:
         self._before[:] = self._held
         engine.step()
         self._refresh(engine)
-        if self.flying:
+        if craft is not None:
             craft.passed()
 
-    def _refresh(self, engine: Engine) -> None:
+    def _refresh(self, engine: Engine, standing: Sequence[int] = ()) -> None:
+        """Take the bodies' states from the engine; some of the quadrotors were put where they stand."""
         engine.refresh(self._body)
         if self._mixed:
             self._flight[:] = self._body[:, self._fly]
+        if standing:
+            self.rotorcraft.rest(np.array(standing))
 
     def _which(self, index: NDArray[np.integer] | None) -> NDArray[np.integer]:
         """Return the numbers of robots that are meant, quadrotors all of them."""
-        which = self._fly if index is None else np.asarray(index)
+        which = self._fly if index is None else checked_indices(index, len(self))
         if other := [self.robots[k] for k in which.tolist() if not isinstance(self.robots[k], Quadrotor)]:
             raise ValueError(f"{other[0].name} is a {other[0].kind}: this is for quadrotors.")
         return which
 
-    def _place(self, engine: Engine, index: int, state: Mapping[str, Array], resting: bool = False) -> None:
-        engine.place(index, np.concatenate([state[name] for name in _MOTION]))
-        slot = self.slot(index)
-        self.rotorcraft.reset(slot, state["rotor_speed"], resting)
+    def _place(self, engine: Engine, index: int, state: Mapping[str, Array]) -> bool:
+        """Put a quadrotor into a state; return whether it stands."""
+        motion = np.concatenate([state[name] for name in _MOTION])
+        stands, slot = self._standing.settled(index, motion), self.slot(index)
+        engine.place(index, motion)
+        self.rotorcraft.reset(slot, state["rotor_speed"])
         self._air.reset(slot)
         self._owed_s = 0.0
+        return stands
 
     def _place_jointed(self, engine: Engine, index: int, state: Mapping[str, Array], ground: Array) -> None:
         level, still = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(3)
         rest = dict(zip(_MOTION, (ground, level, still, still)))
         motion = np.concatenate([state.get(name, rest[name]) for name in _MOTION])
+        self._standing.settled(index, motion)
         joints = self.robots[index].drives
         position = state.get("joint_position", rest_positions(self.robots[index]))
         engine.place(index, motion)
@@ -346,42 +371,3 @@ class Simulation:
         engine.drive(index, "file", np.array(hold))
         self._before[:, index] = motion[7:]
         self._owed_s = 0.0
-
-    def _settle(self, engine: Engine) -> Array:
-        """Return the heights (N,) at which contact carries the robots; the plain rest heights where nothing does.
-
-        Contact is slightly soft, so at the plain height nothing would push back and the accelerometer would read 0.
-        """
-        plain = np.array([rest_height(robot) for robot in self.robots])
-        for index, (place, height) in enumerate(zip(self.starts_m, plain)):
-            body = np.zeros(BODY_ROWS)
-            body[:3], body[6] = place + np.array([0.0, 0.0, height]), 1.0
-            engine.place(index, body)
-            if drives := self.robots[index].drives:
-                rest = rest_positions(self.robots[index])
-                engine.place_joints(index, rest, np.zeros(len(drives)))
-                engine.drive(index, "file", np.where([d.mode == "position" for d in drives], rest, 0.0))
-        for _ in range(100 + round(0.1 / self.step_s)):  # contact settles within a few tens of steps or of 4 ms
-            engine.step()
-        engine.refresh(self._body)
-        heights = self._body[2] - self.starts_m[:, 2]
-        still = (np.abs(self._body[9]) < 1e-3) & (np.abs(heights - plain) < plain)
-        return np.where(still, heights, plain)
-
-
-def start_places(count: int, world: World | None = None, isolated: bool = False) -> Array:
-    """Return where robots stand at first (count, 3), m: the world's places, or a grid about the origin.
-
-    Raises:
-        UserError: The world has not as many.
-    """
-    places = np.array(world.starts_m if world else (), dtype=float).reshape(-1, 3)
-    if isolated or count == 1:
-        return np.tile(places[:1] if len(places) else np.zeros((1, 3)), (count, 1))
-    if world and len(places):
-        if len(places) < count:
-            raise UserError(f"The world '{world.name}' has {len(places)} start places for {count} robots.")
-        return places[:count]
-    side = math.ceil(math.sqrt(count))
-    grid = np.array([(k % side, k // side, 0.0) for k in range(count)])
-    return (grid - [(side - 1) / 2, (side - 1) / 2, 0.0]) * SPACING_M

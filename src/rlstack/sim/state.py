@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,6 +66,33 @@ def checked_jointed_state(state: Mapping[str, ArrayLike], joints: int) -> dict[s
         if not np.isfinite(checked["orientation"]).all():
             raise ValueError("orientation: a zero quaternion is no rotation.")
     return checked
+
+
+def checked_index(index: Any, count: int) -> int:
+    """Return which of ``count`` robots is meant.
+
+    Raises:
+        ValueError: There is no such robot.
+    """
+    if isinstance(index, bool) or not isinstance(index, (int, np.integer)) or not 0 <= index < count:
+        raise ValueError(f"index: {index!r} is not allowed: must be a robot's number, from 0 to {count - 1}.")
+    return int(index)
+
+
+def checked_indices(index: ArrayLike, count: int) -> NDArray[np.intp]:
+    """Return which of ``count`` robots are meant, (robots,).
+
+    Raises:
+        ValueError: There is one that is not, one is there twice, or these are no whole numbers.
+    """
+    which = np.asarray(index)
+    if which.ndim != 1 or (which.size and which.dtype.kind not in "iu"):
+        raise ValueError(f"index: {index!r} is not allowed: must be a list of robots' numbers.")
+    if which.size and not (which.min() >= 0 and which.max() < count):
+        raise ValueError(f"index: {which.tolist()} is not allowed: robots' numbers are from 0 to {count - 1}.")
+    if len(np.unique(which)) < len(which):
+        raise ValueError(f"index: {which.tolist()} is not allowed: a robot is in it twice.")
+    return which.astype(np.intp)
 
 
 def _checked(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Array:

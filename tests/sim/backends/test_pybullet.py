@@ -17,7 +17,6 @@ from rlstack.robots import Quadrotor, frames, load_quadrotor, load_robot
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.backends.pybullet import PybulletBackend, PybulletEngine
-from rlstack.sim.engine import Scene
 from rlstack.sim.obstacle import Obstacle
 from tests.support.bullet import STEP_S, body, built, states, world_with
 from tests.support.reference import ReferenceQuadrotor
@@ -212,11 +211,11 @@ def test_without_pybullet_what_installs_it_is_said(robot: Quadrotor, monkeypatch
         PybulletBackend(robot)
 
 
-def test_a_world_of_mujocos_and_unknown_options_are_refused(robot: Quadrotor) -> None:
+def test_a_world_of_mujocos_and_an_option_that_nobody_takes_are_refused(robot: Quadrotor) -> None:
     with pytest.raises(UserError, match="MuJoCo model"):
         built(robot, world=replace(VOID, mjcf=Path("there.xml")))
-    with pytest.raises(UserError, match="colour"):
-        PybulletEngine(Scene((robot,), STEP_S, None, False, {"colour": 1}))
+    with pytest.raises(UserError, match="option of the pybullet simulation 'colour'"):
+        PybulletBackend(robot, colour=1)
 
 
 def test_importing_it_prints_nothing() -> None:

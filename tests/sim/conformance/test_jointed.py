@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 
 from rlstack.interfaces.backend import BACKENDS, Backend
 from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
+from tests.support.worlds import VOID
 
 
 @pytest.fixture
@@ -129,6 +132,60 @@ def test_an_arm_is_put_where_it_is_told_and_holds_it(arm: Any) -> None:
     np.testing.assert_allclose(arm.read().signals["joint_position"], wanted, atol=0.05)
     with pytest.raises(ValueError, match="joint_position"):
         arm.reset({"joint_position": np.zeros(2)})
+
+
+@pytest.mark.parametrize("robot", ["turtlebot3_burger", "husky", "panda"])
+def test_no_ray_of_a_robot_is_stopped_by_any_of_its_links(jointed: Callable[[RobotSpec], Any], robot: str) -> None:
+    if robot == "panda":
+        pytest.importorskip("pybullet_data", reason="it carries the arm's model")
+    one = jointed(load_robot(robot))
+    one.step(0.1)
+    x, y, _ = one.simulation.motion(0)["position"]
+    angles = np.linspace(0.0, 2.0 * np.pi, 36, endpoint=False)
+    around = np.stack([np.cos(angles), np.sin(angles), np.zeros(36)], axis=1)
+    for height in (0.02, 0.033, 0.08, 0.2, 0.45):
+        reach = one.simulation.engine.cast(0, np.tile([x, y, height], (36, 1)), around, 5.0)
+        np.testing.assert_array_equal(reach, np.full(36, np.inf), err_msg=f"at {height} m")
+    down = one.simulation.engine.cast(0, np.array([[x, y, 2.0]]), np.array([[0.0, 0.0, -1.0]]), 5.0)
+    np.testing.assert_allclose(down, 2.0, atol=1e-3, err_msg="through all of it, down to the floor")
+
+
+def test_rays_meet_the_links_of_another_robot(name: str) -> None:
+    robots = [load_robot("turtlebot3_burger")] * 2
+    simulation = Simulation(BACKENDS.load(name).engine, robots, starts_m=[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    simulation.open()
+    try:
+        wheel = robots[1].wheels[0]
+        ray = np.array([[0.0, wheel.position_m[1], wheel.radius_m]])
+        expected = 1.0 + wheel.position_m[0] - wheel.radius_m
+        for _ in range(2):  # asking twice changes nothing
+            reach = simulation.engine.cast(0, ray, np.array([[1.0, 0.0, 0.0]]), 5.0)
+            np.testing.assert_allclose(reach, expected, atol=0.01)
+    finally:
+        simulation.close()
+
+
+def test_resetting_the_only_robot_puts_back_what_it_pushed(make_of: Callable[..., Backend]) -> None:
+    crate = Obstacle(
+        name="crate", shape="box", size_m=(0.1, 0.1, 0.1), position_m=(0.25, 0.0, 0.05), yaw_rad=0.3, mass_kg=0.05
+    )
+    world = replace(VOID, floor=True, obstacles=(crate,))
+    base: Any = make_of(load_robot("turtlebot3_burger"), world=world)
+    base.connect()
+
+    def to_crate() -> float:
+        ray = np.array([[0.25, 1.0, 0.05]]), np.array([[0.0, -1.0, 0.0]])
+        return float(base.simulation.engine.cast(0, *ray, 5.0)[0])
+
+    first = to_crate()
+    assert first == pytest.approx(1.0 - 0.05 / np.cos(0.3), abs=2e-3), "it begins where the world says"
+    base.write({"twist": np.array([0.2, 0.0])})
+    base.step(3.0)
+    assert not np.isfinite(to_crate())
+    base.reset()
+    assert to_crate() == pytest.approx(first, abs=1e-4)
+    base.step(0.5)
+    assert to_crate() == pytest.approx(first, abs=2e-3), "it has come to rest as well"
 
 
 def test_different_kinds_share_a_world(name: str) -> None:

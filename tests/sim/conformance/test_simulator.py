@@ -147,6 +147,31 @@ def test_it_rests_on_the_ground_still_and_at_its_height(simulator: Any, robot: Q
     np.testing.assert_allclose(felt, np.tile([0.0, 0.0, STANDARD_GRAVITY], (100, 1)), atol=0.02)
 
 
+@pytest.mark.parametrize("start", ["reset", "its height in the file", "where it has come to rest"])
+def test_the_first_milliseconds_on_the_ground_feel_the_ground(simulator: Any, robot: Quadrotor, start: str) -> None:
+    simulator.step(1.0)
+    height = rest_height(robot) if start.startswith("its") else simulator.read().signals["position"][2]
+    simulator.reset(None if start == "reset" else {"position": [0.0, 0.0, height]})
+    for _ in range(6):
+        felt = simulator.read().signals["linear_acceleration"]
+        np.testing.assert_allclose(felt, [0.0, 0.0, STANDARD_GRAVITY], atol=0.1)
+        simulator.step(0.001)
+    assert simulator.read().signals["position"][2] == pytest.approx(rest_height(robot), abs=1e-4)
+
+
+def test_a_little_above_the_ground_nothing_is_felt(simulator: Any, robot: Quadrotor) -> None:
+    simulator.reset({"position": [0.0, 0.0, rest_height(robot) + 0.01]})
+    np.testing.assert_allclose(simulator.read().signals["linear_acceleration"], np.zeros(3), atol=1e-3)
+
+
+def test_rotors_that_carry_more_than_the_weight_are_felt_at_once(simulator: Any, robot: Quadrotor) -> None:
+    speed = 1.2 * robot.hover_speed_rad_s
+    simulator.reset({"position": [0.0, 0.0, rest_height(robot)], "rotor_speed": np.full(4, speed)})
+    assert simulator.read().signals["linear_acceleration"][2] > 1.2 * STANDARD_GRAVITY
+    simulator.step(0.1)
+    assert simulator.read().signals["position"][2] > rest_height(robot) + 0.01
+
+
 def test_it_stays_put_on_the_ground_below_hover_thrust_and_lifts_off_above(simulator: Any, robot: Quadrotor) -> None:
     simulator.reset()
     simulator.write({"rotor_speed": np.full(4, 0.9 * robot.hover_speed_rad_s)})

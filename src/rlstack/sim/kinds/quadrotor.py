@@ -24,9 +24,9 @@ class QuadrotorKind:
 
     def __init__(self, simulation: Simulation, index: int) -> None:
         self._simulation, self._index = simulation, index
-        robot = simulation.flying[simulation.slot(index)]
-        self._rotors = len(robot.rotors)
-        self._battery = simulation.models.battery and robot.battery is not None
+        slot = simulation.slot(index)
+        self._rotors = len(simulation.flying[slot].rotors)
+        self._battery = simulation.models[slot].battery
         battery = ("battery_voltage", "battery_current", "battery_percentage") if self._battery else ()
         self.sensed = (*_SENSED, *battery)
 
