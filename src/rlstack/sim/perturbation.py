@@ -29,7 +29,9 @@ class Perturbation:
     gust_force_n: Array  # (N, 3) world frame, added while the gust blows
     gust_start_s: Array  # (N,)
     gust_duration_s: Array  # (N,)
-    delay_s: Array  # (N,) from a command's arrival to its effect on the motors
+    delay_s: Array
+    """(N,) from a command's arrival to its effect on the motors. Engines round it to whole physics steps, 1 ms at their
+    usual rate; the batch simulator takes it as it is."""
 
     @staticmethod
     def none(count: int, rotors: int = 4) -> Perturbation:
