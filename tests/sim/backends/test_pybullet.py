@@ -288,3 +288,19 @@ def test_random_commands_for_a_second_fly_as_the_reference_and_mujoco_do(
     share = (1000.0 / rate_hz) ** 2  # of second order in the step
     assert distance < 1.5e-4 * share < 0.01 and angle < 5e-4 * share < np.deg2rad(1.0)
     assert max(departure(ours, theirs)) < 1e-6
+
+
+def test_a_robot_that_is_lost_and_put_back_leaves_obstacles_where_they_have_come_to(robot: Quadrotor) -> None:
+    crate = Obstacle(name="crate", shape="box", size_m=(0.2, 0.2, 0.2), position_m=(2.0, 0.0, 0.5), mass_kg=1.0)
+    engine = built(robot, world=world_with(crate, floor=True))
+    ray = np.array([[2.0, 1.0, 0.1]]), np.array([[0.0, -1.0, 0.0]])
+    assert engine.cast(0, *ray, 5.0)[0] == np.inf
+    for _ in range(1000):
+        engine.step()
+    assert engine.cast(0, *ray, 5.0)[0] == pytest.approx(0.9, abs=1e-3)
+    engine.place(0, body(position=(np.nan, 0.0, 1.0)))
+    engine.place(0, body())
+    assert engine.cast(0, *ray, 5.0)[0] == pytest.approx(0.9, abs=1e-3)
+    engine.reset_world()
+    assert engine.cast(0, *ray, 5.0)[0] == np.inf
+    engine.close()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.robots import frames
 from rlstack.sim.bullet.bodies import BulletRobot
 from rlstack.sim.bullet.eye import look
 from rlstack.sim.bullet.rays import cast
@@ -85,8 +86,12 @@ class PybulletEngine:
         """Build the world again: PyBullet finds no contact any more, for no body, once a place was not a number."""
         rows = np.empty((BODY_ROWS, len(self._robots)))
         self.refresh(rows)
+        pushed = [self._server.motion(body) for body, _ in self._loose]
         self._server.close()
         self._build()
+        for (body, _), motion in zip(self._loose, pushed):
+            if np.isfinite(np.concatenate(motion)).all():
+                self._server.move(body, *motion)
         for index in np.flatnonzero(np.isfinite(rows).all(axis=0)):
             self._robots[index].place(rows[:, index])
 
@@ -152,7 +157,8 @@ class PybulletEngine:
     def reset_world(self) -> None:
         """Put obstacles that can be pushed back where they began."""
         for body, obstacle in self._loose:
-            self._server.put_back(body, obstacle)
+            still = [0.0, 0.0, 0.0]
+            self._server.move(body, obstacle.position_m, frames.from_yaw(obstacle.yaw_rad).tolist(), still, still)
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give one robot's body another mass and inertia."""

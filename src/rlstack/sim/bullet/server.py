@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from rlstack.errors import UserError
@@ -111,11 +112,23 @@ class Server:
             self.settle(body, 1.0, FIXED, EVERYTHING & ~FIXED)
         return body
 
-    def put_back(self, body: int, obstacle: Obstacle) -> None:
-        """Put an obstacle where it began, at rest."""
-        turned = frames.from_yaw(obstacle.yaw_rad).tolist()
-        self.bullet.resetBasePositionAndOrientation(body, obstacle.position_m, turned, physicsClientId=self.client)
-        self.bullet.resetBaseVelocity(body, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], physicsClientId=self.client)
+    def motion(self, body: int) -> tuple[Sequence[float], ...]:
+        """Return a body's position, orientation, linear and angular velocity, all in the world."""
+        bullet, client = self.bullet, self.client
+        pose = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
+        return (*pose, *bullet.getBaseVelocity(body, physicsClientId=client))
+
+    def move(
+        self,
+        body: int,
+        position: Sequence[float],
+        orientation: Sequence[float],
+        linear: Sequence[float],
+        angular: Sequence[float],
+    ) -> None:
+        """Put a body into a motion as :meth:`motion` returns it."""
+        self.bullet.resetBasePositionAndOrientation(body, position, orientation, physicsClientId=self.client)
+        self.bullet.resetBaseVelocity(body, linear, angular, physicsClientId=self.client)
 
     def settle(self, body: int, friction: float | None, group: int, mask: int) -> None:
         """Give all parts of a body what is the same everywhere here, unlike PyBullet's defaults.
