@@ -8,7 +8,6 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.robots.spec import STANDARD_GRAVITY
 
-
 _FLOOR_SIZE = [200.0, 200.0, 40.0]
 """Half lengths that are drawn and that rays hit, m (contact has no end), and the spacing of what it is drawn of: an
 endless plane is drawn of thousands of squares, which takes longer than all else in the picture."""
