@@ -32,7 +32,7 @@ EACH_PAGE = pytest.mark.parametrize("page", NAMES)
 ELSEWHERE = ("https://github.com/leggedrobotics/rsl_rl",)
 """What pages link to outside the repository."""
 
-KNOWN_PATHS = ("/dev/shm", "/opt/ros/", "/clock", "/crazyflie", "/markers/world", "/tf", "/home/me/")
+KNOWN_PATHS = ("/dev/shm", "/opt/ros/", "/clock", "/crazyflie", "/markers/world", "/tf", "/home/me/", "/colliders")
 """Absolute paths and topics that pages may name; those of one machine are none of theirs."""
 
 

@@ -63,6 +63,8 @@ class Shapes:
         return reach
 
 
+_EDGE_M = 1e-9
+
 Local = tuple[Array, Array, Array]
 """x, y, z in each obstacle's own frame, (rows, obstacles) each."""
 
@@ -104,7 +106,8 @@ def _slab(at: Array, direction: Array, half: Array) -> tuple[Array, Array]:
     """Return where a line is between -half and half; an empty interval (inf, -inf) where never."""
     one, other = (-half - at) / direction, (half - at) / direction
     level = direction == 0.0
-    always = np.where(np.abs(at) <= half, np.inf, -np.inf)
+    # what was drawn edge to edge has no gap because of rounding
+    always = np.where(np.abs(at) <= half + _EDGE_M, np.inf, -np.inf)
     enters = np.where(level, -always, np.minimum(one, other))
     return enters, np.where(level, always, np.maximum(one, other))
 
