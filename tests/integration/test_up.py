@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,7 +110,9 @@ def test_it_takes_off_and_hovers_at_its_goal(up, tmp_path):
     nodes = list(flight.nodes().values())
     assert len(nodes) == 3
     assert flight.end() == 0, flight.seen
-    assert "m from the goal" in flight.seen and "Flew 8." in flight.seen
+    assert "m from the goal" in flight.seen
+    flown = re.search(r"Flew (\d+\.\d) s", flight.seen)
+    assert flown is not None and 8.0 <= float(flown[1]) < 12.0  # in lock step time runs on until the signal has come
     data = json.loads(figures.read_text())
     assert data["mode"] == "policy" and data["error_m"] < 0.1
     assert gone(nodes)
@@ -133,9 +136,8 @@ def test_simulate_starts_the_robots_alone_and_ends_with_a_signal():
     try:
         flight.until("/crazyflie2: odom")
         end = time.monotonic() + 30.0
-        while not flight.nodes() and time.monotonic() < end:
+        while list(nodes := flight.nodes()) != ["robot"] and time.monotonic() < end:  # one just forked has another name
             time.sleep(0.05)
-        nodes = flight.nodes()
         assert list(nodes) == ["robot"]
         time.sleep(1.0)
         flight.popen.send_signal(signal.SIGINT)
