@@ -4,8 +4,8 @@
     python benchmarks/rendering.py [--size 128] [--repeats 5] [--json FILE]
 
 Each figure is the median of several measurements of 60 pictures each, in CPU-seconds of this process (run it with
-`OMP_NUM_THREADS=1 LP_NUM_THREADS=1 taskset -c 1`, or Mesa's software renderer spreads over all cores). What is looked at:
-the floor with its shadows from 1 m up, and the same place in the world `room`.
+`OMP_NUM_THREADS=1 LP_NUM_THREADS=1 taskset -c 1`, or Mesa's software renderer spreads over all cores). Seen are
+the floor with its shadows from 1 m up, and the same in the world `room`.
 """
 
 from __future__ import annotations
