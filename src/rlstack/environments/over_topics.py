@@ -84,6 +84,7 @@ class TopicVehicle:
         node.create_subscription(odometry, topics.ODOM, self._on_odometry, topics.quality(use), raw=True)
         command = topics.type_of(topics.ROTOR_COMMAND)
         self._topic = (topics.POLICY_PREFIX if self._guarded else "") + topics.ROTOR_COMMAND
+        self._answered_ns = -1
         self._publisher = node.create_publisher(command, self._topic, topics.quality("command"))
         self._message = RotorMessage(command(), robot.rotor_names)
         self._reset_client = node.create_client(Trigger, topics.RESET)
@@ -156,7 +157,7 @@ class TopicVehicle:
     # -----------------------------------------------------------------------------------------------------------
 
     def _send(self, speed: NDArray[np.float64]) -> None:
-        answered = self._stamp_ns
+        answered = self._answered_ns = self._stamp_ns
         self._sent = speed
         self._publisher.publish(self._message.fill(answered, speed))
         self._wait(lambda: self._stamp_ns >= answered + self._least_ns, self._silence(topics.ODOM, "after a command"))
@@ -231,6 +232,8 @@ class TopicVehicle:
         if not all(np.isfinite(array).all() for array in signals.values()):
             self._failed = f"{self._name(topics.ODOM)}: an observation is not finite."
             return
+        if stamp == self._answered_ns:  # said again: the answer was lost, as before somebody listened to it
+            self._publisher.publish(self._message.fill(stamp, self._sent))
         self._stamp_ns, self._seen = stamp, signals
 
     def _on_mode(self, message: Any) -> None:
