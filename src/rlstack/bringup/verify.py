@@ -16,7 +16,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.evaluation.baselines import baselines
 from rlstack.evaluation.disagreement import Disagreement, disagreements
 from rlstack.evaluation.episodes import Episodes
-from rlstack.evaluation.flock import BATCH
+from rlstack.evaluation.flock import BATCH, engine_of
 from rlstack.evaluation.metrics import Score, score
 from rlstack.evaluation.report import OVER_TOPICS, Verification, environment, record, write_report
 from rlstack.evaluation.rollout import rollout
@@ -134,7 +134,7 @@ def simulators_at_hand() -> tuple[str, ...]:
     """Return the batch simulator and every simulator that is installed here."""
     found = [BATCH]
     for name in BACKENDS.names():
-        engine = getattr(BACKENDS.load(name), "engine", None)
+        engine = engine_of(name)
         if engine is None:
             continue
         try:
@@ -265,7 +265,7 @@ def _check_simulators(names: Sequence[str]) -> None:
             raise unknown_name("backend", name, known)
         if name == BATCH:
             continue
-        engine = getattr(BACKENDS.load(name), "engine", None)
+        engine = engine_of(name)
         if engine is None:
             raise UserError(f"The backend '{name}' is not a simulator: a policy is verified in simulators.")
         engine.require()

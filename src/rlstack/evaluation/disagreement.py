@@ -16,7 +16,7 @@ import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array
-from rlstack.evaluation.flock import BATCH, flock
+from rlstack.evaluation.flock import engine_of, flock, whole_rate_hz
 from rlstack.robots import Quadrotor, frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
@@ -153,7 +153,7 @@ def _compare(
         duration_s=seconds,
         position_m=most,
         angle_rad=float(np.nanmax(angle)),
-        episode=int(np.nanmax(np.nan_to_num(distance), axis=0).argmax()),
+        episode=int(np.nan_to_num(distance).max(axis=0).argmax()),
         cause=cause,
         left=left,
     )
@@ -164,12 +164,8 @@ def _few(number: float) -> str:
 
 
 def _finer(simulator: str, rate_hz: float) -> dict[str, Any]:
-    if simulator == BATCH:
-        return {"substeps": _FINER}
-    from rlstack.interfaces.backend import BACKENDS
-
-    steps_per_s = BACKENDS.load(simulator).engine.steps_per_s
-    return {"physics_rate_hz": _FINER * np.ceil(steps_per_s / rate_hz) * rate_hz}
+    engine = engine_of(simulator)
+    return {"substeps": _FINER} if engine is None else {"physics_rate_hz": _FINER * whole_rate_hz(engine, rate_hz)}
 
 
 def _changed(scenario: Scenario, still: bool = False, **scales: float) -> Scenario:

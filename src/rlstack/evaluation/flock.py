@@ -12,6 +12,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.evaluation.episodes import Array
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.robots import Quadrotor
+from rlstack.sim.engine import Engine
 from rlstack.sim.perturbation import Perturbation
 
 BATCH = "batch"
@@ -47,6 +48,20 @@ class Flock(Protocol):
 
     def close(self) -> None:
         """Release everything."""
+
+
+def engine_of(simulator: str) -> type[Engine] | None:
+    """Return the engine of a simulator; None for one without, such as the batch simulator or a real robot.
+
+    Raises:
+        UserError: There is no such backend.
+    """
+    return None if simulator == BATCH else getattr(BACKENDS.load(simulator), "engine", None)
+
+
+def whole_rate_hz(engine: type[Engine], rate_hz: float) -> float:
+    """Return the engine's own physics rate, or the next that has whole steps in a control period: on time, then."""
+    return math.ceil(engine.steps_per_s / rate_hz) * rate_hz
 
 
 def flock(
@@ -99,11 +114,10 @@ class _InEngine:
     def __init__(self, name: str, robot: Quadrotor, count: int, rate_hz: float, options: dict[str, Any]) -> None:
         from rlstack.sim.simulation import Simulation
 
-        engine = getattr(BACKENDS.load(name), "engine", None)
+        engine = engine_of(name)
         if engine is None:
             raise UserError(f"The backend '{name}' is no simulator that flies many at once: use it over topics.")
-        # whole physics steps in a control period, so that commands act on time
-        rate = options.pop("physics_rate_hz", None) or math.ceil(engine.steps_per_s / rate_hz) * rate_hz
+        rate = options.pop("physics_rate_hz", None) or whole_rate_hz(engine, rate_hz)
         self.label = f"{name} (in process)"
         self.most = min(count, TOGETHER)
         self._period_s, self._robot, self._flown = 1.0 / rate_hz, robot, self.most

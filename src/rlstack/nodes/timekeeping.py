@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ _STANDSTILL_S = 10.0
 OnSent = Callable[[Sequence[RobotTopics]], None]
 
 
-class Timekeeper:
+class Timekeeper(ABC):
     """What real time and lock step have in common: stamps, the clock, sending, and resets.
 
     Where several robots share a simulation, their time is one: a robot that is reset is not heard of for
@@ -64,10 +65,11 @@ class Timekeeper:
         self._node.every(0.5, self._look_for_listeners)
         self._node.every(0.1, self._publish_markers)
 
+    @abstractmethod
     def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
         """Return whether a robot's command with this stamp counts."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_command(self, robot: RobotTopics, sent: Signals) -> None:
         """Take note of a command that counted and was sent."""
 
@@ -161,6 +163,9 @@ class RealTime(Timekeeper):
     def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
         """Return whether it answers an observation of this flight."""
         return stamp_ns >= robot.epoch_ns and robot not in self._held_s
+
+    def on_command(self, robot: RobotTopics, sent: Signals) -> None:
+        """Do nothing: time does not wait for commands."""
 
     def _tick(self) -> None:
         now = time.monotonic()

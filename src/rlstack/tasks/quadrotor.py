@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -80,7 +81,7 @@ class Curriculum:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuadrotorTask:
+class QuadrotorTask(ABC):
     """A task for quadrotors that command rotor speeds.
 
     A subclass defines ``inputs``, ``criteria``, ``thresholds``, ``thresholds_over_topics``, ``sample``, ``held_out``,
@@ -120,9 +121,9 @@ class QuadrotorTask:
         """Return the robot that training flies: the robot itself."""
         return robot
 
+    @abstractmethod
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
         """Draw evaluation episodes, apart from what is trained on."""
-        raise NotImplementedError(f"{type(self).__name__} draws no evaluation episodes")
 
     def validation(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Scenario:
         """Draw what the best policy of a run is chosen by."""

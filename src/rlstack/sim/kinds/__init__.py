@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rlstack.interfaces.backend import Signals
 from rlstack.registry import Registry
+from rlstack.robots import frames
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
@@ -36,6 +37,30 @@ class Kind(Protocol):
 
     def stop(self) -> None:
         """Stop all actuators now."""
+
+
+MOVING = (
+    "position",
+    "orientation",
+    "linear_velocity",
+    "angular_velocity",
+    "linear_acceleration",
+    "imu_angular_velocity",
+)
+"""What every robot that moves about senses, by odometry and IMU."""
+
+
+def moving(simulation: Simulation, index: int) -> dict[str, Array]:
+    """Return the true value of each of :data:`MOVING`; the accelerometer is at the centre of mass."""
+    motion = simulation.motion(index)
+    return {
+        "position": motion["position"],
+        "orientation": motion["orientation"],
+        "linear_velocity": frames.rotate_inverse(motion["orientation"], motion["linear_velocity"]),
+        "angular_velocity": motion["angular_velocity"],
+        "linear_acceleration": simulation.felt(index),
+        "imu_angular_velocity": motion["angular_velocity"].copy(),
+    }
 
 
 KINDS = Registry("kind of robot", "rlstack.sim.kinds", "KIND", "rlstack.simulated_kinds")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces.backend import Signals
-from rlstack.robots import frames
+from rlstack.sim.kinds import MOVING, moving
 from rlstack.sim.state import checked_command
 
 if TYPE_CHECKING:
@@ -33,16 +33,9 @@ class QuadrotorKind:
     def read(self) -> dict[str, Array]:
         """Return the present state; ``linear_acceleration`` is what an accelerometer at the centre of mass feels."""
         simulation, index = self._simulation, self._index
-        motion, slot = simulation.motion(index), simulation.slot(index)
-        signals = {
-            "position": motion["position"],
-            "orientation": motion["orientation"],
-            "linear_velocity": frames.rotate_inverse(motion["orientation"], motion["linear_velocity"]),
-            "angular_velocity": motion["angular_velocity"],
-            "linear_acceleration": simulation.felt(index),
-            "imu_angular_velocity": motion["angular_velocity"].copy(),
-            "measured_rotor_speed": simulation.rotorcraft.speed[:, slot].copy(),
-        }
+        slot = simulation.slot(index)
+        signals = moving(simulation, index)
+        signals["measured_rotor_speed"] = simulation.rotorcraft.speed[:, slot].copy()
         batteries = simulation.rotorcraft.batteries
         if self._battery and batteries is not None:
             signals["battery_voltage"] = batteries.voltage[slot : slot + 1].copy()
@@ -63,14 +56,6 @@ class QuadrotorKind:
         self._simulation.rotorcraft.stop(slice(slot, slot + 1))
 
 
-_SENSED = (
-    "position",
-    "orientation",
-    "linear_velocity",
-    "angular_velocity",
-    "linear_acceleration",
-    "imu_angular_velocity",
-    "measured_rotor_speed",
-)
+_SENSED = (*MOVING, "measured_rotor_speed")
 
 KIND = QuadrotorKind

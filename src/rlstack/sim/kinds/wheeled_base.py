@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces.backend import Signals
-from rlstack.robots import WheeledBase, frames
+from rlstack.robots import WheeledBase
 from rlstack.sim.drives import base_twist, measured, wheel_speeds
+from rlstack.sim.kinds import MOVING, moving
 from rlstack.sim.state import checked_command
 
 if TYPE_CHECKING:
@@ -21,17 +22,7 @@ Array = NDArray[np.float64]
 class WheeledBaseKind:
     """One base; see :class:`rlstack.sim.kinds.Kind`."""
 
-    sensed = (
-        "position",
-        "orientation",
-        "linear_velocity",
-        "angular_velocity",
-        "linear_acceleration",
-        "imu_angular_velocity",
-        "joint_position",
-        "joint_velocity",
-        "wheel_twist",
-    )
+    sensed = (*MOVING, "joint_position", "joint_velocity", "wheel_twist")
     commanded = ("twist",)
 
     def __init__(self, simulation: Simulation, index: int) -> None:
@@ -43,14 +34,9 @@ class WheeledBaseKind:
     def read(self) -> dict[str, Array]:
         """Return the present state; ``wheel_twist`` (2,) m/s and rad/s is what the wheels tell, slip and all."""
         simulation, index = self._simulation, self._index
-        motion, joints = simulation.motion(index), simulation.engine.joints(index)
+        joints = simulation.engine.joints(index)
         return {
-            "position": motion["position"],
-            "orientation": motion["orientation"],
-            "linear_velocity": frames.rotate_inverse(motion["orientation"], motion["linear_velocity"]),
-            "angular_velocity": motion["angular_velocity"],
-            "linear_acceleration": simulation.felt(index),
-            "imu_angular_velocity": motion["angular_velocity"].copy(),
+            **moving(simulation, index),
             "joint_position": np.array(joints.position),
             "joint_velocity": np.array(joints.velocity),
             "wheel_twist": base_twist(self._robot, measured(self._robot, joints.position, joints.velocity)),
