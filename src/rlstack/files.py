@@ -1,7 +1,8 @@
-"""Writing files whole or not at all."""
+"""Writing files whole or not at all, and by one writer at a time."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from pathlib import Path
@@ -44,3 +45,28 @@ def write_atomically(path: str | Path, data: bytes | str, *, what: str = "", mak
             f"Cannot write {what + ' ' if what else ''}{path}: {error.strerror}. Check that its folder exists, can be"
             " written and has room."
         ) from error
+
+
+def lock(folder: Path, name: str, taken: str) -> int:
+    """Hold a file, made if it is missing; return the descriptor to close for letting go (a kill closes it, too).
+
+    Args:
+        folder: That is written to.
+        name: Of the file, in ``folder``.
+        taken: What is said if another process holds it.
+
+    Raises:
+        UserError: Another process holds it, or it cannot be made.
+    """
+    try:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}. Check the path and its rights.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise UserError(taken) from None
+    return descriptor

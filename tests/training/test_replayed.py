@@ -68,6 +68,8 @@ def test_a_run_goes_on_with_its_steps(tmp_path: Path) -> None:
     second = SAC(SACSettings(**SMALL), Reaching(seed=5))
     second.load_state_dict(state)
     second.open(tmp_path)
+    assert second._experience is not None
+    assert second._experience.state_dict() == first._experience.state_dict()  # what is drawn next, too
     second.iterate(0.6)
     assert len(second._experience or ()) == held + second.steps_per_iteration
     assert torch.isfinite(torch.cat([p.flatten() for p in second.actor().parameters()])).all()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import time
-from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.bringup.goals import GoalSender
-from rlstack.bringup.lock_step import START_S, Watch, asked_to_end, host
-from rlstack.bringup.supervisor import Supervisor
+from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Episodes
@@ -83,21 +79,8 @@ def fly_over_topics(
     system = _system(policy, robot_name or robot.name, backend_name, namespace)
     sensed = _Sensed(backend, seed, first)
     recorder = _Recorder(scenario, sensed, duration_s, on_progress)
-    lines: deque[str] = deque(maxlen=5)
-    started = time.monotonic()
-    with ExitStack() as stack:
-        interrupted = stack.enter_context(asked_to_end())
-        sensed.connect()
-        stack.callback(sensed.close)
-        node, executor = host(recorder.on_step, sensed, namespace, stack)
-        supervisor = Supervisor(system, log=lines.append)
-        stack.callback(supervisor.close)
-        supervisor.start()
-        watch = Watch(recorder, supervisor, lines, interrupted)
-        recorder.begin(node)
-        node.start()
-        executor.spin_while(watch)
-    return recorder.episodes(f"{backend_name} (topics)", time.monotonic() - started)
+    wall_s = conduct(system, sensed, recorder, namespace)
+    return recorder.episodes(f"{backend_name} (topics)", wall_s)
 
 
 class _Recorder:

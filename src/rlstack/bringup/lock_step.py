@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rlstack.bringup.supervisor import Supervisor
+from rlstack.bringup.system import System
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Reading, Signals
 
@@ -40,6 +41,12 @@ class Recorder(Protocol):
     @property
     def flying(self) -> bool:
         """Whether the first episode has begun."""
+
+    def on_step(self, reading: Reading, sent: Signals) -> None:
+        """Take in one control period."""
+
+    def begin(self, node: Any) -> None:
+        """Take the robot node, before it starts."""
 
 
 @dataclass
@@ -129,3 +136,32 @@ def host(on_step: StepHook, backend: Any, namespace: str, stack: ExitStack) -> t
     stack.callback(executor.shutdown)
     executor.add_node(node)
     return node, executor
+
+
+def conduct(system: System, backend: Any, recorder: Recorder, namespace: str) -> float:
+    """Run a system around a robot node in this process until all is recorded; return the wall time that it took, s.
+
+    Args:
+        system: The other nodes.
+        backend: The robot, not yet connected.
+        recorder: Of what it does.
+        namespace: Of all nodes.
+
+    Raises:
+        UserError: A node ended, or a command did not come.
+    """
+    lines: deque[str] = deque(maxlen=5)
+    started = time.monotonic()
+    with ExitStack() as stack:
+        interrupted = stack.enter_context(asked_to_end())
+        backend.connect()
+        stack.callback(backend.close)
+        node, executor = host(recorder.on_step, backend, namespace, stack)
+        supervisor = Supervisor(system, log=lines.append)
+        stack.callback(supervisor.close)
+        supervisor.start()
+        watch = Watch(recorder, supervisor, lines, interrupted)
+        recorder.begin(node)
+        node.start()
+        executor.spin_while(watch)
+    return time.monotonic() - started

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.lock_step import START_S, Watch, asked_to_end, host
+from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.parallel import OnProgress
-from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
 from rlstack.evaluation.flock import engine_of, whole_steps
@@ -263,21 +259,7 @@ def take_turns(
     namespace = f"/verify_{os.getpid()}"  # beside whatever else drives in this domain
     system = _system(policy, driver, robot, backend, namespace)
     system = system if settle is None else settle(system)
-    lines: deque[str] = deque(maxlen=5)
-    started = time.monotonic()
-    with ExitStack() as stack:
-        interrupted = stack.enter_context(asked_to_end())
-        worlds.connect()
-        stack.callback(worlds.close)
-        node, executor = host(recorder.on_step, worlds, namespace, stack)
-        supervisor = Supervisor(system, log=lines.append)
-        stack.callback(supervisor.close)
-        supervisor.start()
-        watch = Watch(recorder, supervisor, lines, interrupted)
-        recorder.begin(node)
-        node.start()
-        executor.spin_while(watch)
-    return time.monotonic() - started
+    return conduct(system, worlds, recorder, namespace)
 
 
 def _system(policy: str | Path, driver: str, robot: str, backend: str, namespace: str) -> System:

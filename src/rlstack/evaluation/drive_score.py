@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.evaluation.drives import Drives
-from rlstack.evaluation.metrics import Figure, wilson
+from rlstack.evaluation.metrics import Figure, figure, percentile, wilson
 
 Array = NDArray[np.float64]
 
@@ -19,10 +19,6 @@ PEOPLE_M = 0.2
 """Nearer than this to a person's edge, a robot's edge disturbs them (CrowdNav, Chen et al., arXiv 1809.08835)."""
 
 _Z95 = 1.959963984540054  # two-sided 95% quantile of the standard normal distribution
-
-
-def _figure(title: str, unit: str, definition: str) -> Any:
-    return field(metadata={"title": title, "unit": unit, "definition": definition})
 
 
 @dataclass(frozen=True)
@@ -57,93 +53,93 @@ class DriveScore:
     reference: str
     """The planner that is compared with; empty: none."""
 
-    episodes: int = _figure("Ways", "count", "Number of ways, each from a start to a goal in a map of its own.")
-    success: float = _figure(
+    episodes: int = figure("Ways", "count", "Number of ways, each from a start to a goal in a map of its own.")
+    success: float = figure(
         "Success",
         "share",
         "Share of the ways on which the robot comes to within {arrival_m:g} m of the goal in the time allowed, before"
         " its footprint touches anything.",
     )
-    success_low: float = _figure(
+    success_low: float = figure(
         "Success, low end", "share", "Lower end of the Wilson 95% interval of the success share."
     )
-    success_high: float = _figure(
+    success_high: float = figure(
         "Success, high end", "share", "Upper end of the Wilson 95% interval of the success share."
     )
-    collided: float = _figure(
+    collided: float = figure(
         "Collisions", "share", "Share of the ways that end because the footprint overlaps something."
     )
-    hit_people: float | None = _figure(
+    hit_people: float | None = figure(
         "Collisions with people", "share", "Share of the ways that end because the footprint overlaps a person."
     )
-    timed_out: float = _figure("Out of time", "share", "Share of the ways that end because the time allowed is over.")
-    gave_up: float = _figure(
+    timed_out: float = figure("Out of time", "share", "Share of the ways that end because the time allowed is over.")
+    gave_up: float = figure(
         "Gave up",
         "share",
         "Share of the ways whose time is over while the driver says that the goal cannot be reached.",
     )
-    lead: float | None = _figure("Lead over the planner", "share", "Success less that of {reference} on the same ways.")
-    lead_high: float | None = _figure(
+    lead: float | None = figure("Lead over the planner", "share", "Success less that of {reference} on the same ways.")
+    lead_high: float | None = figure(
         "Lead over the planner, high end",
         "share",
         "Upper end of the 95% interval of that lead: the paired difference after Agresti and Min (Statistics in"
         " Medicine 24, 2005), who add half a way to each of the four outcomes of two drivers.",
     )
-    time_s: float | None = _figure("Time to the goal", "s", "Mean time to the goal over the ways that succeed.")
-    time_ratio: float | None = _figure(
+    time_s: float | None = figure("Time to the goal", "s", "Mean time to the goal over the ways that succeed.")
+    time_ratio: float | None = figure(
         "Time over the planner's",
         "1",
         "Mean time to the goal over that of {reference}, on the ways on which both succeed.",
     )
-    paired: int | None = _figure("Ways compared", "count", "On how many ways both succeed.")
-    path_ratio: float | None = _figure(
+    paired: int | None = figure("Ways compared", "count", "On how many ways both succeed.")
+    path_ratio: float | None = figure(
         "Path over shortest",
         "1",
         "Mean over the ways that succeed of the length driven and the {arrival_m:g} m that are left, over the length of"
         " the shortest way for a disc of the footprint's radius.",
     )
-    spl: float = _figure(
+    spl: float = figure(
         "SPL",
         "share",
         "Success weighted by path length (Anderson et al., arXiv 1807.06757): mean over all ways of one over"
         " the path over shortest, or over 1 if that is less; 0 for a way that fails.",
     )
-    clearance_m: float | None = _figure(
+    clearance_m: float | None = figure(
         "Clearance",
         "m",
         "Median over the ways that succeed of the least distance on the way between footprint and obstacles.",
     )
-    clearance_least_m: float | None = _figure(
+    clearance_least_m: float | None = figure(
         "Clearance, least", "m", "The least such distance of all the ways that succeed."
     )
-    speed_m_s: float = _figure("Speed", "m/s", "Length driven over time taken, of all ways together.")
-    jerk_m_s3: float = _figure(
+    speed_m_s: float = figure("Speed", "m/s", "Length driven over time taken, of all ways together.")
+    jerk_m_s3: float = figure(
         "Jerk",
         "m/s^3",
         "Median over all ways of the root mean square of the second difference of the measured speed over the squared"
         " control period.",
     )
-    turning_rad_s2: float = _figure(
+    turning_rad_s2: float = figure(
         "Change of turning",
         "rad/s^2",
         "Mean magnitude of the change of the commanded turning rate from one period to the next, over the period.",
     )
-    disturbed: float | None = _figure(
+    disturbed: float | None = figure(
         "People disturbed",
         "share",
         "Share of the time in which the footprint is nearer than {people_m:g} m to a person.",
     )
-    interventions: int | None = _figure("Guard interventions", "count", "How often the guard took over, in all.")
-    intervened: float | None = _figure("Ways with an intervention", "share", "Share of the ways with at least one.")
-    latency_p50_ms: float | None = _figure(
+    interventions: int | None = figure("Guard interventions", "count", "How often the guard took over, in all.")
+    intervened: float | None = figure("Ways with an intervention", "share", "Share of the ways with at least one.")
+    latency_p50_ms: float | None = figure(
         "Control latency, median",
         "ms",
         "Median time from sending an observation to the arrival of its command on the control path, wall clock.",
     )
-    latency_p99_ms: float | None = _figure(
+    latency_p99_ms: float | None = figure(
         "Control latency, 99th percentile", "ms", "99th percentile of that time over all control periods measured."
     )
-    wall_s: float = _figure("Time to drive", "s", "Wall time that driving all the ways took.")
+    wall_s: float = figure("Time to drive", "s", "Wall time that driving all the ways took.")
 
     arrival_m: float
     """How near the goal is there, m."""
@@ -183,7 +179,7 @@ def score_drives(drives: Drives, *, arrival_m: float, beside: Drives | None = No
     there, count = drives.success, len(drives)
     low, high = wilson(int(there.sum()), count)
     over = (drives.length_m + arrival_m) / drives.shortest_m
-    latency = None if drives.latency_s is None or not len(drives.latency_s) else np.sort(drives.latency_s) * 1e3
+    latency = None if drives.latency_s is None or not len(drives.latency_s) else drives.latency_s * 1e3
     guarded = drives.interventions
     compared = _compared(drives, beside)
     return DriveScore(
@@ -208,8 +204,8 @@ def score_drives(drives: Drives, *, arrival_m: float, beside: Drives | None = No
         disturbed=_share_near(drives.people_m),
         interventions=None if guarded is None else int(guarded.sum()),
         intervened=None if guarded is None else float((guarded > 0).mean()),
-        latency_p50_ms=None if latency is None else _percentile(latency, 50.0),
-        latency_p99_ms=None if latency is None else _percentile(latency, 99.0),
+        latency_p50_ms=None if latency is None else percentile(latency, 50.0),
+        latency_p99_ms=None if latency is None else percentile(latency, 99.0),
         wall_s=float(drives.wall_s),
         by_label=_by_kind(drives),
         **compared,
@@ -265,7 +261,3 @@ def _mean(values: Array) -> float | None:
 
 def _median(values: Array) -> float | None:
     return float(np.median(values)) if values.size else None
-
-
-def _percentile(ordered: Array, percent: float) -> float:
-    return float(ordered[max(math.ceil(percent / 100.0 * len(ordered)), 1) - 1])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.evaluation.metrics import Figure, wilson
+from rlstack.evaluation.metrics import Figure, figure, percentile, wilson
 from rlstack.evaluation.transfer import Estimate, mean
 from rlstack.evaluation.trials import TrialCell
 
@@ -63,10 +62,6 @@ class Seen:
         return np.where(there.any(axis=1), there.argmax(axis=1), self.coverage.shape[1] - 1).astype(float)
 
 
-def _figure(title: str, unit: str, definition: str) -> Any:
-    return field(metadata={"title": title, "unit": unit, "definition": definition})
-
-
 @dataclass(frozen=True, kw_only=True)
 class ExplorationScore:
     """The figures of one explorer; the text beside each field is its definition."""
@@ -76,43 +71,43 @@ class ExplorationScore:
     moves: bool
     """Whether time is counted in moves."""
 
-    episodes: int = _figure("Grounds", "count", "Number of unknown grounds, each explored alone.")
-    success: float = _figure(
+    episodes: int = figure("Grounds", "count", "Number of unknown grounds, each explored alone.")
+    success: float = figure(
         "Success", "share", "Share of the grounds of which enough is seen in time without touching anything."
     )
-    success_low: float = _figure("Success, low end", "share", "Lower end of the Wilson 95% interval of that share.")
-    success_high: float = _figure("Success, high end", "share", "Upper end of the Wilson 95% interval of that share.")
-    crashed: float = _figure(
+    success_low: float = figure("Success, low end", "share", "Lower end of the Wilson 95% interval of that share.")
+    success_high: float = figure("Success, high end", "share", "Upper end of the Wilson 95% interval of that share.")
+    crashed: float = figure(
         "Contact",
         "share",
         "Share of the grounds on which the robot touches something; on grids, on which a move would lead into an"
         " obstacle or over the edge.",
     )
-    to_90: float = _figure(
+    to_90: float = figure(
         "{Time} to 90%",
         "time",
         "Mean number of {times} until 90% of what is to be seen is known; all of the time where it never is.",
     )
-    steps_ratio: float | None = _figure(
+    steps_ratio: float | None = figure(
         "{Time} to 90% over the planner's", "1", "That mean over the same of {reference}, on the same grounds."
     )
-    least_lead: float | None = _figure(
+    least_lead: float | None = figure(
         "Least lead in coverage",
         "share",
         "Least difference, over all times, of the mean known share from that of the planner that is best then.",
     )
-    half: float = _figure("Known over half of the time", "share", "Mean known share over the first half of the time.")
-    to_95: float = _figure("{Time} to 95%", "time", "As to 90%.")
-    interventions: int | None = _figure("Guard interventions", "count", "How often the guard took over, in all.")
-    intervened: float | None = _figure(
+    half: float = figure("Known over half of the time", "share", "Mean known share over the first half of the time.")
+    to_95: float = figure("{Time} to 95%", "time", "As to 90%.")
+    interventions: int | None = figure("Guard interventions", "count", "How often the guard took over, in all.")
+    intervened: float | None = figure(
         "Grounds with an intervention", "share", "Share of the grounds with at least one."
     )
-    latency_p99_ms: float | None = _figure(
+    latency_p99_ms: float | None = figure(
         "Control latency, 99th percentile",
         "ms",
         "99th percentile of the time from sending an observation to the arrival of its command, wall clock.",
     )
-    wall_s: float = _figure("Time to explore", "s", "Wall time that exploring all the grounds took.")
+    wall_s: float = figure("Time to explore", "s", "Wall time that exploring all the grounds took.")
 
     times: tuple[float, ...] = ()
     """(N,) until 90%."""
@@ -129,8 +124,8 @@ class ExplorationScore:
         for f in dataclasses.fields(self):
             if f.metadata:
                 title, definition = (f.metadata[name].format(**filled) for name in ("title", "definition"))
-                figure = Figure(f.name, title, unit.get(f.metadata["unit"], f.metadata["unit"]), definition)
-                found.append((figure, getattr(self, f.name)))
+                told = Figure(f.name, title, unit.get(f.metadata["unit"], f.metadata["unit"]), definition)
+                found.append((told, getattr(self, f.name)))
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -180,13 +175,8 @@ def score_exploration(seen: Seen, beside: Mapping[str, Seen] | None = None) -> E
         to_95=float(seen.to(0.95).mean()),
         interventions=None if guarded is None else int(guarded.sum()),
         intervened=None if guarded is None else float((guarded > 0).mean()),
-        latency_p99_ms=None if latency is None or not len(latency) else _p99(latency * 1e3),
+        latency_p99_ms=None if latency is None or not len(latency) else percentile(latency * 1e3, 99.0),
         wall_s=float(seen.wall_s),
         times=tuple(times.tolist()),
         **compared,
     )
-
-
-def _p99(values: Array) -> float:
-    ordered = np.sort(values)
-    return float(ordered[max(math.ceil(0.99 * len(ordered)), 1) - 1])

@@ -45,7 +45,8 @@ class Figure:
         return f"{number:.{digits}f} {self.unit}"
 
 
-def _figure(title: str, unit: str, definition: str) -> Any:
+def figure(title: str, unit: str, definition: str) -> Any:
+    """Return a field of a score that says what it is; see :class:`Figure`."""
     return field(metadata={"title": title, "unit": unit, "definition": definition})
 
 
@@ -83,101 +84,101 @@ class Score:
     criteria: Criteria
     """What the episodes were judged by."""
 
-    episodes: int = _figure("Episodes", "count", "Number of flights.")
-    success: float = _figure(
+    episodes: int = figure("Episodes", "count", "Number of flights.")
+    success: float = figure(
         "Success",
         "share",
         "Share of the episodes in which no sample from second {from_s:g} to second {to_s:g} is farther than"
         " {radius_m:g} m from the goal.",
     )
-    success_low: float = _figure(
+    success_low: float = figure(
         "Success, low end", "share", "Lower end of the Wilson 95% interval of the success share."
     )
-    success_high: float = _figure(
+    success_high: float = figure(
         "Success, high end", "share", "Upper end of the Wilson 95% interval of the success share."
     )
-    within_0_1: float = _figure(
+    within_0_1: float = figure(
         "Within 0.1 m",
         "share",
         "Share of the episodes in which no sample from second {from_s:g} to second {to_s:g} is farther than 0.1 m"
         " from the goal.",
     )
-    lost: float = _figure(
+    lost: float = figure(
         "Lost",
         "share",
         "Share of the episodes with any sample, from the start to the end, that is farther than {lost_m:g} m from the"
         " goal or whose position, orientation or velocity is not finite.",
     )
-    error_m: float = _figure(
+    error_m: float = figure(
         "Position error",
         "m",
         "Median over all episodes of the mean distance from the goal from second {from_s:g} to second {to_s:g}.",
     )
-    error_p95_m: float = _figure(
+    error_p95_m: float = figure(
         "Position error, 95th percentile", "m", "95th percentile over all episodes of that mean distance."
     )
-    error_mean_m: float | None = _figure(
+    error_mean_m: float | None = figure(
         "Position error, mean of those kept",
         "m",
         "Mean of that distance over the episodes that were not lost (one that flew away would be the whole figure).",
     )
-    rmse_m: float = _figure(
+    rmse_m: float = figure(
         "RMSE",
         "m",
         "Median over all episodes of the root of the mean squared distance from the goal from second {from_s:g} to"
         " second {to_s:g}.",
     )
-    rmse_p95_m: float = _figure(
+    rmse_p95_m: float = figure(
         "RMSE, 95th percentile", "m", "95th percentile over all episodes of that root mean square."
     )
-    recover_s: float = _figure(
+    recover_s: float = figure(
         "Time to recover",
         "s",
         "Median over all episodes of the time of the first sample from which on the distance never exceeds"
         " {radius_m:g} m until the end; an episode that ends outside counts as never.",
     )
-    recover_p95_s: float = _figure(
+    recover_p95_s: float = figure(
         "Time to recover, 95th percentile", "s", "95th percentile over all episodes of that time."
     )
-    never_recovered: float = _figure(
+    never_recovered: float = figure(
         "Never recovered", "share", "Share of the episodes whose last sample is farther than {radius_m:g} m."
     )
-    excursion_m: float = _figure(
+    excursion_m: float = figure(
         "Largest distance, median", "m", "Median over all episodes of the largest distance from the goal at any time."
     )
-    excursion_max_m: float = _figure(
+    excursion_max_m: float = figure(
         "Largest distance, worst", "m", "Largest distance from the goal at any time in any episode."
     )
-    tilt_rad: float | None = _figure(
+    tilt_rad: float | None = figure(
         "Tilt",
         "rad",
         "Mean angle between the body's z axis and up from second {from_s:g} to second {to_s:g}, over the episodes that"
         " were not lost.",
     )
-    speed_m_s: float | None = _figure(
+    speed_m_s: float | None = figure(
         "Speed",
         "m/s",
         "Mean speed from second {from_s:g} to second {to_s:g}, over the episodes that were not lost.",
     )
-    command_change_rad_s: float | None = _figure(
+    command_change_rad_s: float | None = figure(
         "Command change",
         "rad/s",
         "Mean absolute change of a rotor's command from one control period to the next from second {from_s:g} to second"
         " {to_s:g}, over the episodes that were not lost; small is easy on motors.",
     )
-    interventions: int = _figure("Guard interventions", "count", "How often the guard took over, in all episodes.")
-    intervened: float = _figure(
+    interventions: int = figure("Guard interventions", "count", "How often the guard took over, in all episodes.")
+    intervened: float = figure(
         "Episodes with an intervention", "share", "Share of the episodes in which the guard took over at least once."
     )
-    latency_p50_ms: float | None = _figure(
+    latency_p50_ms: float | None = figure(
         "Control latency, median",
         "ms",
         "Median time from an observation's arrival to its command on the control path, wall clock.",
     )
-    latency_p99_ms: float | None = _figure(
+    latency_p99_ms: float | None = figure(
         "Control latency, 99th percentile", "ms", "99th percentile of that time over all control periods measured."
     )
-    wall_s: float = _figure("Time to fly", "s", "Wall time that flying all the episodes took.")
+    wall_s: float = figure("Time to fly", "s", "Wall time that flying all the episodes took.")
 
     by_label: dict[str, Group] = field(default_factory=dict)
     """Success and error by what disturbed the episodes, in order of first appearance."""
@@ -240,12 +241,12 @@ def score(episodes: Episodes, criteria: Criteria) -> Score:
         within_0_1=float(result.close.mean()),
         lost=float(result.lost.mean()),
         error_m=float(np.median(result.error_m)),
-        error_p95_m=_percentile(result.error_m, 95),
+        error_p95_m=percentile(result.error_m, 95),
         error_mean_m=_mean(result.error_m[kept]),
         rmse_m=float(np.median(result.rmse_m)),
-        rmse_p95_m=_percentile(result.rmse_m, 95),
+        rmse_p95_m=percentile(result.rmse_m, 95),
         recover_s=float(np.median(result.recover_s)),
-        recover_p95_s=_percentile(result.recover_s, 95),
+        recover_p95_s=percentile(result.recover_s, 95),
         never_recovered=float(np.isinf(result.recover_s).mean()),
         excursion_m=float(np.median(result.excursion_m)),
         excursion_max_m=float(result.excursion_m.max()),
@@ -254,8 +255,8 @@ def score(episodes: Episodes, criteria: Criteria) -> Score:
         command_change_rad_s=_mean(np.abs(np.diff(episodes.command[window][:, kept], axis=0))),
         interventions=int(episodes.interventions.sum()),
         intervened=float((episodes.interventions > 0).mean()),
-        latency_p50_ms=_percentile(latency, 50) if latency.size else None,
-        latency_p99_ms=_percentile(latency, 99) if latency.size else None,
+        latency_p50_ms=percentile(latency, 50) if latency.size else None,
+        latency_p99_ms=percentile(latency, 99) if latency.size else None,
         wall_s=float(episodes.wall_s),
         by_label=_by_label(episodes, result),
     )
@@ -323,7 +324,8 @@ def _by_label(episodes: Episodes, result: Outcome) -> dict[str, Group]:
     return groups
 
 
-def _percentile(values: Array, percent: float) -> float:
+def percentile(values: Array, percent: float) -> float:
+    """Return the least of ``values`` (N,) that so many percent of them do not exceed."""
     # numpy's percentile subtracts neighbours, which makes NaN of two infinities.
     return float(np.sort(values)[max(math.ceil(percent / 100.0 * len(values)), 1) - 1])
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.evaluation.metrics import Figure, wilson
+from rlstack.evaluation.metrics import Figure, figure, percentile, wilson
 from rlstack.evaluation.racing import Race
 from rlstack.evaluation.transfer import Estimate, mean
 from rlstack.evaluation.trials import TrialCell
@@ -42,10 +41,6 @@ class Raced:
         return len(self.race.seeds)
 
 
-def _figure(title: str, unit: str, definition: str) -> Any:
-    return field(metadata={"title": title, "unit": unit, "definition": definition})
-
-
 @dataclass(frozen=True, kw_only=True)
 class RaceScore:
     """The figures of one driver's races; the text beside each field is its definition."""
@@ -55,45 +50,45 @@ class RaceScore:
     laps: int
     """Of each race."""
 
-    episodes: int = _figure("Races", "count", "Number of races of {laps} laps from rest, each alone on its track.")
-    success: float = _figure(
+    episodes: int = figure("Races", "count", "Number of races of {laps} laps from rest, each alone on its track.")
+    success: float = figure(
         "Success", "share", "Share of the races whose {laps} laps are driven without touching a wall and in time."
     )
-    success_low: float = _figure("Success, low end", "share", "Lower end of the Wilson 95% interval of that share.")
-    success_high: float = _figure("Success, high end", "share", "Upper end of the Wilson 95% interval of that share.")
-    contact: float = _figure(
+    success_low: float = figure("Success, low end", "share", "Lower end of the Wilson 95% interval of that share.")
+    success_high: float = figure("Success, high end", "share", "Upper end of the Wilson 95% interval of that share.")
+    contact: float = figure(
         "Contact", "share", "Share of the races that end because the car's outline is across a wall."
     )
-    slow: float = _figure("Out of time", "share", "Share of the races given up: slower than 1.5 m/s on average.")
-    clean_laps: int = _figure("Laps without contact", "count", "How many laps were driven to their end, in all.")
-    lap_s: float | None = _figure(
+    slow: float = figure("Out of time", "share", "Share of the races given up: slower than 1.5 m/s on average.")
+    clean_laps: int = figure("Laps without contact", "count", "How many laps were driven to their end, in all.")
+    lap_s: float | None = figure(
         "Flying lap", "s", "Mean over the races that succeed of the time of the laps after the first, from rest."
     )
-    lap_ratio: float | None = _figure(
+    lap_ratio: float | None = figure(
         "Flying lap over the yardstick's",
         "1",
         "Mean over the tracks that both finish of the flying lap over that of {reference}, which knows the fastest line"
         " around the track and its own pose, in the same simulator.",
     )
-    paired: int | None = _figure("Tracks compared", "count", "On how many tracks both finish.")
-    first_lap_s: float | None = _figure(
+    paired: int | None = figure("Tracks compared", "count", "On how many tracks both finish.")
+    first_lap_s: float | None = figure(
         "First lap", "s", "Mean time of the first lap, from rest, of those that succeed."
     )
-    speed_m_s: float | None = _figure(
+    speed_m_s: float | None = figure(
         "Speed", "m/s", "Mean over the races that succeed of the length of the middle over the flying lap."
     )
-    clearance_m: float | None = _figure(
+    clearance_m: float | None = figure(
         "Clearance, median", "m", "Median over the races that succeed of the outline's least distance to a wall."
     )
-    clearance_least_m: float | None = _figure("Clearance, least", "m", "The least such distance of all of them.")
-    interventions: int | None = _figure("Guard interventions", "count", "How often the guard took over, in all.")
-    intervened: float | None = _figure("Races with an intervention", "share", "Share of the races with at least one.")
-    latency_p99_ms: float | None = _figure(
+    clearance_least_m: float | None = figure("Clearance, least", "m", "The least such distance of all of them.")
+    interventions: int | None = figure("Guard interventions", "count", "How often the guard took over, in all.")
+    intervened: float | None = figure("Races with an intervention", "share", "Share of the races with at least one.")
+    latency_p99_ms: float | None = figure(
         "Control latency, 99th percentile",
         "ms",
         "99th percentile of the time from sending an observation to the arrival of its command, wall clock.",
     )
-    wall_s: float = _figure("Time to drive", "s", "Wall time that driving all the races took.")
+    wall_s: float = figure("Time to drive", "s", "Wall time that driving all the races took.")
 
     ratios: tuple[float, ...] = ()
     """Flying lap over the yardstick's, of each track that both finish."""
@@ -159,7 +154,7 @@ def score_races(raced: Raced, beside: Raced | None = None) -> RaceScore:
         clearance_least_m=float(race.clearance_m[there].min()) if there.any() else None,
         interventions=None if guarded is None else int(guarded.sum()),
         intervened=None if guarded is None else float((guarded > 0).mean()),
-        latency_p99_ms=None if latency is None or not len(latency) else _p99(latency * 1e3),
+        latency_p99_ms=None if latency is None or not len(latency) else percentile(latency * 1e3, 99.0),
         wall_s=float(raced.wall_s),
         ratios=() if ratios is None else tuple(ratios.tolist()),
     )
@@ -167,8 +162,3 @@ def score_races(raced: Raced, beside: Raced | None = None) -> RaceScore:
 
 def _mean(values: Array) -> float | None:
     return float(values.mean()) if len(values) else None
-
-
-def _p99(values: Array) -> float:
-    ordered = np.sort(values)
-    return float(ordered[max(math.ceil(0.99 * len(ordered)), 1) - 1])

@@ -10,7 +10,6 @@ thousands of short episodes has tens of files, and none is ever open while episo
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from rlstack.data.lerobot.layout import EPISODES, INFO, STATISTICS, TASKS, Info,
 from rlstack.data.lerobot.reader import Dataset, episode_files
 from rlstack.data.lerobot.statistics import Colours, Statistics, of_values, together
 from rlstack.errors import UserError
-from rlstack.files import write_atomically
+from rlstack.files import lock, write_atomically
 
 MOST_BYTES = 4_000_000
 """Up to this size, a file of frames is written again with the next episode in it."""
@@ -70,7 +69,9 @@ class DatasetWriter:
             raise UserError(f"A dataset's frames per second must be above 0, not {fps}.")
         self.path = Path(path)
         self._info = Info(robot_type, fps, dict(features))
-        self._lock = _lock(self.path)
+        self._lock = lock(
+            self.path, LOCK, f"The dataset {self.path} is being written already: it has one writer at a time."
+        )
         try:
             self._open()
         except BaseException:
@@ -299,17 +300,3 @@ def _drop_all_but(held: Dataset) -> None:
             path.unlink()
     for path in (*held.path.glob("data/*/.*.tmp"), *held.path.glob("meta/**/.*.tmp")):
         path.unlink(missing_ok=True)  # what a writer that was killed did not finish
-
-
-def _lock(folder: Path) -> int:
-    try:
-        (folder / LOCK).parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise UserError(f"Cannot write to {folder}: {error.strerror}. Check the path and its rights.") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise UserError(f"The dataset {folder} is being written already: it has one writer at a time.") from None
-    return descriptor

@@ -13,7 +13,6 @@ leaves a valid buffer, and a reader knows what was written over under its hands.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rlstack import files
 from rlstack.data.replay.spec import Field, ReplaySpec, difference, read_spec, to_json
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
@@ -113,20 +113,12 @@ def lock(folder: Path) -> int:
     Raises:
         UserError: Another process is the writer, or the folder cannot be made.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise UserError(f"Cannot write to {folder}: {error.strerror}. Check the path and its rights.") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise UserError(
-            f"The replay buffer in {folder} is being written already: it has one writer at a time. Stop the other one,"
-            " or give another folder."
-        ) from None
-    return descriptor
+    return files.lock(
+        folder,
+        LOCK_FILE,
+        f"The replay buffer in {folder} is being written already: it has one writer at a time. Stop the other one,"
+        " or give another folder.",
+    )
 
 
 def _ring(spec: ReplaySpec) -> Field:

@@ -74,12 +74,16 @@ class SAC:
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
         self.learner = SoftLearner(settings, pipeline.size, pipeline.action_size, self.generator)
         self._experience: Experience | None = None
+        self._drawn: dict[str, Any] | None = None
+        """Of the experience of a run that is gone on with, until it is opened."""
         self._observation: Tensor | None = None
         self._steps, self._updates, self._owed = 0, 0, 0.0
 
     def open(self, folder: Path | None) -> None:
         """Keep the steps in a run's folder; None: in a temporary one."""
         self._experience = self._kept(folder, REPLAY, self.settings.capacity)
+        if self._drawn is not None:
+            self._experience.load_state_dict(self._drawn)
 
     def iterate(self, done: float) -> dict[str, float]:
         """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
@@ -142,8 +146,9 @@ class SAC:
         self.learner.load_state_dict(state["learner"])
         self.environment.load_state_dict(state["environment"])
         self._steps, self._updates, self._owed = state["steps"], state["updates"], state["owed"]
-        if self._experience is not None:
-            self._experience.load_state_dict(state["experience"])
+        self._drawn = state["experience"]
+        if self._experience is not None and self._drawn is not None:
+            self._experience.load_state_dict(self._drawn)
         self._observation = None
 
     def _kept(self, folder: Path | None, name: str, capacity: int, lanes: int | None = None) -> Experience:
