@@ -94,3 +94,18 @@ class Reaching:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.place, self.goal, self.age = (state[name].clone() for name in ("place", "goal", "age"))
         self.generator.set_state(state["generator"])
+
+
+def success(algorithm: Any) -> float:
+    """Return the share of 200 points that the algorithm's actor brings to their goals."""
+    test, actor = Reaching(200, seed=9), algorithm.actor()
+    seen, won = test.observe()[0], torch.zeros(200, dtype=torch.bool)
+    over = torch.zeros(200, dtype=torch.bool)
+    memory = {name: torch.zeros(200, *shape) for name, shape in actor.memory.items()}
+    for _ in range(test.task.steps):
+        action, memory = actor(seen, memory)
+        result = test.step(action)
+        won |= result.success & ~over
+        over |= result.done
+        seen = result.actor
+    return won.float().mean().item()

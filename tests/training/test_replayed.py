@@ -12,21 +12,9 @@ from rlstack.errors import UserError
 from rlstack.training.algorithm import KeepsExperience
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
-from tests.support.reaching import Reaching
+from tests.support.reaching import Reaching, success
 
 SMALL: dict[str, Any] = {"hidden": (32, 32), "batch": 64, "warm_up": 200, "learning_rate": 3e-3, "gamma": 0.95}
-
-
-def success(algorithm: Any) -> float:
-    test, actor = Reaching(200, seed=9), algorithm.actor()
-    seen, won = test.observe()[0], torch.zeros(200, dtype=torch.bool)
-    over = torch.zeros(200, dtype=torch.bool)
-    for _ in range(test.task.steps):
-        result = test.step(actor(seen, {})[0])
-        won |= result.success & ~over
-        over |= result.done
-        seen = result.actor
-    return won.float().mean().item()
 
 
 def test_sac_learns_a_sparse_task_by_hindsight(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class Experience:
         """Keep a whole episode: its first observation, then what each step was and led to, by the fields' names."""
         first, *others = steps
         spec = self.buffer.spec
-        self.buffer.begin(first)
+        self.buffer.begin({name: first[name] for name in spec.observations})
         for step in others:
             before = {name: step[name] for name in spec.transitions}
             self.buffer.add(before, {name: step[name] for name in spec.observations})

@@ -192,8 +192,15 @@ class SoftLearner:
             torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), settings.tau)
         return {"critic": loss.detach() / settings.critics, "value": values.detach().mean()}
 
-    def update_actor(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Improve the policy once, and adapt the temperature; return what to log."""
+    def update_actor(self, batch: Mapping[str, Tensor], cloning: float = 0.0) -> dict[str, Tensor]:
+        """Improve the policy once, and adapt the temperature; return what to log.
+
+        Args:
+            batch: See the class; with cloning, also ``demonstrated`` (n,): whether it was demonstrated.
+            cloning: Weight of doing what was demonstrated, wherever the critics think more of that than of what the
+                policy would do (Nair et al., "Overcoming Exploration in Reinforcement Learning with Demonstrations",
+                arXiv 1709.10089).
+        """
         observation = batch["observation"]
         action, density = self.actor.sample(observation, self.generator)
         value = (
@@ -203,6 +210,10 @@ class SoftLearner:
         )
         temperature = self.log_temperature.detach().exp()
         loss = (temperature * density - value).mean()
+        logged = {}
+        if cloning:
+            logged = {"clone": self._unlike(batch, cloned_if_better=True)}
+            loss = loss + cloning * logged["clone"]
         self._of_actor.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self._of_actor.step()
@@ -210,7 +221,28 @@ class SoftLearner:
         self._of_temperature.zero_grad(set_to_none=True)
         (self.log_temperature.exp() * surplus).backward()  # type: ignore[no-untyped-call]
         self._of_temperature.step()
-        return {"actor": loss.detach(), "entropy": -density.detach().mean(), "temperature": temperature}
+        logged |= {"actor": loss, "entropy": -density.mean(), "temperature": temperature}
+        return {name: number.detach() for name, number in logged.items()}
+
+    def clone(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Fit the policy's mean to what was demonstrated, once; return what to log."""
+        loss = self._unlike(batch, cloned_if_better=False)
+        self._of_actor.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._of_actor.step()
+        return {"clone": loss.detach()}
+
+    def _unlike(self, batch: Mapping[str, Tensor], cloned_if_better: bool) -> Tensor:
+        """Return how far the policy's mean is from what was demonstrated, squared, the mean over the batch."""
+        rows = batch["demonstrated"] > 0.5
+        observation, shown = batch["observation"][rows], batch["action"][rows]
+        own, _ = self.actor(observation, {})
+        wrong = (own - shown).square().sum(dim=-1)
+        if cloned_if_better:
+            with torch.no_grad():
+                better = self.critics(observation, shown).mean(dim=0) > self.critics(observation, own).mean(dim=0)
+            wrong = wrong * better
+        return wrong.sum() / len(batch["action"])
 
     def check(self, logged: Mapping[str, Tensor]) -> dict[str, float]:
         """Return what was logged as numbers.

@@ -6,27 +6,18 @@ from demonstrations, critics are an ensemble with layer normalisation, and each 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.goals import ScriptedEnvironment
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
-from rlstack.training.experience import Experience, Rows, rows_of
-
-DEMONSTRATIONS = "demonstrations"
-"""Folder of a run that holds the demonstrations it learns from."""
-
-_TRIES = 20
-"""Episodes of all robots in which the demonstrations must be had."""
-
-Episode = list[Rows]
+from rlstack.training.demonstrated import open_demonstrations, scripted
+from rlstack.training.experience import Experience
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +25,18 @@ class RLPDSettings(SACSettings):
     """Settings of RLPD."""
 
     demonstrations: int = value(20, at_least=1)
-    """Episodes of the task's scripted expert, successful ones, that are learned from as well."""
+    """Episodes, successful ones, that are learned from as well."""
+    dataset: str = ""
+    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
     critics: int = value(10, at_least=1)
     layer_norm: bool = True
     updates: float = value(2.0, above=0.0)
     entropy_backup: bool = False
     """The paper leaves it out for sparse rewards."""
+    cloning: float = value(0.0, at_least=0.0)
+    """Weight of doing what was demonstrated wherever the critics think more of that; 0 is the paper's."""
+    pretraining: int = value(0, at_least=0)
+    """Updates in which the policy clones the demonstrations before the first step; then it acts in the warm-up too."""
 
 
 class RLPD(SAC):
@@ -58,64 +55,43 @@ class RLPD(SAC):
     environment: ScriptedEnvironment
 
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
-        if not isinstance(environment, ScriptedEnvironment):
-            raise UserError(
-                f"algorithm: rlpd is not allowed: {type(environment.task).__name__} has no scripted expert to take"
-                " demonstrations from: choose sac."
-            )
-        super().__init__(settings, environment)
+        super().__init__(settings, scripted(environment, type(self).__name__.lower()))
         self._prior: Experience | None = None
 
     def open(self, folder: Path | None) -> None:
         """Keep steps and demonstrations in a run's folder; those that are there already are used again."""
         super().open(folder)
-        longest = self.environment.task.steps + 1
-        capacity = max(1000, longest * self.settings.demonstrations)
-        self._prior = self._kept(folder, DEMONSTRATIONS, capacity, lanes=1)
-        for episode in self._demonstrated(self.settings.demonstrations - len(self._prior.buffer.episodes())):
-            self._prior.add_episode(episode)
+        settings = self.settings
+        self._prior = open_demonstrations(
+            self.environment, folder, settings.demonstrations, settings.dataset, torch.initial_seed() % 2**32
+        )
+
+        if not self._steps:
+            for _ in range(settings.pretraining):
+                self.learner.clone(self._shown(settings.batch))
+
+    def _action(self, observation: Tensor) -> Tensor:
+        return self.learner.act(observation) if self.settings.pretraining else super()._action(observation)
+
+    def _learn(self) -> dict[str, Tensor]:
+        batch = self._batch()
+        logged = self.learner.update_critics(batch)
+        self._updates += 1
+        if self._updates % self.settings.actor_every == 0:
+            logged.update(self.learner.update_actor(batch, self.settings.cloning))
+        return logged
 
     def _batch(self) -> dict[str, Tensor]:
-        assert self._experience is not None and self._prior is not None
+        assert self._experience is not None
         half, hindsight = self.settings.batch // 2, self.settings.hindsight
         own = self._experience.sample(self.settings.batch - half, hindsight)
-        prior = self._prior.sample(half, hindsight)
+        own["demonstrated"] = torch.zeros(len(own["reward"]))
+        prior = self._shown(half, hindsight)
         return {name: torch.cat([own[name], prior[name]]) for name in own}
 
-    def _demonstrated(self, wanted: int) -> Sequence[Episode]:
-        """Return that many successful episodes of the expert."""
-        environment, tried = self.environment, 0
-        found: list[Episode] = []
-        if wanted <= 0:
-            return []
-        environment.restart(torch.arange(environment.count))
-        seen = environment.observe()[0]
-        going: list[Episode] = [[first] for first in _each(self._begun(seen))]
-        while len(found) < wanted and tried < _TRIES * max(environment.count, wanted):
-            action = environment.expert_action()
-            result = environment.step(action)
-            for robot, step in enumerate(_each(rows_of(action, result))):
-                going[robot].append(step)
-            for robot in result.done.nonzero().flatten().tolist():
-                tried += 1
-                if bool(result.success[robot]):
-                    found.append(going[robot])
-                going[robot] = [_each(self._begun(result.actor))[robot]]
-        if len(found) < wanted:
-            raise UserError(
-                f"The scripted expert succeeded in {len(found)} of {tried} episodes, and {wanted} demonstrations are"
-                " asked for: ask for fewer, or make the task easier."
-            )
-        environment.reset_all()
-        return found[:wanted]
-
-    def _begun(self, seen: Tensor) -> Rows:
-        return {"observation": seen.numpy().copy(), "achieved": self.environment.achieved_goal().numpy().copy()}
-
-
-def _each(rows: Rows) -> list[Rows]:
-    """Return rows of all robots as rows of each."""
-    return [dict(zip(rows, values)) for values in zip(*rows.values())]
+    def _shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
+        assert self._prior is not None
+        return {**self._prior.sample(count, hindsight), "demonstrated": torch.ones(count)}
 
 
 ALGORITHM = RLPD

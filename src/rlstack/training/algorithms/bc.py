@@ -1,0 +1,199 @@
+"""Behaviour cloning: do what demonstrations do, in chunks of actions.
+
+Zhao et al., "Learning Fine-Grained Bimanual Manipulation with Low-Cost Hardware" (ACT, arXiv 2304.13705): a chunk of
+actions is learned for each observation, by absolute error, and chunks are blended as they are carried out.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.schema import value
+from rlstack.tasks.learning import LearningEnvironment
+from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.chunks import ChunkActor
+from rlstack.training.demonstrated import open_demonstrations, scripted
+from rlstack.training.experience import Experience
+
+_UPDATES = 50
+"""Of an iteration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloneSettings:
+    """Settings of the network that clones and how it is fitted."""
+
+    hidden: tuple[int, ...] = value((256, 256), at_least=1)
+    """Widths of the hidden layers."""
+    chunk: int = value(10, at_least=1)
+    """Actions that are planned at once."""
+    executed: int = value(0, at_least=0)
+    """Of these, carried out before a new plan; 0: a new one each step, blended with those before."""
+    decay: float = value(0.01, at_least=0.0)
+    """When blended, a plan that is a step older weighs exp(decay) times as much; ACT's m."""
+    history: int = value(1, at_least=1)
+    """Observations that are planned from."""
+    learning_rate: float = value(1e-3, above=0.0)
+    """At the start; it falls to 0 along a cosine."""
+    weight_decay: float = value(1e-4, at_least=0.0)
+    batch: int = value(256, at_least=1)
+    """Steps in an update."""
+
+    def __post_init__(self) -> None:
+        if not self.hidden:
+            raise ValueError("hidden: [] is not allowed: must be the widths of at least one layer.")
+        if self.executed > self.chunk:
+            raise ValueError(f"executed: {self.executed} is not allowed: must be at most chunk ({self.chunk}).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BCSettings(CloneSettings):
+    """Settings of behaviour cloning."""
+
+    demonstrations: int = value(100, at_least=1)
+    """Episodes that are learned from, successful ones."""
+    dataset: str = ""
+    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
+
+
+class Cloner:
+    """A chunk network and how it is fitted to episodes.
+
+    Args:
+        settings: Of the network.
+        columns: Of an observation.
+        actions: Number of actions.
+        seed: Of what is drawn.
+    """
+
+    def __init__(self, settings: CloneSettings, columns: int, actions: int, seed: int) -> None:
+        self.settings, self.rng = settings, np.random.default_rng(seed)
+        self.actor = ChunkActor(
+            columns,
+            actions,
+            settings.hidden,
+            settings.chunk,
+            settings.executed,
+            settings.decay,
+            settings.history,
+        )
+        self._optimiser = torch.optim.AdamW(
+            self.actor.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+
+    def update(self, seen: Tensor, done: Tensor, bounds: Tensor, share: float) -> Tensor:
+        """Fit the network to a batch of steps once; return the loss.
+
+        Args:
+            seen: Observations (steps, columns).
+            done: What was done there (steps, actions).
+            bounds: First and last step of each step's episode (steps, 2).
+            share: Of the run that lies behind.
+        """
+        settings = self.settings
+        for group in self._optimiser.param_groups:
+            group["lr"] = settings.learning_rate * 0.5 * (1.0 + math.cos(math.pi * min(share, 1.0)))
+        drawn = torch.from_numpy(self.rng.integers(0, len(seen), settings.batch))
+        first, last = bounds[drawn].unbind(dim=1)
+        ahead = drawn[:, None] + torch.arange(settings.chunk)
+        back = drawn[:, None] - torch.arange(settings.history - 1, -1, -1)
+        planned = self.actor.plan(seen[torch.maximum(back, first[:, None])])
+        inside = (ahead <= last[:, None]).float()
+        wrong = (planned - done[torch.minimum(ahead, last[:, None])]).abs().mean(dim=-1)
+        loss = (wrong * inside).sum() / inside.sum()
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        return loss.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return network, optimiser and random state."""
+        state = {"actor": self.actor.state_dict(), "optimiser": self._optimiser.state_dict()}
+        return copy.deepcopy({**state, "random": self.rng.bit_generator.state})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.actor.load_state_dict(state["actor"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.rng.bit_generator.state = state["random"]
+
+
+def steps_of(experience: Experience) -> tuple[Tensor, Tensor, Tensor]:
+    """Return all steps of one lane: observations, actions, and bounds; see :meth:`Cloner.update`."""
+    index = experience.buffer.indices()
+    held = experience.buffer.gather(index)
+    first, last = experience.buffer.bounds(index)
+    # without the observations that end episodes, steps lie one after the other
+    place = np.cumsum(np.diff(first, prepend=first[0]) != 0)
+    bounds = np.stack([first - first[0] - place, last - 1 - first[0] - place], axis=1)
+    return torch.from_numpy(held["observation"]), torch.from_numpy(held["action"]), torch.from_numpy(bounds)
+
+
+class BC:
+    """Learns from demonstrations alone; see :class:`rlstack.training.algorithm.Algorithm`.
+
+    Its steps are those of demonstrations that are learned from, again and again: the robots do not move.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of a task that has a scripted expert.
+
+    Raises:
+        UserError: The task has none.
+    """
+
+    Settings = BCSettings
+    needs_gradients = False
+
+    def __init__(self, settings: BCSettings, environment: LearningEnvironment) -> None:
+        self.settings, self.environment = settings, scripted(environment, "bc")
+        self.steps_per_iteration = _UPDATES * settings.batch
+        pipeline = environment.pipeline
+        self._seed = torch.initial_seed() % 2**32
+        self.cloner = Cloner(settings, pipeline.size, pipeline.action_size, self._seed)
+        self._steps: tuple[Tensor, Tensor, Tensor] | None = None
+        self._begun = False
+
+    def open(self, folder: Path | None) -> None:
+        """Have the demonstrations, in a run's folder; those that are there already are used again."""
+        settings = self.settings
+        kept = open_demonstrations(self.environment, folder, settings.demonstrations, settings.dataset, self._seed)
+        self._steps = steps_of(kept)
+        kept.close()
+        if not self._begun:
+            self.cloner.actor.normalise_by(self._steps[0])
+
+    def iterate(self, done: float) -> dict[str, float]:
+        """Learn from demonstrations and return scalars; raise ``NotFinite`` naming what broke."""
+        if self._steps is None:
+            self.open(None)
+        assert self._steps is not None
+        self._begun = True
+        loss = torch.stack([self.cloner.update(*self._steps, done) for _ in range(_UPDATES)]).mean().item()
+        if not math.isfinite(loss):
+            raise NotFinite("The clone's mean error in an iteration is not finite")
+        return {"train/reward_per_s": 0.0, "train/lost_share": 0.0, "loss/clone": loss}
+
+    def actor(self) -> Actor:
+        """Return a copy of the present actor."""
+        return copy.deepcopy(self.cloner.actor).eval().requires_grad_(False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return network, optimiser and random state; the demonstrations are in their files."""
+        return {"cloner": self.cloner.state_dict(), "begun": self._begun}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.cloner.load_state_dict(state["cloner"])
+        self._begun = state["begun"]
+
+
+ALGORITHM = BC

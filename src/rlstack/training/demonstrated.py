@@ -1,0 +1,106 @@
+"""Episodes that a task's scripted expert gives, or that were recorded, kept on disk to learn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.tasks.goals import ScriptedEnvironment
+from rlstack.tasks.learning import LearningEnvironment
+from rlstack.training.experience import Experience, Rows, rows_of
+from rlstack.training.recorded import recorded
+
+DEMONSTRATIONS = "demonstrations"
+"""Folder of a run that holds the demonstrations it learns from."""
+
+_TRIES = 20
+"""Episodes of all robots in which the demonstrations must be had, for each that is wanted."""
+
+Episode = list[Rows]
+"""Its first observation, then what each step was and led to; see :class:`rlstack.training.experience.Experience`."""
+
+
+def scripted(environment: LearningEnvironment, algorithm: str) -> ScriptedEnvironment:
+    """Return the environment as one that has an expert.
+
+    Raises:
+        UserError: Its task has none.
+    """
+    if not isinstance(environment, ScriptedEnvironment):
+        raise UserError(
+            f"algorithm: {algorithm} is not allowed: {type(environment.task).__name__} has no scripted expert to take"
+            " demonstrations from: choose sac."
+        )
+    return environment
+
+
+def open_demonstrations(
+    environment: ScriptedEnvironment, folder: Path | None, wanted: int, dataset: str = "", seed: int = 0
+) -> Experience:
+    """Return demonstrations as they are kept in a run's folder; those that are there already are used again.
+
+    Args:
+        environment: Whose.
+        folder: The run's; None: a temporary one.
+        wanted: Episodes.
+        dataset: Folder of a dataset to take them from, its first ones; empty: the task's scripted expert gives them.
+        seed: Of what is drawn from them.
+
+    Raises:
+        UserError: The expert seldom succeeds, or the dataset does not fit the task or holds fewer.
+    """
+    longest = environment.task.steps + 1
+    found: list[Episode] = []
+    if dataset:
+        found = recorded(Path(dataset), environment, wanted)
+        longest = max(longest, *(len(episode) for episode in found))
+    where = None if folder is None else folder / DEMONSTRATIONS
+    kept = Experience(environment, max(1000, longest * wanted), where, seed, lanes=1)
+    missing = wanted - len(kept.buffer.episodes())
+    for episode in found[wanted - missing :] if dataset else demonstrated(environment, missing):
+        kept.add_episode(episode)
+    return kept
+
+
+def demonstrated(environment: ScriptedEnvironment, wanted: int) -> list[Episode]:
+    """Return that many successful episodes of the task's scripted expert; then the robots start anew.
+
+    Raises:
+        UserError: It seldom succeeds.
+    """
+    found: list[Episode] = []
+    if wanted <= 0:
+        return found
+    tried = 0
+    environment.restart(torch.arange(environment.count))
+    seen = environment.observe()[0]
+    going: list[Episode] = [[first] for first in _each(_begun(environment, seen))]
+    while len(found) < wanted and tried < _TRIES * max(environment.count, wanted):
+        action = environment.expert_action()
+        result = environment.step(action)
+        for robot, step in enumerate(_each(rows_of(action, result))):
+            going[robot].append(step)
+        for robot in result.done.nonzero().flatten().tolist():
+            tried += 1
+            if bool(result.success[robot]):
+                found.append(going[robot])
+            going[robot] = [_each(_begun(environment, result.actor))[robot]]
+    if len(found) < wanted:
+        raise UserError(
+            f"The scripted expert succeeded in {len(found)} of {tried} episodes, and {wanted} demonstrations are"
+            " asked for: ask for fewer, or make the task easier."
+        )
+    environment.reset_all()
+    return found[:wanted]
+
+
+def _begun(environment: ScriptedEnvironment, seen: Tensor) -> Rows:
+    return {"observation": seen.numpy().copy(), "achieved": environment.achieved_goal().numpy().copy()}
+
+
+def _each(rows: Rows) -> list[Rows]:
+    """Return rows of all robots as rows of each."""
+    return [dict(zip(rows, values)) for values in zip(*rows.values())]

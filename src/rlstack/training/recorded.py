@@ -1,0 +1,116 @@
+"""Demonstrations in a dataset of the LeRobot layout as a task's steps: its signals go through the policy's pipeline.
+
+A frame holds the policy's inputs in SI units, each a vector ``observation.NAME`` (NAME as in the policy file, such as
+``joint_position``), and ``action``: how the tool was moved along each axis of the task, -1..1. So the dataset knows
+nothing of how an observation is made, and what the policy learns from is what its file will make of the same signals.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlstack.data.demonstrations import ACTION, Demonstrations
+from rlstack.data.lerobot import DatasetWriter, Feature
+from rlstack.errors import UserError
+from rlstack.training.experience import Rows
+
+OBSERVATION = "observation."
+SUCCESS = "next.success"
+
+
+def frame_features(environment: Any) -> dict[str, Feature]:
+    """Return what frames of a task's demonstrations hold; see the module."""
+    joints = len(environment.robot.drives)
+    sizes = {"joint_position": joints, "joint_velocity": joints, "object_orientation": 4}
+    axes = tuple(environment.pipeline.axes)
+    signals = {OBSERVATION + name: Feature("float32", (sizes.get(name, 3),)) for name in environment.task.inputs}
+    return {**signals, ACTION: Feature("float32", (len(axes),), axes), SUCCESS: Feature("bool", (1,))}
+
+
+def recorded(path: Path, environment: Any, wanted: int) -> list[list[Rows]]:
+    """Return the first episodes of a dataset as steps of ``environment``.
+
+    What was seen after the last frame is not in a dataset: where the task was done there, the last observation stands
+    in for it, and nothing is learned from it; else that frame's action is left out.
+
+    Raises:
+        UserError: The dataset is of another robot, rate or task, or holds fewer.
+    """
+    if not hasattr(environment.pipeline, "axes"):
+        raise UserError(f"dataset: {path} is not allowed: {type(environment.task).__name__} is not a task of an arm.")
+    held = Demonstrations(path, environment.robot.name, environment.task.rate_hz, frame_features(environment))
+    if len(held) < wanted:
+        raise UserError(f"{path} has {len(held)} demonstrations, and {wanted} are asked for: ask for fewer.")
+    return [_steps(held[number], environment) for number in range(wanted)]
+
+
+def _steps(frames: dict[str, np.ndarray], environment: Any) -> list[Rows]:
+    """Return an episode's frames as steps: each observation as the pipeline makes it in their sequence."""
+    pipeline, task = environment.pipeline, environment.task
+    frames = {name: np.array(values) for name, values in frames.items()}  # a dataset's cannot be written to
+    memory = {name: torch.zeros(1, *shape) for name, shape in pipeline.memory.items()}
+    seen: list[Rows] = []
+    with torch.no_grad():
+        for number, action in enumerate(torch.from_numpy(frames[ACTION]).clamp(-1.0, 1.0)):
+            inputs = {name: torch.from_numpy(frames[OBSERVATION + name][number][None]) for name in task.inputs}
+            prepared = pipeline.prepare(inputs, memory)
+            achieved = prepared[task.moved]
+            seen.append(
+                {
+                    "observation": pipeline.observe(prepared, memory)[0].numpy(),
+                    "achieved": achieved[0].numpy(),
+                    "action": action.numpy(),
+                    "reward": environment.reward_of(achieved, inputs["goal_position"])[0].numpy(),
+                    "goes_on": np.array(1.0, np.float32),
+                }
+            )
+            memory = pipeline.remember(prepared, memory, action[None])
+    steps = [seen[0]]
+    # a step's action is its frame's; what it led to and earned, the next one's
+    for before, after in pairwise(seen):
+        steps.append({**after, "action": before["action"]})
+    if bool(frames[SUCCESS][-1].any()):
+        none = np.array(0.0, np.float32)
+        steps.append({**seen[-1], "reward": none, "goes_on": none})
+    return steps
+
+
+def record(path: Path, environment: Any, wanted: int, task: str) -> int:
+    """Write successful episodes of a task's scripted expert into a dataset; return how many episodes it took.
+
+    Args:
+        path: The dataset's folder, new or one that these fit.
+        environment: N arms; see :class:`rlstack.tasks.arms.environment.ArmEnvironment`.
+        wanted: Episodes.
+        task: What the robot does, in words.
+    """
+    names, tried, found = environment.task.inputs, 0, 0
+    environment.restart(torch.arange(environment.count))
+    going: list[list[dict[str, Any]]] = [[] for _ in range(environment.count)]
+    with DatasetWriter(path, environment.task.rate_hz, environment.robot.name, frame_features(environment)) as writer:
+        while found < wanted:
+            senses, action = environment.senses(), environment.expert_action()
+            result = environment.step(action)
+            for robot in range(environment.count):
+                frame = {OBSERVATION + name: senses[name][robot].astype(np.float32) for name in names}
+                done = bool(result.success[robot])
+                going[robot].append({**frame, ACTION: action[robot].numpy(), SUCCESS: done})
+            for robot in result.done.nonzero().flatten().tolist():
+                tried += 1
+                if bool(result.success[robot]) and found < wanted:
+                    for frame in going[robot]:
+                        writer.add_frame(frame)
+                    writer.end_episode(task)
+                    found += 1
+                going[robot] = []
+            if tried > 20 * (wanted + environment.count):
+                raise UserError(
+                    f"The scripted expert succeeded in {found} of {tried} episodes, and {wanted} are wanted."
+                )
+    environment.reset_all()
+    return tried

@@ -1,0 +1,58 @@
+"""Demonstrations in a dataset: what is learned from them is what the robot's own steps would give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rlstack.data.lerobot import Dataset
+from rlstack.errors import UserError
+from rlstack.robots import load_robot
+from rlstack.tasks.arms.environment import ArmEnvironment
+from rlstack.tasks.catalog.arm_push import PushTask
+from rlstack.training.recorded import record, recorded
+
+
+@pytest.fixture(scope="module")
+def arms() -> ArmEnvironment:
+    task = PushTask(rewards="sparse")
+    robot = task.reference(load_robot("panda"))
+    return task.environment(robot, task.pipeline(robot), 4, "cpu", 0)
+
+
+def test_a_dataset_gives_the_steps_that_were_recorded(arms: ArmEnvironment, tmp_path: Path) -> None:
+    state = arms.state_dict()
+    record(tmp_path / "shown", arms, 3, "Push the box to its place.")
+    dataset = Dataset(tmp_path / "shown")
+    assert len(dataset) == 3 and dataset.robot_type == "panda" and dataset.fps == 20
+    found = recorded(tmp_path / "shown", arms, 3)
+    # the same once more, as the environment itself tells it
+    arms.load_state_dict(state)
+    arms.restart(torch.arange(4))
+    seen = arms.observe()[0].clone()
+    running = [[seen[k].numpy()] for k in range(4)]
+    ended: list[list[np.ndarray]] = []
+    while len(ended) < 3:
+        action = arms.expert_action()
+        result = arms.step(action)
+        for k in range(4):
+            running[k].append(result.next_actor[k].numpy().copy())
+        for k in result.done.nonzero().flatten().tolist():
+            if result.success[k] and len(ended) < 3:
+                ended.append(running[k])
+            running[k] = [result.actor[k].numpy().copy()]
+    for steps, told in zip(found, ended):
+        assert len(steps) == len(told)
+        for step, observation in zip(steps[:-1], told):  # what was seen last is not in a dataset
+            np.testing.assert_allclose(step["observation"], observation, atol=2e-3)
+        assert [float(step["reward"]) for step in steps[-5:]] == [0.0] * 5
+        assert [float(step["goes_on"]) for step in steps[1:]] == [1.0] * (len(steps) - 2) + [0.0]
+
+
+def test_too_few_are_refused(arms: ArmEnvironment, tmp_path: Path) -> None:
+    record(tmp_path / "shown", arms, 1, "Push.")
+    with pytest.raises(UserError, match=r"has 1 demonstrations, and 2 are asked for"):
+        recorded(tmp_path / "shown", arms, 2)
