@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.model import Model, read_model
-from rlstack.robots.model_file import resolve
+from rlstack.robots.model import Model
+from rlstack.robots.urdf.description import model_of
 
 Array = NDArray[np.float64]
 
@@ -77,8 +77,7 @@ def chain_of(robot: Manipulator, link: str | None = None) -> Chain:
     Raises:
         UserError: The model cannot be read, has no such link, or the robot file does not name a joint on the way.
     """
-    path = resolve(robot.model, robot.name)
-    return chain_in(read_model(path), robot, link or robot.tool_link)
+    return chain_in(model_of(robot), robot, link or robot.tool_link)
 
 
 def chain_in(model: Model, robot: Manipulator, link: str) -> Chain:

@@ -17,7 +17,6 @@ from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.kinds.quadrotor import Quadrotor
 from rlstack.robots.kinds.wheeled_base import WheeledBase
 from rlstack.robots.model import MOVING, Model, ModelJoint, read_model
-from rlstack.robots.model_file import resolve
 from rlstack.robots.spec import RobotSpec
 
 Array = NDArray[np.float64]
@@ -45,7 +44,9 @@ def checked_model(robot: RobotSpec) -> Model | None:
     """
     if not isinstance(robot, Manipulator):
         return None
-    model = read_model(resolve(robot.model, robot.name))
+    from rlstack.robots.urdf.description import model_of  # which the URDFs that are checked here are made of
+
+    model = model_of(robot)
     check_model(robot, model)
     return model
 

@@ -1,4 +1,7 @@
-"""Manipulators: an arm whose links come from an existing URDF or MJCF, and its joints' limits, gains and sensors."""
+"""Manipulators: arms with their joints' limits, gains and sensors.
+
+Their links come from an existing URDF or MJCF, from the file itself, or from the files of several arms.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from rlstack.errors import UserError
 from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.spec import RobotSpec
+from rlstack.robots.links import Link, LinkInertial, MountedArm, check_links
+from rlstack.robots.spec import RobotSpec, load_robot
 from rlstack.schema import value
 
 
@@ -120,20 +125,29 @@ class ArmLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Manipulator(RobotSpec):
-    """An arm that stands fixed at its base; ``base_link`` is its model's first link."""
+    """An arm that stands fixed at its base; ``base_link`` is its model's first link.
+
+    Its links come from one of ``model``, ``links`` and ``arms``.
+    """
 
     kind: Literal["manipulator"]
-    model: str
+    model: str = ""
     """Its URDF or MJCF (``.xml``).
 
     A path, relative to the robot file; ``package:pybullet_data/franka_panda/panda.urdf`` of an installed Python
     package; or ``package://my_description/urdf/my.urdf`` of a ROS package.
     """
+    inertials: dict[str, LinkInertial] = value(dict)
+    """By link: in place of what the model says."""
+    links: tuple[Link, ...] = ()
+    """From base to tool, each after its parent."""
+    arms: tuple[MountedArm, ...] = ()
+    """Several arms that are one robot: its joints are theirs, arm after arm, each with its gripper's."""
     mass_kg: float = value(unit="kg", above=0.0)
     """Of all links."""
     mass_tolerance: float = value(0.01, unit="1", above=0.0, at_most=1.0)
     """How much the model's mass may be off, as a share of ``mass_kg``."""
-    joints: tuple[RevoluteJoint | PrismaticJoint, ...]
+    joints: tuple[RevoluteJoint | PrismaticJoint, ...] = ()
     """From base to tool, in the order of every joint array."""
     gripper: tuple[RevoluteJoint | PrismaticJoint, ...] = ()
     """Of the gripper; they come after the arm's in every joint array."""
@@ -145,11 +159,16 @@ class Manipulator(RobotSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.joints:
+        given = [name for name in ("model", "links", "arms") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of model, links and arms says what it is made of; given: {given}.")
+        if not self.joints and not self.arms:
             raise ValueError("joints: none is given: an arm has at least one.")
         names = [joint.name for joint in self.drives]
         if len(set(names)) != len(names):
             raise ValueError(f"joints: {names} is not allowed: every joint needs a name of its own.")
+        if self.links:
+            check_links(self.links, tuple(names))
 
     @property
     def drives(self) -> tuple[DrivenJoint, ...]:
@@ -157,10 +176,33 @@ class Manipulator(RobotSpec):
         return tuple(joint.driven for joint in (*self.joints, *self.gripper))
 
     def located(self, folder: Path) -> Manipulator:
-        """Return it with the model's path absolute; one of a package stays as it is."""
-        if self.model.startswith("package:"):
+        """Return it with the model's path absolute, or with the joints of its arms; a package's model stays as it is.
+
+        Raises:
+            UserError: One of its arms is no arm, or it names joints of its own beside theirs.
+        """
+        if self.arms:
+            return self._mounted(folder)
+        if self.links or self.model.startswith("package:"):
             return self
         return replace(self, model=str(folder / self.model))
+
+    def _mounted(self, folder: Path) -> Manipulator:
+        if self.joints or self.gripper:
+            raise UserError(f"{self.name}: its joints are those of its arms: leave out joints and gripper.")
+        arms, joints = [], []
+        for arm in self.arms:
+            path = Path(arm.robot)
+            arm = replace(arm, robot=str(folder / path)) if path.suffix in (".yaml", ".yml") else arm
+            part = load_robot(arm.robot)
+            if not isinstance(part, Manipulator) or part.arms:
+                raise UserError(f"{self.name}: arms: {arm.robot} is not one arm, but {part.description}.")
+            joints += [replace(joint, name=arm.prefix + joint.name) for joint in (*part.joints, *part.gripper)]
+            arms.append(arm)
+        try:
+            return replace(self, arms=tuple(arms), joints=tuple(joints))
+        except ValueError as error:
+            raise UserError(f"{self.name}: {error} Give each of its arms another prefix.") from error
 
 
 ROBOT = Manipulator

@@ -13,8 +13,8 @@ from rlstack.robots.mjcf.drives import add_drive, limit_joint
 from rlstack.robots.mjcf.parts import BODY, COLLISION_GROUP, VISUAL_GROUP, add_camera
 from rlstack.robots.mjcf.world import import_mujoco
 from rlstack.robots.model_check import checked_model
-from rlstack.robots.model_file import resolve
 from rlstack.robots.urdf import to_urdf
+from rlstack.robots.urdf.description import Description, describe
 
 _READABLE = (".obj", ".stl", ".msh")
 """Mesh files that MuJoCo reads."""
@@ -29,15 +29,15 @@ def add_manipulator(spec: Any, robot: Manipulator, prefix: str) -> Any:
     Links that are joined to each other, or that touch at rest, pass through each other.
     """
     mujoco = import_mujoco()
-    path = resolve(robot.model, robot.name)
-    arm = _from_urdf(mujoco, robot, path) if _is_urdf(path) else _from_mjcf(mujoco, robot, path)
+    found = describe(robot)
+    arm = _from_urdf(mujoco, robot, found) if found.path is None else _from_mjcf(mujoco, robot, found.path)
     for own in robot.drives:
         limit_joint(arm, arm.joint(own.name), own)
         add_drive(mujoco, arm, own, "")
     if robot.gravity_compensation:
         for link in arm.bodies[1:]:
             link.gravcomp = 1.0
-    _let_neighbours_pass(mujoco, arm, robot, path)
+    _let_neighbours_pass(mujoco, arm, robot, found.where)
     holds = spec.worldbody if arm.body(BODY) is not None else spec.worldbody.add_body(name=prefix + BODY)
     _attach(mujoco, spec, arm, holds.add_frame(), prefix)
     body = spec.body(prefix + BODY)
@@ -60,11 +60,7 @@ def _attach(mujoco: Any, spec: Any, arm: Any, frame: Any, prefix: str) -> None:
         mujoco.set_mju_user_warning(before)
 
 
-def _is_urdf(path: Path) -> bool:
-    return not (path.suffix == ".xml" and "<mujoco" in path.read_text(encoding="utf-8"))
-
-
-def _from_urdf(mujoco: Any, robot: Manipulator, path: Path) -> Any:
+def _from_urdf(mujoco: Any, robot: Manipulator, found: Description) -> Any:
     root = ET.fromstring(to_urdf(robot, frames=False))
     for link in root.findall("link"):
         for visual in link.findall("visual"):
@@ -77,7 +73,7 @@ def _from_urdf(mujoco: Any, robot: Manipulator, path: Path) -> Any:
     try:
         arm = mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"))
     except ValueError as error:
-        raise UserError(f"MuJoCo refuses the model of {robot.name}, {path}: {error}") from error
+        raise UserError(f"MuJoCo refuses the model of {robot.name}, {found.where}: {error}") from error
     for geom in arm.geoms:
         seen_only = not (geom.contype or geom.conaffinity)
         geom.group = VISUAL_GROUP if seen_only else COLLISION_GROUP
@@ -93,13 +89,13 @@ def _from_mjcf(mujoco: Any, robot: Manipulator, path: Path) -> Any:
     return arm
 
 
-def _let_neighbours_pass(mujoco: Any, arm: Any, robot: Manipulator, path: Path) -> None:
+def _let_neighbours_pass(mujoco: Any, arm: Any, robot: Manipulator, where: str) -> None:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="obj_decoder")  # of textures that are then left out
             model = arm.compile()
     except ValueError as error:
-        raise UserError(f"MuJoCo refuses the model of {robot.name}, {path}: {error}") from error
+        raise UserError(f"MuJoCo refuses the model of {robot.name}, {where}: {error}") from error
     data = mujoco.MjData(model)
     for own in robot.drives:
         data.qpos[model.joint(own.name).qposadr[0]] = own.rest

@@ -9,9 +9,9 @@ from typing import Literal
 from rlstack.errors import UserError
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.model import parse_urdf, read_urdf
+from rlstack.robots.model import read_urdf
 from rlstack.robots.model_check import check_model
-from rlstack.robots.model_file import find_mesh, resolve
+from rlstack.robots.urdf.description import describe, rename
 from rlstack.robots.urdf.parts import BODY, add_frames, add_joint, add_link, number
 
 Meshes = Literal["path", "uri", "none"]
@@ -19,23 +19,22 @@ Meshes = Literal["path", "uri", "none"]
 
 def manipulator_urdf(robot: Manipulator, prefix: str, meshes: Meshes, frames: bool) -> ET.Element:
     """Return the robot's URDF; see :func:`rlstack.robots.urdf.to_urdf`."""
-    path = resolve(robot.model, robot.name)
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".xml" and "<mujoco" in text:
-        raise UserError(f"The model of {robot.name} is an MJCF, {path}: there is no URDF of it.")
-    model = read_urdf(text, str(path))
+    found = describe(robot)
+    if found.urdf is None:
+        raise UserError(f"The model of {robot.name} is an MJCF, {found.where}: there is no URDF of it.")
+    root = found.urdf
+    model = read_urdf(ET.tostring(root, encoding="unicode"), found.where)
     check_model(robot, model)
-    root = parse_urdf(text, str(path))
     root.set("name", robot.name)
     listed = {joint.name: joint for joint in robot.drives}
     for link in root.findall("link"):
         _settle_inertial(link)
-        _place_meshes(link, path, meshes)
+        _place_meshes(link, meshes)
     for element in root.findall("joint"):
         if (joint := listed.get(element.get("name", ""))) is not None:
             _set_limits(element, joint)
     if prefix:
-        _rename(root, prefix)
+        rename(root, prefix)
     model_root = prefix + model.root
     if model_root != prefix + BODY:
         add_link(root, prefix + BODY)
@@ -72,24 +71,12 @@ def _set_limits(element: ET.Element, joint: DrivenJoint) -> None:
             element.remove(other)
 
 
-def _place_meshes(link: ET.Element, model: Path, meshes: Meshes) -> None:
+def _place_meshes(link: ET.Element, meshes: Meshes) -> None:
     for use in [*link.findall("visual"), *link.findall("collision")]:
         mesh = use.find("geometry/mesh")
         if mesh is None:
             continue
         if meshes == "none":
             link.remove(use)
-            continue
-        path = find_mesh(mesh.get("filename", ""), model)
-        mesh.set("filename", path.as_uri() if meshes == "uri" else str(path))
-
-
-def _rename(root: ET.Element, prefix: str) -> None:
-    for element in [*root.findall("link"), *root.findall("joint")]:
-        element.set("name", prefix + element.get("name", ""))
-    for joint in root.findall("joint"):
-        for tag in ("parent", "child"):
-            if (end := joint.find(tag)) is not None:
-                end.set("link", prefix + end.get("link", ""))
-        if (mimic := joint.find("mimic")) is not None:
-            mimic.set("joint", prefix + mimic.get("joint", ""))
+        elif meshes == "uri":
+            mesh.set("filename", Path(mesh.get("filename", "")).as_uri())

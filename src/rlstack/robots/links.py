@@ -1,0 +1,118 @@
+"""Links of an arm as a robot file describes them: what they weigh, what they look like, and how they hang together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots.inertia import Inertial, is_physical
+from rlstack.schema import value
+
+Array = NDArray[np.float64]
+Three = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkInertial:
+    """Mass and inertia of one link."""
+
+    mass_kg: float = value(unit="kg", above=0.0)
+    centre_m: Three = value((0.0, 0.0, 0.0), unit="m")
+    """Of mass, in the link's frame."""
+    inertia_kg_m2: tuple[float, float, float, float, float, float] = value(unit="kg m^2")
+    """About the centre of mass along the link's axes: xx, yy, zz, xy, xz, yz."""
+
+    def __post_init__(self) -> None:
+        # published figures are rounded: 1 % is let pass
+        if not is_physical(self.piece.inertia_kg_m2, slack=0.01):
+            raise ValueError(f"inertia_kg_m2: {list(self.inertia_kg_m2)} is not allowed: no rigid body has it.")
+
+    @property
+    def piece(self) -> Inertial:
+        """It, as numpy has it, in the link's frame."""
+        xx, yy, zz, xy, xz, yz = self.inertia_kg_m2
+        matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        return Inertial(self.mass_kg, np.array(self.centre_m), matrix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkBox:
+    """A box that is seen and felt."""
+
+    size_m: Three = value(unit="m", above=0.0)
+    """Full extents."""
+    position_m: Three = value((0.0, 0.0, 0.0), unit="m")
+    """Of its middle, in the link's frame."""
+    rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkCylinder:
+    """A cylinder along z that is seen and felt."""
+
+    radius_m: float = value(unit="m", above=0.0)
+    length_m: float = value(unit="m", above=0.0)
+    position_m: Three = value((0.0, 0.0, 0.0), unit="m")
+    """Of its middle, in the link's frame."""
+    rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """One link, and the joint that it hangs on; the first hangs on nothing."""
+
+    name: str
+    parent: str = ""
+    """Left out: the link before it."""
+    joint: str = ""
+    """The name of one of the file's joints; left out: it is fixed to its parent."""
+    position_m: Three = value((0.0, 0.0, 0.0), unit="m")
+    """Of its frame, and of the joint, in its parent's frame."""
+    rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
+    axis: Three = (0.0, 0.0, 1.0)
+    """That the joint turns about or slides along, in the link's own frame."""
+    inertial: LinkInertial | None = None
+    """Left out: it is a frame that weighs nothing."""
+    boxes: tuple[LinkBox, ...] = ()
+    cylinders: tuple[LinkCylinder, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not np.linalg.norm(self.axis) > 1e-9:
+            raise ValueError(f"axis: {list(self.axis)} is not allowed: it must have a length.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountedArm:
+    """One arm of several that stand together and are one robot."""
+
+    robot: str
+    """Its robot file, by name or path."""
+    prefix: str
+    """Of the names of its links and joints, such as ``left_``."""
+    position_m: Three = value((0.0, 0.0, 0.0), unit="m")
+    """Of its ``base_link``, in that of all."""
+    rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
+
+
+def check_links(links: tuple[Link, ...], joints: tuple[str, ...]) -> None:
+    """Refuse links that do not hang together.
+
+    Raises:
+        ValueError: A name is missing or there twice, or a parent comes later.
+    """
+    before: list[str] = []
+    for k, link in enumerate(links):
+        if link.name in before:
+            raise ValueError(f"links[{k}]: the name '{link.name}' is there twice: every link needs one of its own.")
+        if k == 0 and (link.parent or link.joint):
+            raise ValueError(f"links[0]: '{link.name}' is the first and hangs on nothing: no parent, no joint.")
+        if link.parent and link.parent not in before:
+            raise ValueError(f"links[{k}]: parent: '{link.parent}' is not one of the links before it.")
+        if link.joint and link.joint not in joints:
+            raise ValueError(f"links[{k}]: joint: '{link.joint}' is not one of the joints: {', '.join(joints)}.")
+        before.append(link.name)
+    moved = [link.joint for link in links if link.joint]
+    if missing := [name for name in joints if moved.count(name) != 1]:
+        raise ValueError(f"links: exactly one must hang on the joint '{missing[0]}', not {moved.count(missing[0])}.")
