@@ -28,7 +28,10 @@ LAUNCH_FILE = LaunchFile(
         Argument("count", "Robots that share the world (simulators only).", "1", integer),
         Argument("namespace", "Of the robot's topics; empty: the robot's name. Several have their own in it.", ""),
         Argument(
-            "goal", "Where to hover 'x y z' or drive 'x y', m in odom; several: from each start.", "", maybe_numbers
+            "goal",
+            "Where to hover 'x y z', drive 'x y' or bring an arm's tool 'x y z', m in odom; several: from each start.",
+            "",
+            maybe_numbers,
         ),
         Argument("goal_yaw_rad", "The heading to hold there, rad.", "0", number),
         Argument("area", "What a base is to explore, corners 'x y x y' in odom; empty: the floor.", "", maybe_numbers),
@@ -43,6 +46,11 @@ LAUNCH_FILE = LaunchFile(
         ),
         Argument("remap", "Topics of other names: 'ours:=theirs ours:=theirs'.", "", words),
         Argument("cmd_vel_type", "What a base takes on cmd_vel: TwistStamped or Twist.", "TwistStamped"),
+        Argument(
+            "cmd_joints_type",
+            "What an arm takes on cmd/joints: JointTrajectory or Float64MultiArray.",
+            "JointTrajectory",
+        ),
         Argument("scan_frame", "Another name of the frame in the headers of a base's scans.", ""),
         Argument("zero_is_far", "Whether the driver of a base's lidar says 0 for nothing.", "false", boolean),
         Argument("force", "Fly although the policy has no passing verification beside it.", "false", boolean),

@@ -202,7 +202,6 @@ def test_policy_and_guard_drive_it_to_a_goal_in_lock_step(listener: Listener, st
         ({"start_height_m": 1.0}, "starts on its wheels"),
         ({"cmd_vel_type": "Twist", "lock_step": True}, "Twist is not allowed in lock step"),
         ({"robot": "crowdnav_robot"}, "holonomic and has no wheels"),
-        ({"robot": "panda"}, "the robot node takes quadrotor and wheeled_base"),
     ],
 )
 def test_what_makes_no_sense_is_refused(listener: Listener, start: Start, overrides: dict, said: str) -> None:

@@ -23,10 +23,7 @@ def test_seconds_are_rounded_to_nanoseconds() -> None:
 
 
 def on_one_message(signal: Signal) -> bool:
-    """Those of paths, scans, people and maps are read together, see the tests of their own modules.
-
-    No node reads or sends what arms are commanded yet.
-    """
+    """Those of paths, scans, people, maps and joints' targets are read together, see their own modules' tests."""
     return signal.topic not in (topics.GOAL_PATH, topics.SCAN, topics.PEOPLE, topics.MAP, "cmd/joints")
 
 

@@ -9,6 +9,7 @@ from rclpy.serialization import serialize_message
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import RotorMessage
+from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.interfaces.twist_data import TwistMessage
 from rlstack.nodes.kinds import kind_of
 from rlstack.robots import load_robot
@@ -55,6 +56,24 @@ def test_a_base_shows_its_wheels_and_a_quadrotor_its_rotors() -> None:
     assert flying.read(serialize_message(off)) == (5, {})
 
 
-def test_an_arm_has_no_topics_yet() -> None:
-    with pytest.raises(UserError, match="panda is a manipulator, and the robot node takes quadrotor and wheeled_base"):
-        kind_of(load_robot("panda"))
+def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:
+    robot = load_robot("panda")
+    names = tuple(joint.name for joint in robot.drives)
+    kind = kind_of(robot)(robot, {"cmd_joints_type": "JointTrajectory"})  # type: ignore[arg-type]
+    assert (kind.observed, kind.command_topic) == ("joint_states", "cmd/joints")
+    target = np.arange(float(len(names)))
+    message = TrajectoryMessage(names[::-1]).fill(7, target[::-1])
+    stamp, command = kind.read(serialize_message(message))
+    assert stamp == 7 and command["joint_target"].tolist() == target.tolist() and kind.moves(command)
+    assert kind.read(serialize_message(TrajectoryMessage(names).fill_off(5))) == (5, {})
+    signal, fill = kind.joint_states()
+    shown = fill(3, {"joint_position": target, "joint_velocity": 2.0 * target})
+    assert signal == "joint_position" and tuple(shown.name) == names and list(shown.velocity) == (2.0 * target).tolist()
+    assert kind.joints({"joint_position": target}) == dict(zip(names, target)) and not kind.speeds({})
+    backend = MujocoBackend(robot)
+    assert kind.start_state(backend, 0.0) is None
+    with pytest.raises(UserError, match="start_height_m: 1.0 is not allowed for panda, which stands fixed"):
+        kind.start_state(backend, 1.0)
+    plain = kind_of(robot)(robot, {"cmd_joints_type": "Float64MultiArray"})  # type: ignore[arg-type]
+    stamp, command = plain.read(serialize_message(TrajectoryMessage(names, plain=True).fill(7, target)))
+    assert stamp is None and command["joint_target"].tolist() == target.tolist()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.crew import robot_crew
-from rlstack.bringup.monitor import Monitor
+from rlstack.bringup.monitor import Monitor, watched_of
 from rlstack.bringup.proof import alone_in, require_proof, write_json
 from rlstack.bringup.supervisor import Outcome, Supervisor
 from rlstack.bringup.system import START_S, Process, System, deploy_system, simulate_system
@@ -19,7 +19,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.kinds import kind_of
 from rlstack.policies import family_departures, load_policy
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.robots import load_robot
 
 FIRST_ODOMETRY_S = 60.0
 """How long the robot node may take from its start to its first odometry: Python, ROS and a simulator have to load."""
@@ -28,6 +28,7 @@ STILL_S = 20.0
 """How long the robot's time may stand still in a flight that is to end at a given one."""
 
 _STATUS_PERIOD_S = 1.0
+_DID = {"quadrotor": "Flew", "wheeled_base": "Drove"}
 
 
 MOVES = ("policy", "planner", "nav2")
@@ -131,7 +132,10 @@ def deploy(
 
     prepare_environment()
     policies = [process for process in system.processes if process.node_name in MOVES]
-    monitor = Monitor({process.namespace: _goal(process) for process in policies})
+    spec = load_robot(robot)
+    inputs = [port.name for port in load_policy(policy).contract.inputs] if policy else []
+    goals = {process.namespace: _goal(process) for process in policies}
+    monitor = Monitor(goals, watched_of(spec, inputs))
     started = shown = moved = time.monotonic()
     last_s = -1.0
 
@@ -161,7 +165,7 @@ def deploy(
     if monitor.seen:
         flights = monitor.flights()
         alone = len(flights) == 1
-        verb = "Drove" if isinstance(load_robot(robot), WheeledBase) else "Flew"
+        verb = _DID.get(spec.kind, "Moved")
         for name, flight in flights.items():
             print(flight.text(verb) if alone else f"{name}: {flight.text(verb)}", flush=True)
         if json is not None:
@@ -188,9 +192,9 @@ def simulate(robot: str = "crazyflie", backend: str = "mujoco", **options: Any) 
         UserError: As of that.
     """
     system = simulate_system(robot, backend, **options)
-    command = kind_of(load_robot(robot)).command_topic
+    kind = kind_of(load_robot(robot))
     for space in robot_crew(robot, backend, **options).namespaces:
-        print(f"{space}: {topics.ODOM} and what else it senses; it takes {command}, {topics.RESET}")
+        print(f"{space}: {kind.observed} and what else it senses; it takes {kind.command_topic}, {topics.RESET}")
     return supervise(system)
 
 

@@ -28,7 +28,10 @@ from rlstack.bringup.crew import (
 from rlstack.bringup.movers import EXPLORER, NAV2, chosen_driver, mover, names_waypoints, senses_people
 from rlstack.bringup.process import Parameter, Process, System, WhenItEnds, python_module
 from rlstack.errors import UserError, unknown_name
-from rlstack.robots import RobotSpec, WheeledBase, load_robot
+from rlstack.guard.arms.config import ArmGuardConfig
+from rlstack.policies import load_policy
+from rlstack.robots import Manipulator, RobotSpec, WheeledBase, load_robot
+from rlstack.robots.kinematics import chain_of, tool_motion
 
 __all__ = [
     "TOPICS",
@@ -51,6 +54,10 @@ start, which a busy machine may not have."""
 
 HOVER_AT_M = (0.0, 0.0, 1.0)
 """Where a quadrotor goes if nothing is said, m."""
+
+_MOVES = {"quadrotor": "fly", "wheeled_base": "drive"}
+_PERIODS = 2.5
+"""Of a policy: its longest silence."""
 
 PEOPLE_FROM = ("scan", "topic")
 """Who tells a base of the people around it: a people node, or the robot."""
@@ -77,6 +84,7 @@ def deploy_system(
     people: str = "scan",
     remap: Sequence[str] = (),
     cmd_vel_type: str = "TwistStamped",
+    cmd_joints_type: str = "JointTrajectory",
     scan_frame: str = "",
     zero_is_far: bool = False,
 ) -> System:
@@ -97,7 +105,8 @@ def deploy_system(
         namespace: Of the robot's topics; empty takes the robot's name, or with the backend ``topics`` none. Several
             robots have namespaces of their own in it, the robot's name and a number; empty: at the top.
         goal: Where to hover, or of a base to drive (x y will do), m, in ``odom``; for several robots, from where each
-            one starts. None: 1 m above the start; of a base the world's goal, or where it stands.
+            one starts. Of an arm where its tool, or what it handles, is to be, m in ``base_link``. None: 1 m above the
+            start; of a base the world's goal, or where it stands; of an arm where the tool is at rest.
         goal_yaw_rad: Heading to hold there.
         area: What a base is to explore, its corners x y x y, m, in ``odom``; None: the world's floor, or without one as
             large a square about the origin as the policy was trained on.
@@ -111,6 +120,7 @@ def deploy_system(
             ``topic``: the robot has a source of its own, which sends ``people``.
         remap: Topics of other names, each ``ours:=theirs``, such as ``cmd_vel:=platform/cmd_vel``.
         cmd_vel_type: Of a base, ``TwistStamped`` or ``Twist``.
+        cmd_joints_type: Of an arm, ``JointTrajectory`` or ``Float64MultiArray``.
         scan_frame: Of a base, another name of the frame in its scans' headers.
         zero_is_far: Of a base, whether its lidar's driver says 0 where nothing came back.
 
@@ -137,6 +147,8 @@ def deploy_system(
         for given, name in ((driver, "driver"), (with_map, "with_map"), (fallback != "stop", "fallback")):
             if given:
                 raise UserError(f"{name} is for wheeled bases, and {spec.name} is a {spec.kind}: leave it out.")
+    if isinstance(spec, Manipulator):
+        base = {"cmd_joints_type": cmd_joints_type} if cmd_joints_type != "JointTrajectory" else {}
     driver = chosen_driver(policy, driver)
     if area is not None and driver != EXPLORER:
         raise UserError("An area is for policies that explore: leave it out, or give such a policy.")
@@ -149,7 +161,7 @@ def deploy_system(
     armed = crew.simulated if auto_arm is None else auto_arm
     processes = []
     if crew.process is not None:
-        plain = {name: value for name, value in base.items() if name == "cmd_vel_type"}
+        plain = {name: value for name, value in base.items() if name.startswith("cmd_")}
         parameters = {**crew.process.parameters, **plain}
         processes.append(replace(crew.process, parameters=parameters, remappings=remappings))
     for space, place in zip(crew.namespaces, _goals(spec, crew, goal)):
@@ -170,11 +182,12 @@ def deploy_system(
                     "auto_arm": armed,
                     **_fence(crew.fence_m, spec),
                     **base,
+                    **_patience(spec, policy),
                     **({"goal_position": place} if "fallback" in base else {}),
                     **seen,
                 },
                 remappings=remappings,
-                why=f"nothing may {'drive' if isinstance(spec, WheeledBase) else 'fly'} without the guard",
+                why=f"nothing may {_MOVES.get(spec.kind, 'move')} without the guard",
             ),
             Process(
                 name=f"{prefix}{what}",
@@ -208,13 +221,20 @@ def deploy_system(
 
 
 def _after(spec: RobotSpec, fallback: str) -> str:
+    if isinstance(spec, Manipulator):
+        return "the guard holds the arm and then parks it"
     if not isinstance(spec, WheeledBase):
         return "the guard flies its fallback and then lands"
     return "the guard brakes" if fallback == "stop" else f"the guard drives on with {fallback}"
 
 
 def _goals(spec: RobotSpec, crew: Crew, goal: Sequence[float] | None) -> list[Point]:
-    """Return each robot's goal in ``odom``."""
+    """Return each robot's goal in ``odom``, of arms in ``base_link``."""
+    if isinstance(spec, Manipulator):
+        if goal is not None and (len(goal) != 3 or not all(math.isfinite(x) for x in goal)):
+            raise UserError(f"The goal {list(goal)} is not allowed: give three finite numbers x y z in metres.")
+        x, y, z = map(float, _tool_at_rest(spec) if goal is None else goal)
+        return [(x, y, z)] * len(crew.namespaces)
     if not isinstance(spec, WheeledBase):
         wanted = HOVER_AT_M if goal is None else goal
         if len(wanted) != 3 or not all(math.isfinite(x) for x in wanted):
@@ -228,6 +248,21 @@ def _goals(spec: RobotSpec, crew: Crew, goal: Sequence[float] | None) -> list[Po
     if crew.goal_m is not None and len(crew.namespaces) == 1:
         return [(*crew.goal_m[:2], height)]
     return [(float(x), float(y), height) for x, y, _ in crew.starts_m]
+
+
+def _tool_at_rest(arm: Manipulator) -> Sequence[float]:
+    chain = chain_of(arm)
+    rest = np.array([arm.drives[k].rest for k in chain.index])
+    place: list[float] = tool_motion(chain.screws, rest[None]).position[0].tolist()
+    return place
+
+
+def _patience(spec: RobotSpec, policy: str | Path) -> dict[str, Parameter]:
+    """Return how long an arm's guard waits for a policy that is slower than arms' usual ones."""
+    if not isinstance(spec, Manipulator) or not policy or not Path(policy).expanduser().is_file():
+        return {}
+    needed_s = _PERIODS / load_policy(policy).contract.rate_hz
+    return {"staleness_s": needed_s} if needed_s > ArmGuardConfig.staleness_s else {}
 
 
 def _remappings(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -348,7 +383,7 @@ def _recipe_outputs(recipe: str) -> Sequence[str]:
 
 def _fence(world: tuple[Point, Point] | None, spec: RobotSpec) -> dict[str, Parameter]:
     """Return the guard's parameters that let a simulated robot use all of its world."""
-    if world is None:
+    if world is None or isinstance(spec, Manipulator):
         return {}
     limits: Any = spec.limits  # type: ignore[attr-defined]
     low, high = limits.geofence_min_m, limits.geofence_max_m

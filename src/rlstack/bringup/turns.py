@@ -31,7 +31,7 @@ FAR_M = 1e3
 LEAST_TURNS = 5
 """Per process; starting three nodes takes about as long as driving a few ways."""
 
-_TAKEN_OVER = (str(Mode.STOP), str(Mode.FALLBACK))
+_TAKEN_OVER = (str(Mode.STOP), str(Mode.FALLBACK), str(Mode.HOLD))
 
 
 class Worlds(ABC):
@@ -199,7 +199,7 @@ class Recorder(ABC):
         if self.done:
             return
         if not self.flying:
-            self._warm = self._warm + 1 if "twist" in sent else 0
+            self._warm = self._warm + 1 if sent else 0
             if self._warm >= WARM_UP_STEPS:
                 self._next()
             return

@@ -35,7 +35,8 @@ class Deploy:
     """Of the robot's topics; left out, it is the robot's name. Several have namespaces of their own in it."""
     goal: _Goal = None
     """Where to hover (x y z) or drive (x y), m, in the frame `odom`; with several robots, from where each one starts.
-    Left out: 1 m above the start; of a base the world's goal, or where it stands."""
+    Of an arm, where its tool or what it handles is to be (x y z), from its base. Left out: 1 m above the start; of a
+    base the world's goal, or where it stands; of an arm where its tool rests."""
     goal_yaw: float = 0.0
     """The heading to hold there, rad."""
     area: Annotated[tuple[float, float, float, float] | None, tyro.conf.arg(metavar="X Y X Y")] = None
@@ -58,6 +59,8 @@ class Deploy:
     """Topics of other names, each ours:=theirs, such as cmd_vel:=platform/cmd_vel."""
     cmd_vel_type: Literal["TwistStamped", "Twist"] = "TwistStamped"
     """What a base takes on cmd_vel."""
+    cmd_joints_type: Literal["JointTrajectory", "Float64MultiArray"] = "JointTrajectory"
+    """What an arm takes on cmd/joints."""
     scan_frame: str = ""
     """Another name of the frame in the headers of a base's scans."""
     zero_is_far: bool = False

@@ -12,7 +12,8 @@ Array = NDArray[np.float64]
 
 
 class Mode(str, Enum):
-    """Who commands; TAKEOFF, HOVER and LAND are quadrotors' modes, STOP and FALLBACK those of wheeled bases."""
+    """Who commands; TAKEOFF, HOVER and LAND are quadrotors' modes, STOP and FALLBACK those of wheeled bases, HOLD and
+    PARK those of arms."""
 
     DISARMED = "disarmed"
     """Motors off."""
@@ -28,6 +29,10 @@ class Mode(str, Enum):
     """The guard brakes and stands still."""
     FALLBACK = "fallback"
     """A classical planner drives in the policy's stead."""
+    HOLD = "hold"
+    """The guard keeps the joints at their last targets."""
+    PARK = "park"
+    """The guard leads an arm slowly to its rest position."""
     ESTOP = "estop"
     """Motors off until the emergency stop is cleared."""
 
@@ -40,13 +45,15 @@ class Decision:
     """The guard's answer to one event.
 
     Args:
-        command: To publish: of a quadrotor (rotors,) rad/s, of a wheeled base (2,) m/s and rad/s; None: nothing.
+        command: To publish: of a quadrotor (rotors,) rad/s, of a wheeled base (2,) m/s and rad/s, of an arm
+            (joints,) rad or m; None: nothing.
         stamp_s: Stamp of the observation that the command answers, s.
         mode: After the event.
         reason: Why the guard is in this mode, or why it did not take what it was given.
         changed: Whether the event changed the mode.
         clipped: Whether the command was held back: to the robot's limits, to the rate limit, or for what is in the way.
         blocked: What is in the way, if the command was slowed for it.
+        held_for: Which limits a command was held back for, where the guard says.
     """
 
     command: Array | None
@@ -56,3 +63,4 @@ class Decision:
     changed: bool = False
     clipped: bool = False
     blocked: str = ""
+    held_for: str = ""

@@ -54,6 +54,8 @@ class Machine(ABC, Generic[Seen]):
         elements: How many numbers a command has.
     """
 
+    OBSERVED: ClassVar[tuple[str, ...]] = ("position", "orientation", "linear_velocity", "angular_velocity")
+    """Signals of one topic that an observation is made of."""
     ACTS: ClassVar[tuple[Mode, ...]]
     """Modes in which the guard itself answers observations."""
 
@@ -174,8 +176,8 @@ class Machine(ABC, Generic[Seen]):
         Args:
             time_s: Now, s.
             stamp_s: When it was measured, s.
-            signals: ``position``, ``orientation``, ``linear_velocity`` (``base_link``), ``angular_velocity``; others
-                are ignored. Anything missing, malformed, not finite or old counts as no observation.
+            signals: Those of :attr:`OBSERVED`, a linear velocity in ``base_link``; others are ignored. Anything
+                missing, malformed, not finite or old counts as no observation.
         """
         before, t = self.mode, self._advance(time_s)
         seen = self._fresh(stamp_s, signals)

@@ -51,7 +51,8 @@ class Backend(Protocol):
 
     One that moves about senses ``position``, ``orientation``, ``linear_velocity``, ``angular_velocity`` and, where it
     can, ``linear_acceleration``. A quadrotor may sense ``measured_rotor_speed`` and takes the command ``rotor_speed``;
-    a wheeled base may sense ``joint_position`` and ``joint_velocity`` and takes ``twist``.
+    a wheeled base may sense ``joint_position`` and ``joint_velocity`` and takes ``twist``; an arm senses them and takes
+    ``joint_target``.
     """
 
     robot: RobotSpec

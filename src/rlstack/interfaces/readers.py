@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,9 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.people_data import PeopleReader
 from rlstack.interfaces.scan_data import ScanGeometry, ScanReader
 from rlstack.interfaces.signal_reader import SignalReader
+from rlstack.interfaces.trajectory_data import TrajectoryReader
 
-Read = Callable[[bytes], tuple[int, dict[str, NDArray[np.float64]]]]
+Read = Callable[[bytes], tuple[Any, dict[str, NDArray[np.float64]]]]
 """From serialized data to the stamp, ns, and signals; raises ``ValueError`` for what cannot be taken."""
 
 
@@ -49,4 +51,7 @@ def topic_reader(
             return stamp, {name: signals[name] for name in wanted}
 
         return read
+    if message_type == topics.TYPES[topics.JOINT_COMMAND]:
+        (name,) = fields
+        return TrajectoryReader((element_names or {}).get(name, ()), name=name)
     return SignalReader(topics.message_type(message_type), fields, element_names)

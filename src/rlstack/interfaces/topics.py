@@ -82,6 +82,8 @@ CAMERA_TYPES: dict[str, str] = {
 """Message type by what follows a camera's name in its topics, see :func:`camera_topic`."""
 PLAIN_TWIST = "geometry_msgs/msg/Twist"
 """What some robots take on ``cmd_vel`` instead: the same without a stamp."""
+PLAIN_JOINTS = "std_msgs/msg/Float64MultiArray"
+"""What some controllers of joints take on ``cmd/joints`` instead: targets alone, in the robot file's order."""
 SCAN_TYPE = "sensor_msgs/msg/LaserScan"
 """Of a lidar with one ring, on the topic of its name."""
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"

@@ -1,4 +1,4 @@
-"""Messages of commands, filled again for every command: rotors by name, twists for bases."""
+"""Messages of commands, filled again for every command: rotors by name, twists for bases, joints of arms by name."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.signals import commanded
+from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.interfaces.twist_data import TwistMessage
 
 
@@ -35,13 +36,16 @@ class TwistCommand(TwistMessage):
         return self.fill(stamp_ns, np.zeros(3))
 
 
-def command_message(signal: str, names: Sequence[str] = (), *, plain: bool = False) -> CommandMessage:
+def command_message(
+    signal: str, names: Sequence[str] = (), *, plain: bool = False, reach_s: float = 0.0
+) -> CommandMessage:
     """Return a message for a commanded signal.
 
     Args:
         signal: Its name.
         names: Of its elements, where they have some.
-        plain: Make a twist without a stamp.
+        plain: Make a twist, or joint targets, without a stamp.
+        reach_s: When joints are to have come to their targets, s after the stamp.
 
     Raises:
         UserError: There is no such signal, or no message for it.
@@ -51,4 +55,6 @@ def command_message(signal: str, names: Sequence[str] = (), *, plain: bool = Fal
         return TwistCommand(plain=plain)
     if said.type == topics.TYPES[topics.ROTOR_COMMAND]:
         return RotorMessage(topics.message_type(said.type)(), names)
+    if said.type == topics.TYPES[topics.JOINT_COMMAND]:
+        return TrajectoryMessage(names, plain=plain, reach_s=reach_s)
     raise UserError(f"No node sends the command '{signal}' ({said.type}) yet.")

@@ -15,12 +15,13 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.kinds import element_names
 from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.readers import topic_reader
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.nodes.commands import command_message
 from rlstack.nodes.guard_senses import BaseSenses, base_guard
-from rlstack.nodes.guard_settings import ALL, QUADROTOR, WHEELED_BASE, guard_config
+from rlstack.nodes.guard_settings import ALL, MANIPULATOR, QUADROTOR, WHEELED_BASE, guard_config
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.readers import SCAN_PARAMETERS
 from rlstack.nodes.runtime import ManagedNode, run_nodes
@@ -35,7 +36,13 @@ STEADY = 10
 _TIMER_SLACK_S = 0.0005
 _NAN = math.nan
 _OFF = (Mode.DISARMED, Mode.ESTOP)
-_WARNED = (Mode.HOVER, Mode.LAND, Mode.STOP, Mode.FALLBACK, Mode.ESTOP)
+_WARNED = (Mode.HOVER, Mode.LAND, Mode.STOP, Mode.FALLBACK, Mode.HOLD, Mode.PARK, Mode.ESTOP)
+_REACH_PERIODS = 2.0
+"""When joints are to have come to their targets: a controller that interpolates must not find them due already."""
+
+_UNSTAMPED = {"twist": ("cmd_vel_type", "Twist"), "joint_target": ("cmd_joints_type", "Float64MultiArray")}
+"""By command: the parameter that says what is published, and what has no stamp."""
+
 _BLOCKED_S = 1.0
 """How long diagnostics tell of something in the way."""
 PARAMETERS = (
@@ -51,9 +58,7 @@ PARAMETERS = (
         maximum=600.0,
         live=True,
     ),
-    *ALL,
-    *QUADROTOR,
-    *WHEELED_BASE,
+    *dict.fromkeys((*ALL, *QUADROTOR, *WHEELED_BASE, *MANIPULATOR)),  # some have several kinds
     *SCAN_PARAMETERS,
 )
 
@@ -80,19 +85,22 @@ class GuardNode(ManagedNode):
         self.guard = self._make_guard(robot)
         said = COMMANDED[self.guard.COMMAND]
         self._topic, self._elements = said.topic, self.guard.elements
-        odometry, command = topics.type_of(topics.ODOM), topics.message_type(said.type)
-        observed = ("position", "orientation", "linear_velocity", "angular_velocity")
-        self._read_odometry = SignalReader(odometry, {name: SENSED[name].field for name in observed})
+        observed = [SENSED[name] for name in self.guard.OBSERVED]
         names = element_names(robot).get(str(said.shape[0]), ())
-        self._read_command = SignalReader(command, {said.name: said.field}, {said.name: names} if names else {})
-        plain = said.name == "twist" and self.parameters["cmd_vel_type"] == "Twist"
+        seen, command = topics.message_type(observed[0].type), topics.message_type(said.type)
+        listed = {s.name: names for s in observed if s.shape == said.shape}
+        self._read_observation = SignalReader(seen, {s.name: s.field for s in observed}, listed)
+        self._read_command = topic_reader(said.type, {said.name: said.field}, {said.name: names} if names else {})
+        parameter, unstamped = _UNSTAMPED.get(said.name, ("", ""))
+        plain = bool(parameter) and self.parameters[parameter] == unstamped
         if plain and self._lock_step:
-            raise UserError("lock_step needs stamps on cmd_vel: leave out cmd_vel_type:=Twist.")
-        self._message = command_message(said.name, names, plain=plain)
+            raise UserError(f"lock_step needs stamps on {said.topic}: leave out {parameter}:={unstamped}.")
+        reach_s = _REACH_PERIODS / robot.control_rate_hz
+        self._message = command_message(said.name, names, plain=plain, reach_s=reach_s)
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
         self._modes = self.publisher(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, "latched")
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
-        self.subscriber(odometry, topics.ODOM, self._on_odometry, quality, raw=True)
+        self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
         self.subscriber(command, topics.POLICY_PREFIX + self._topic, self._on_policy, "command", raw=True)
         self._senses: BaseSenses | None = None
         if isinstance(self.guard, BaseGuard):
@@ -103,6 +111,8 @@ class GuardNode(ManagedNode):
         self._counts = dict.fromkeys(("observations", "policy commands", "clipped", "refused"), 0)
         if self._senses is not None:
             self._counts["blocked"] = 0
+        if notes := getattr(self.guard, "notes", ""):
+            self.get_logger().warning(notes)
         self._blocked, self._blocked_at = "", -math.inf
         self._origin_ns: int | None = None
         self._observed_ns = -1
@@ -152,10 +162,15 @@ class GuardNode(ManagedNode):
 
     # Messages ------------------------------------------------------------------------------------------------
 
-    def _on_odometry(self, data: bytes) -> None:
+    def _on_observation(self, data: bytes) -> None:
         if not self.active:
             return
-        stamp, signals = self._read_odometry(data)
+        try:
+            stamp, signals = self._read_observation(data)
+        except ValueError as error:
+            self._counts["refused"] += 1
+            self.warn(f"An observation was refused: {error}.", "observation")
+            return
         self._stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
         if stamp == self._observed_ns:
             if self._answered is not None and self._answered[0] == stamp:
@@ -183,7 +198,8 @@ class GuardNode(ManagedNode):
             return
         self._counts["policy commands"] += 1
         try:
-            stamp, command = self._read_command(data)
+            stamped, command = self._read_command(data)
+            stamp = stamped or 0  # a stamp of 0 is one like any other: how old a command is must be known
             numbers = command[self.guard.COMMAND]
         except ValueError as error:
             self._counts["refused"] += 1
@@ -308,6 +324,8 @@ class GuardNode(ManagedNode):
             stamp = self._observed_ns if self._lock_step else self._nanoseconds(decision.stamp_s)
             self._commands.publish(self._message.fill(stamp, decision.command))
             self._counts["clipped"] += decision.clipped
+            if decision.held_for:
+                self.warn(f"A command was held to the limits: {decision.held_for}.", f"held {decision.held_for}")
             if decision.blocked:
                 self._counts["blocked"] += 1
                 self._blocked, self._blocked_at = decision.blocked, time.monotonic()

@@ -52,6 +52,8 @@ QUADROTOR = (
     Parameter("floor_m", 0.0, "Height of the floor in odom, m."),
 )
 
+STALENESS = _unset("staleness_s", "Age from which a policy's command is stale, s", 0.001)
+
 WHEELED_BASE = (
     _unset("linear_acceleration_m_s2", "Fastest change of the commanded speed, m/s^2", 0, otherwise=_OWN),
     _unset("angular_acceleration_rad_s2", "Fastest change of the commanded turning, rad/s^2", 0, otherwise=_OWN),
@@ -62,7 +64,7 @@ WHEELED_BASE = (
     _unset("scan_timeout_s", "Age from which a scan is not believed, s", 0.001, otherwise="2.5 turns of the lidar"),
     Parameter("jump_m", 0.1, "Odometry further than this from where its speed leads has jumped, m.", minimum=0.001),
     Parameter("jump_rad", 0.35, "Likewise its heading, rad.", minimum=0.001),
-    Parameter("staleness_s", 0.25, "Age from which a policy's command is stale, s.", minimum=0.001),
+    STALENESS,
     Parameter("stand_before_disarming_s", 10.0, "How long a stopped robot waits for a late policy, s.", minimum=0.0),
     Parameter("fallback", "stop", "What drives when the policy cannot: stop, or a planner such as dwa."),
     Parameter(
@@ -79,7 +81,33 @@ WHEELED_BASE = (
     ),
 )
 
-KINDS: dict[str, tuple[Parameter, ...]] = {"quadrotor": QUADROTOR, "wheeled_base": WHEELED_BASE}
+MANIPULATOR = (
+    Parameter(
+        "workspace_min_m", (), f"Lower corner of the box that the tool is kept in, m in base_link; {_OWN}.", each=float
+    ),
+    Parameter("workspace_max_m", (), f"Upper corner of it, m in base_link; {_OWN}.", each=float),
+    _unset("tool_velocity_m_s", "Largest speed of an arm's tool, m/s", 0, otherwise=_OWN),
+    Parameter("joint_speed", 1.0, "Share of the joints' speeds that targets may move with.", minimum=0.001),
+    Parameter("speed_up_s", 0.15, "Least time in which targets go from standing to full speed, s.", minimum=0.0),
+    Parameter("self_collision", True, "Keep the arm's links from each other."),
+    Parameter("apart_m", 0.02, "What is kept free between links that could meet, m.", minimum=0.0),
+    STALENESS,
+    Parameter("hold_before_parking_s", 10.0, "How long an arm holds still before it parks, s.", minimum=0.0),
+    Parameter("park", True, "Whether it then goes slowly to its rest position; else it disarms where it is."),
+    Parameter("parking_speed", 0.1, "Share of the joints' speeds that it parks with.", minimum=0.001, maximum=1.0),
+    Parameter(
+        "cmd_joints_type",
+        "JointTrajectory",
+        "What is published on cmd/joints: Float64MultiArray for controllers that want it, without a stamp.",
+        choices=("JointTrajectory", "Float64MultiArray"),
+    ),
+)
+
+KINDS: dict[str, tuple[Parameter, ...]] = {
+    "quadrotor": QUADROTOR,
+    "wheeled_base": WHEELED_BASE,
+    "manipulator": MANIPULATOR,
+}
 
 
 def guard_config(kind: type[Any], robot: RobotSpec, parameters: ParameterSet) -> Any:

@@ -89,6 +89,11 @@ class RobotNode(ManagedNode):
             raise UserError(
                 "cmd_vel_type: Twist is not allowed in lock step: it has no stamp that says what it answers."
             )
+        if lock_step and self.parameters["cmd_joints_type"] == "Float64MultiArray":
+            raise UserError(
+                "cmd_joints_type: Float64MultiArray is not allowed in lock step: it has no stamp that says what it"
+                " answers."
+            )
         self._time: Timekeeper = (
             LockStep(self, self._on_sent, self._on_period) if lock_step else RealTime(self, self._on_sent)
         )

@@ -38,6 +38,12 @@ PARAMETERS = (
         "What a wheeled base takes on cmd_vel: Twist from senders that have no stamp (not in lock step).",
         choices=("TwistStamped", "Twist"),
     ),
+    Parameter(
+        "cmd_joints_type",
+        "JointTrajectory",
+        "What an arm takes on cmd/joints: Float64MultiArray from senders that have no stamp (not in lock step).",
+        choices=("JointTrajectory", "Float64MultiArray"),
+    ),
     Parameter("gyroscopic", False, "Whether the turning rotors' angular momentum acts on the body."),
 )
 

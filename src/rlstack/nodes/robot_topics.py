@@ -10,7 +10,7 @@ from typing import Any
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.interfaces.battery import BatteryMessage
-from rlstack.interfaces.messages import NANOSECONDS, ImuMessage, OdometryMessage
+from rlstack.interfaces.messages import NANOSECONDS, ImuMessage, OdometryMessage, pose_message
 from rlstack.nodes.goal_path import QUALITIES
 from rlstack.nodes.kinds import Filler, kind_of
 from rlstack.nodes.markers import Markers
@@ -58,9 +58,11 @@ class RobotTopics:
         self.backend, self.robot, self.name = backend, backend.robot, name
         self.prefix = f"{name}/" if name else ""
         self.kind = kind_of(self.robot)(self.robot, node.parameters)
+        self.observed = self.kind.observed
+        """The topic that commands answer."""
         self._node, self._counts_now, self._on_answer = node, counts, on_command
         self.sent_ns = -1
-        """Stamp of the last odometry."""
+        """Stamp of the last observation that a command can answer."""
         self.sent_at = time.perf_counter()
         self.epoch_ns = 0
         """Commands that answer something older do not count."""
@@ -93,8 +95,8 @@ class RobotTopics:
 
     @property
     def rates_hz(self) -> dict[str, float]:
-        """How often each topic is to go out; odometry that the robot file leaves out comes with every command."""
-        otherwise = {topics.ODOM: self.robot.control_rate_hz, topics.BATTERY: BATTERY_HZ}
+        """How often each topic is to go out; what the robot file leaves out comes with every command."""
+        otherwise = {**dict.fromkeys(self.topics, self.robot.control_rate_hz), topics.BATTERY: BATTERY_HZ}
         sensors = self.robot.sensors
         return {t: sensors[t].rate_hz if t in sensors else otherwise[t] for t in self.topics}
 
@@ -109,16 +111,16 @@ class RobotTopics:
         self.reading, self.stamp_ns = reading, stamp_ns
         for topic in which:
             self._publishers[topic].publish(self._fillers[topic](stamp_ns, reading.signals))
-            if topic == topics.ODOM:
+            if topic == self.observed:
                 self.sent_ns, self.sent_at = stamp_ns, time.perf_counter()
 
     def look_for_listeners(self) -> None:
-        """Note who listens; call it now and then. Odometry always goes out.
+        """Note who listens; call it now and then. What commands answer always goes out.
 
         Filling and sending what nobody hears costs more than the physics.
         """
         for topic, publisher in self._publishers.items():
-            self._wanted[topic] = topic == topics.ODOM or publisher.get_subscription_count() > 0
+            self._wanted[topic] = topic == self.observed or publisher.get_subscription_count() > 0
         if not self._hears_paths and self._marker_publisher.get_subscription_count() > 0:
             self._hears_paths = True
             kind = topics.type_of(topics.GOAL_PATH)
@@ -131,21 +133,21 @@ class RobotTopics:
             return
         signals = self.reading.signals
         self._marker_publisher.publish(
-            self._markers.at(
-                self.stamp_ns, signals["position"], signals["orientation"], self.kind.joints(signals) or None
-            )
+            self._markers.at(self.stamp_ns, *self.kind.pose(self.backend, signals), self.kind.joints(signals) or None)
         )
 
     def _make_fillers(self) -> dict[str, Filler]:
-        always = (topics.BATTERY, topics.ODOM)
-        # odometry last: what comes with it is there when it comes
+        always = (topics.BATTERY, topics.OBJECT, topics.ODOM, self.observed)
         joints, fill_joints = self.kind.joint_states()
         makers: tuple[tuple[str, str, Callable[[], Filler]], ...] = (
             (topics.IMU, "linear_acceleration", self._imu),
             (topics.JOINT_STATES, joints, lambda: fill_joints),
             (topics.BATTERY, "battery_voltage", self._battery),
+            (topics.OBJECT, "object_position", self._object),
             (topics.ODOM, "position", self._odometry),
         )
+        # what commands answer last: what goes with it is there when it comes
+        makers = tuple(sorted(makers, key=lambda one: one[0] == self.observed))
         return {
             topic: make()
             for topic, needed, make in makers
@@ -174,6 +176,9 @@ class RobotTopics:
         )
         turning = "imu_angular_velocity" if "imu_angular_velocity" in self.backend.sensed else "angular_velocity"
         return lambda stamp, s: imu.fill(stamp, s[turning], s["linear_acceleration"])
+
+    def _object(self) -> Filler:
+        return lambda stamp, s: pose_message(s["object_position"], s["object_orientation"], stamp_ns=stamp)
 
     def _battery(self) -> Filler:
         battery = BatteryMessage(topics.type_of(topics.BATTERY)())

@@ -34,7 +34,7 @@ class Timekeeper(ABC):
 
     Args:
         node: Makes what talks.
-        on_sent: Called with the robots whose odometry has just gone out.
+        on_sent: Called with the robots whose observation, which commands answer, has just gone out.
     """
 
     def __init__(self, node: Any, on_sent: OnSent) -> None:
@@ -129,7 +129,7 @@ class Timekeeper(ABC):
             self._clock_publisher.publish(self._clock)
         for robot, reading, which in said:
             robot.publish(reading, self._stamp(reading), which)
-        sent = [robot for robot, _, which in said if topics.ODOM in which]
+        sent = [robot for robot, _, which in said if robot.observed in which]
         if sent:
             self._on_sent(sent)
 

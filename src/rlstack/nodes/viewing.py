@@ -39,6 +39,5 @@ class Viewing:
                 continue
             signals = robot.reading.signals
             joints, speeds = robot.kind.joints(signals), robot.kind.speeds(signals)
-            self._transforms.publish(
-                robot.stamp_ns, number, signals["position"], signals["orientation"], joints=joints, speeds=speeds
-            )
+            pose = robot.kind.pose(robot.backend, signals)
+            self._transforms.publish(robot.stamp_ns, number, *pose, joints=joints, speeds=speeds)

@@ -82,7 +82,7 @@ class SimulatedRobot:
         """Command the robot; return what its limits leave of it.
 
         What is taken depends on the kind: ``rotor_speed`` (rotors,) rad/s, ``twist`` (2,) m/s and rad/s, or
-        ``joint_position`` (joints,) rad or m.
+        ``joint_target`` (joints,) rad or m.
 
         Raises:
             ValueError: The command is not exactly one finite array of its shape; nothing was sent.

@@ -110,7 +110,7 @@ def test_each_joint_of_an_arm_moves_by_its_own_number(arm: Any, joint: int) -> N
     before = arm.read().signals["joint_position"]
     target = before.copy()
     target[joint] += 0.2
-    np.testing.assert_allclose(arm.write({"joint_position": target})["joint_position"], target)
+    np.testing.assert_allclose(arm.write({"joint_target": target})["joint_target"], target)
     arm.step(1.5)
     moved = arm.read().signals["joint_position"] - before
     assert moved[joint] == pytest.approx(0.2, abs=0.05)
@@ -119,7 +119,7 @@ def test_each_joint_of_an_arm_moves_by_its_own_number(arm: Any, joint: int) -> N
 
 
 def test_an_arms_targets_are_clipped_to_its_ranges(arm: Any) -> None:
-    sent = arm.write({"joint_position": np.full(len(arm.robot.drives), 50.0)})["joint_position"]
+    sent = arm.write({"joint_target": np.full(len(arm.robot.drives), 50.0)})["joint_target"]
     np.testing.assert_allclose(sent, [joint.upper for joint in arm.robot.drives])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from rlstack.errors import UserError
-from rlstack.interfaces.backend import Backend, Signals
+from rlstack.interfaces.backend import Array, Backend, Signals
 from rlstack.nodes.parameters import ParameterSet
 from rlstack.registry import Registry
 from rlstack.robots import RobotSpec
@@ -22,6 +22,8 @@ class Kind(Protocol):
         UserError: Its kind has no use for a parameter.
     """
 
+    observed: str
+    """The topic whose stamps commands answer: of what it senses, it goes out last and at the control rate at least."""
     command_topic: str
     command_type: Any
     """The message's class."""
@@ -42,6 +44,9 @@ class Kind(Protocol):
 
     def joint_states(self) -> tuple[str, Filler]:
         """Return the signal that a robot with ``joint_states`` senses, and what fills the message."""
+
+    def pose(self, backend: Backend, sensed: Signals) -> tuple[Array, Array]:
+        """Return where ``base_link`` is in ``odom``: position (3,) m and orientation (4,) xyzw."""
 
     def joints(self, sensed: Signals) -> Mapping[str, float]:
         """Return positions of joints by name, as in the robot file."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Backend, Signals
+from rlstack.interfaces.backend import Array, Backend, Signals
 from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED
@@ -22,6 +22,7 @@ _SPEED = "rotor_speed"
 class QuadrotorOnTopics:
     """See :class:`rlstack.nodes.kinds.Kind`."""
 
+    observed = topics.ODOM
     command_topic = topics.ROTOR_COMMAND
     timeout_s = None
 
@@ -43,6 +44,10 @@ class QuadrotorOnTopics:
         """Return rotor speeds as joint velocities."""
         joints = RotorMessage(topics.type_of(topics.JOINT_STATES)(), self._robot.rotor_names)
         return "measured_rotor_speed", lambda stamp, s: joints.fill(stamp, s["measured_rotor_speed"])
+
+    def pose(self, backend: Backend, sensed: Signals) -> tuple[Array, Array]:
+        """Return what odometry says."""
+        return sensed["position"], sensed["orientation"]
 
     def joints(self, sensed: Signals) -> Mapping[str, float]:
         """Return nothing: rotors have no positions that are sensed."""

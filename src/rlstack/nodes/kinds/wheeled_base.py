@@ -8,7 +8,7 @@ import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Backend, Signals
+from rlstack.interfaces.backend import Array, Backend, Signals
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.twist_data import TwistReader
 from rlstack.nodes.kinds import Filler
@@ -20,6 +20,7 @@ from rlstack.sim.robot import SimulatedRobot
 class WheeledBaseOnTopics:
     """See :class:`rlstack.nodes.kinds.Kind`."""
 
+    observed = topics.ODOM
     command_topic = topics.TWIST_COMMAND
 
     def __init__(self, robot: WheeledBase, parameters: ParameterSet) -> None:
@@ -42,6 +43,10 @@ class WheeledBaseOnTopics:
         """Return positions and velocities of wheels and steering joints."""
         joints = JointMessage(topics.type_of(topics.JOINT_STATES)(), self._names)
         return "joint_position", lambda stamp, s: joints.fill(stamp, s["joint_position"], s["joint_velocity"])
+
+    def pose(self, backend: Backend, sensed: Signals) -> tuple[Array, Array]:
+        """Return what odometry says."""
+        return sensed["position"], sensed["orientation"]
 
     def joints(self, sensed: Signals) -> Mapping[str, float]:
         """Return where wheels and steering joints are, rad."""

@@ -49,6 +49,9 @@ class Drives:
         if missing := [name for name in self.names if name not in known]:
             raise UserError(f"{robot.name}: the model has no joint {', '.join(missing)}; it has {', '.join(known)}.")
         self._numbers = [int(known[name][0]) for name in self.names]
+        # in PyBullet's order, which its inverse dynamics want
+        self._moving = sorted(int(info[0]) for info in known.values())
+        self._compensated = bool(getattr(robot, "gravity_compensation", False))
         self._mode: DriveMode | None = None
         self._own_position = np.array([drive.mode == "position" for drive in drives], dtype=bool)
         self._driven = np.array([drive.mode != "free" for drive in drives], dtype=bool)
@@ -88,6 +91,7 @@ class Drives:
         if self._mode == "effort":
             self._effort = np.clip(self._target, -self._strongest, self._strongest)
             self._command(bullet.TORQUE_CONTROL, None, self._effort)
+            self._lift()
             return
         position, velocity, _ = self._read()
         by_position = self._own_position if self._mode == "file" else np.full(len(self.names), self._mode == "position")
@@ -97,6 +101,21 @@ class Drives:
         goal = np.clip(np.where(by_position, pulled, self._target), -self._fastest, self._fastest)
         effort = np.minimum(slope * np.abs(goal - velocity), self._strongest)
         self._command(bullet.VELOCITY_CONTROL, goal, np.where(self._driven, effort, 0.0))
+        self._lift()
+
+    def _lift(self) -> None:
+        """Add the torques that hold the links up, which are no part of the drives' efforts."""
+        if not self._compensated:
+            return
+        bullet, client = self._server.bullet, self._server.client
+        states = bullet.getJointStates(self._body, self._moving, physicsClientId=client)
+        still = [0.0] * len(states)
+        lifting = bullet.calculateInverseDynamics(
+            self._body, [state[0] for state in states], still, still, physicsClientId=client
+        )
+        bullet.setJointMotorControlArray(
+            self._body, self._moving, bullet.TORQUE_CONTROL, forces=list(lifting), physicsClientId=client
+        )
 
     def _read(self) -> tuple[Array, Array, Array]:
         states = self._server.bullet.getJointStates(self._body, self._numbers, physicsClientId=self._server.client)

@@ -1,4 +1,4 @@
-"""Manipulators in a simulation: joint positions in, joint states out."""
+"""Manipulators in a simulation: joint targets in, joint states out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ManipulatorKind:
     """One arm; see :class:`rlstack.sim.kinds.Kind`."""
 
     sensed = ("joint_position", "joint_velocity", "joint_effort")
-    commanded = ("joint_position",)
+    commanded = ("joint_target",)
 
     def __init__(self, simulation: Simulation, index: int) -> None:
         self._simulation, self._index = simulation, index
@@ -37,11 +37,11 @@ class ManipulatorKind:
         }
 
     def write(self, command: Signals) -> Signals:
-        """Command ``joint_position`` (joints,) rad or m; return it clipped to the joints' ranges."""
-        wanted = checked_command(command, "joint_position", len(self._robot.drives))
+        """Command ``joint_target`` (joints,) rad or m; return it clipped to the joints' ranges."""
+        wanted = checked_command(command, "joint_target", len(self._robot.drives))
         sent = joint_positions(self._robot, wanted)
         self._simulation.engine.drive(self._index, "file", sent)
-        return {"joint_position": sent}
+        return {"joint_target": sent}
 
     def restart(self) -> None:
         """Do nothing: the simulation has reset all that it takes."""

@@ -1,0 +1,79 @@
+"""Capsules about points, and how far capsules are from each other: pure functions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Capsule(NamedTuple):
+    """All points within a radius of a segment."""
+
+    ends: Array
+    """(2, 3) m."""
+    radius: float
+    """m"""
+
+
+def fit(points: Array, pieces: int = 1) -> list[Capsule]:
+    """Return capsules that hold points (P, 3), m: the points are cut in so many slabs along where they reach furthest.
+
+    Each capsule lies along a principal axis of its points, or an axis of the frame, whichever makes it smallest.
+    """
+    axes = _axes(points)
+    spans = np.ptp(points @ axes.T, axis=0)
+    along = points @ axes[int(np.argmax(spans))]
+    cuts = np.linspace(along.min(), along.max(), pieces + 1)
+    found = []
+    for low, high in pairwise(cuts):
+        slab = points[(along >= low - 1e-9) & (along <= high + 1e-9)]
+        if len(slab):
+            found.append(min((_about(slab, axis) for axis in _axes(slab)), key=_volume))
+    return found
+
+
+def _axes(points: Array) -> Array:
+    _, _, principal = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    return np.concatenate([principal, np.eye(3)])
+
+
+def _about(points: Array, axis: Array) -> Capsule:
+    """Return the capsule along an axis that holds points; its line goes through the middle of where they reach."""
+    aside = np.linalg.svd(axis[None])[2][1:]
+    across = points @ aside.T
+    middle = 0.5 * (across.min(axis=0) + across.max(axis=0))
+    away = np.linalg.norm(across - middle, axis=1)
+    radius = float(away.max())
+    along, reach = points @ axis, np.sqrt(np.maximum(radius**2 - away**2, 0.0))
+    low, high = float((along + reach).min()), float((along - reach).max())
+    if low > high:
+        low = high = 0.5 * (low + high)
+    centre = middle @ aside
+    return Capsule(np.stack([centre + low * axis, centre + high * axis]), radius)
+
+
+def _volume(capsule: Capsule) -> float:
+    length = float(np.linalg.norm(capsule.ends[1] - capsule.ends[0]))
+    return float(np.pi * capsule.radius**2 * (length + 4.0 / 3.0 * capsule.radius))
+
+
+def segment_distance(first: Array, second: Array) -> Array:
+    """Return the distance (...) of segments (..., 2, 3) and (..., 2, 3), m (Ericson 2005, Real-Time Collision
+    Detection, 5.1.9)."""
+    p, q = first[..., 0, :], second[..., 0, :]
+    u, v, w = first[..., 1, :] - p, second[..., 1, :] - q, p - q
+    a, e, b = (u * u).sum(-1), (v * v).sum(-1), (u * v).sum(-1)
+    c, f = (u * w).sum(-1), (v * w).sum(-1)
+    tiny = 1e-12
+    both = a * e - b * b
+    s = np.where(both > tiny, np.clip((b * f - c * e) / np.maximum(both, tiny), 0.0, 1.0), 0.0)
+    t = np.where(e > tiny, (b * s + f) / np.maximum(e, tiny), 0.0)
+    t = np.clip(t, 0.0, 1.0)
+    s = np.where(a > tiny, np.clip((b * t - c) / np.maximum(a, tiny), 0.0, 1.0), 0.0)
+    between = w + s[..., None] * u - t[..., None] * v
+    return np.asarray(np.sqrt((between * between).sum(-1)))

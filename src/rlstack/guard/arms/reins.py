@@ -1,0 +1,169 @@
+"""The last targets of an arm's joints, and what may follow them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.guard.arms.body import ArmBody
+from rlstack.guard.arms.config import ArmGuardConfig
+from rlstack.robots import Manipulator
+
+Array = NDArray[np.float64]
+
+LONGEST_S = 0.1
+"""A policy may be slower than the guard: what it moves by at once may be what the speed allows in this time."""
+
+_SHARES = np.array([1.0, 0.75, 0.5, 0.25])
+"""Of a step that leads out of the workspace, or links too near to each other: the largest that does not is made."""
+
+_ROUNDING = 1e-4
+"""Share by which float32 in a policy may be beyond a limit that it keeps itself."""
+
+_SAME_M = 1e-6
+
+
+class Reins:
+    """Brings every target within the joints' ranges, speeds and efforts, the workspace, and apart from the arm itself.
+
+    Args:
+        robot: Which arm.
+        config: The limits.
+        body: Where its tool and links are.
+    """
+
+    def __init__(self, robot: Manipulator, config: ArmGuardConfig, body: ArmBody) -> None:
+        self._config, self._body = config, body
+        drives = robot.drives
+        self._lower, self._upper = np.array([d.lower for d in drives]), np.array([d.upper for d in drives])
+        self._fastest = config.joint_speed * np.array([d.velocity_max for d in drives])
+        self._strongest = np.array([d.effort_max for d in drives])
+        self._stiffness = np.array([d.stiffness for d in drives])
+        self._damping = np.array([d.damping for d in drives])
+        self._rest = np.array([d.rest for d in drives])
+        self._arm = slice(0, len(robot.joints))
+        self._low, self._high = np.array(config.workspace_min_m), np.array(config.workspace_max_m)
+        self.sent = self._rest.copy()
+        """(joints,) rad or m: the last published targets."""
+        self._moved_t = 0.0
+        self._speed = np.zeros(len(drives))
+        self._tool, self._off = np.zeros(3), 0.0
+
+    def start(self, t: float, position: Array) -> None:
+        """Begin where the joints (joints,) are."""
+        self.sent = np.clip(position, self._lower, self._upper)
+        self._moved_t, self._speed = t - self._config.period_s, np.zeros_like(self.sent)
+        tool, off = self._judge(self.sent[None])
+        self._tool, self._off = tool[0], float(off[0])
+
+    def pass_on(self, t: float, wanted: Array, position: Array, velocity: Array) -> tuple[Array, str]:
+        """Return what may be published of wanted targets (joints,), and what they were held back for, if they were.
+
+        Args:
+            t: Now, s.
+            wanted: Finite.
+            position: (joints,) measured.
+            velocity: (joints,) measured.
+        """
+        reasons = []
+        held = np.clip(wanted, self._lower, self._upper)
+        if (np.abs(held - wanted) > _ROUNDING).any():
+            reasons.append("joint range")
+        since = max(0.0, t - self._moved_t)
+        dt = min(since, LONGEST_S)
+        held, slowed = self._slowed(held, dt, since > LONGEST_S)
+        reasons += slowed
+        pulled = self._within_effort(held, position, velocity)
+        if (np.abs(pulled - held) > _ROUNDING).any():
+            reasons.append("joint effort")
+        held, stopped = self._apart(np.clip(pulled, self._lower, self._upper), dt)
+        reasons += stopped
+        return self._publish(t, held, dt), ", ".join(reasons)
+
+    def towards_rest(self, t: float) -> tuple[Array, bool]:
+        """Return the next targets on the slow way to the rest position, the gripper as it is, and whether it is over.
+
+        It is over, too, where the way leads out of the workspace or into the arm itself.
+        """
+        goal = self.sent.copy()
+        goal[self._arm] = self._rest[self._arm]
+        dt = min(max(0.0, t - self._moved_t), LONGEST_S)
+        left = goal - self.sent
+        share = np.abs(left) / np.maximum(self._fastest * self._config.parking_speed * max(dt, 1e-9), 1e-12)
+        held, stopped = self._apart(self.sent + left / max(1.0, float(share.max())), dt)
+        over = bool(stopped) or float(np.abs(goal - held).max()) < 1e-6
+        return self._publish(t, held, dt), over
+
+    def _slowed(self, held: Array, dt: float, stood: bool) -> tuple[Array, list[str]]:
+        """Return targets that are no faster than the joints, and have not sped up faster than allowed."""
+        step = held - self.sent
+        before = np.zeros_like(step) if stood else self._speed
+        gain = np.inf if self._config.speed_up_s == 0.0 else dt / self._config.speed_up_s
+        # from a speed the other way it has to come through zero
+        along = np.maximum(before * np.sign(step), 0.0)
+        most = np.minimum(self._fastest, along + gain * self._fastest) * dt
+        share = np.abs(step) / np.maximum(most, 1e-12)
+        share = np.where(np.abs(step) < _SAME_M, 0.0, share)
+        reasons = []
+        # all of the arm alike, so that the tool keeps its way; the gripper for itself
+        for part in (self._arm, slice(self._arm.stop, None)):
+            worst = float(share[part].max(initial=0.0))
+            if worst > 1.0 + _ROUNDING:
+                step[part] /= worst
+                reasons = ["joint speed"]
+        return self.sent + step, reasons
+
+    def _within_effort(self, held: Array, position: Array, velocity: Array) -> Array:
+        """Return targets at which drives ask for no more than their effort."""
+        back = self._damping * velocity
+        return np.clip(
+            held,
+            position + (back - self._strongest) / self._stiffness,
+            position + (back + self._strongest) / self._stiffness,
+        )
+
+    def _apart(self, held: Array, dt: float) -> tuple[Array, list[str]]:
+        """Return targets on the way to some at which the tool is in the workspace and no faster, and links are apart.
+
+        Where that was not so before, what makes it no worse may pass.
+        """
+        step = held - self.sent
+        if not np.abs(step).max() > _SAME_M:
+            return held, []
+        tool, off = self._judge(self.sent + _SHARES[:, None] * step)
+        reasons = []
+        most, far = self._config.tool_velocity_m_s * dt * (1.0 + _ROUNDING), np.linalg.norm(tool - self._tool, axis=1)
+        fast = far > most
+        if fast[0]:
+            reasons.append("tool speed")
+        bad = off > max(self._off, 0.0) + 1e-9
+        if bad[0]:
+            reasons.append("workspace" if self._outside(tool[:1])[0] > max(self._off, 0.0) else "self-collision")
+        allowed = np.flatnonzero(~fast & ~bad)
+        if not len(allowed):
+            return self.sent.copy(), reasons
+        k = int(allowed[0])
+        return self.sent + _SHARES[k] * step, reasons
+
+    def _judge(self, joints: Array) -> tuple[Array, Array]:
+        """Return tools (N, 3), and how far, m, joints (N, joints) are beyond what is allowed; below 0: they are not."""
+        tool, gap = self._body.place(joints)
+        off = self._outside(tool)
+        if self._config.self_collision:
+            off = np.maximum(off, self._config.apart_m - gap)
+        return tool, off
+
+    def _outside(self, tool: Array) -> Array:
+        return np.asarray(np.maximum(self._low - tool, tool - self._high).max(axis=1))
+
+    def _publish(self, t: float, held: Array, dt: float) -> Array:
+        if not np.isfinite(held).all():  # no input is known to lead here; the last word must hold all the same
+            held = self.sent.copy()
+        step = held - self.sent
+        if np.abs(step).max() > _SAME_M:
+            self._speed = step / max(dt, 1e-9)
+            self._moved_t = t
+            self.sent = held
+            tool, off = self._judge(held[None])
+            self._tool, self._off = tool[0], float(off[0])
+        return self.sent.copy()
