@@ -72,7 +72,7 @@ def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:
     assert kind.joints({"joint_position": target}) == dict(zip(names, target)) and not kind.speeds({})
     backend = MujocoBackend(robot)
     assert kind.start_state(backend, 0.0) is None
-    with pytest.raises(UserError, match="start_height_m: 1.0 is not allowed for panda, which stands fixed"):
+    with pytest.raises(UserError, match=r"start_height_m: 1\.0 is not allowed for panda, which stands fixed"):
         kind.start_state(backend, 1.0)
     plain = kind_of(robot)(robot, {"cmd_joints_type": "Float64MultiArray"})  # type: ignore[arg-type]
     stamp, command = plain.read(serialize_message(TrajectoryMessage(names, plain=True).fill(7, target)))
