@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
+from rlstack.bringup.demos import DemoFilter, DemoRecord, DemoReplay, DemoShow
 from rlstack.bringup.up import Deploy, Simulate, UpTrain
 from rlstack.bringup.world import World
 from rlstack.errors import Diverged, UserError, unknown_name
@@ -273,6 +274,10 @@ VERBS: dict[str, Verb] = {
     "up deploy": Verb("start a robot and a verified policy, or a planner, over ROS 2 topics", Deploy),
     "up simulate": Verb("start simulated robots that wait for commands on their ROS 2 topics", Simulate),
     "up train": Verb("train as a ROS 2 node, then run the new policy", UpTrain),
+    "demo record": Verb("record demonstrations of an arm's task, by its expert or by hand", DemoRecord),
+    "demo show": Verb("say what a dataset holds", DemoShow),
+    "demo replay": Verb("replay a demonstration and say how far it departs", DemoReplay),
+    "demo filter": Verb("find demonstrations that fight the others", DemoFilter),
     "model": Verb("show a robot's mass and joints, write its URDF or MJCF, check a model file", Model),
     "world": Verb("describe a world, draw its map, write it for Gazebo", World),
     "rviz": Verb("write an RViz configuration for a robot", Rviz),

@@ -1,0 +1,204 @@
+"""What `rlstack demo` does: the options of each of its commands, and a few lines over what they do."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from rlstack.errors import UserError
+
+_Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATASET")]]
+_Out = Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
+
+BY_HAND_S = 120.0
+"""How long a human may take over an episode, s: tasks give their policies far less."""
+
+
+@dataclass(frozen=True)
+class DemoRecord:
+    """Record demonstrations of an arm's task into a LeRobot dataset, by its scripted expert or by hand.
+
+    An episode is kept when the task was done, or when whoever leads says that it is good. With --expert and --teleop
+    together, the expert acts and the hand corrects it: each frame says who did it.
+    """
+
+    task: tyro.conf.Positional[str]
+    """The task, such as arm_pick_place."""
+    out: _Out
+    """The dataset's folder, a new one or one to add to."""
+    expert: bool = False
+    """The task's scripted expert shows it."""
+    teleop: str = ""
+    """A device by which a human shows it: keyboard, gamepad, spacemouse, leader:FILE, script:FILE; or topic: whatever
+    publishes teleop/twist."""
+    episodes: int = 10
+    """How many are to be kept."""
+    robot: str = "panda"
+    """An arm's name or file."""
+    namespace: str = ""
+    """Of teleop/twist, with --teleop topic; left out, it is the robot's name."""
+    episode_s: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
+    """The longest that an episode may last, s; left out, the task's for the expert and 120 s by hand."""
+    seed: int = 0
+    """Of starts and noise."""
+    keep_failures: bool = False
+    """Keep episodes in which the task was not done as well."""
+    view: bool = False
+    """Show the simulation in a window."""
+
+    def run(self) -> int:
+        """Record, and say how it goes."""
+        from rlstack.evaluation.demonstrations import recording, sheet
+
+        if not self.expert and not self.teleop:
+            raise UserError("Say who shows it: --expert, or --teleop with a device, such as --teleop keyboard.")
+        settings: dict[str, Any] = {"rewards": "sparse"}
+        longest = self.episode_s if self.episode_s is not None or not self.teleop else BY_HAND_S
+        if longest is not None:
+            settings["episode_s"] = longest
+        task, robot = sheet.task_called(self.task, settings), sheet.arm_called(self.robot)
+        kept = [0]
+
+        def told(ended: recording.Ended) -> None:
+            kept[0] += ended.number is not None
+            length = f"{ended.frames} frames, {ended.frames / task.rate_hz:.2f} s"
+            what = f"not kept: {ended.why}" if ended.number is None else f"episode {ended.number}"
+            print(f"{what}, {length} ({kept[0]} of {self.episodes})", file=sys.stderr, flush=True)
+
+        options: dict[str, Any] = {"seed": self.seed, "keep_failures": self.keep_failures, "on_episode": told}
+        with _shown(self.view) as show, _led(self, robot, task, show) as decide:
+            recording.record(self.out, self.task, task, robot, decide, self.episodes, **options)
+        print(f"{kept[0]} episodes are in {self.out} now more than before. Look: rlstack demo show {self.out}")
+        return 0
+
+
+@dataclass(frozen=True)
+class DemoShow:
+    """Say what a dataset holds: robot, rate, features, and each episode with its length and whether it succeeded."""
+
+    dataset: _Folder
+    """Its folder."""
+
+    def run(self) -> int:
+        """Print it."""
+        from rlstack.evaluation.demonstrations.showing import describe
+
+        print(describe(self.dataset))
+        return 0
+
+
+@dataclass(frozen=True)
+class DemoReplay:
+    """Drive the joints by an episode's commands again, from its start, and say how far that departs from the recording.
+
+    The exit status is 1 where the recording succeeded and the replay does not.
+    """
+
+    dataset: _Folder
+    """Its folder."""
+    episode: int = 0
+    """Its number."""
+
+    def run(self) -> int:
+        """Replay and print."""
+        from rlstack.evaluation.demonstrations.replaying import replay
+
+        done = replay(self.dataset, self.episode)
+        print(done.describe())
+        return 0 if done.success or not done.recorded else 1
+
+
+@dataclass(frozen=True)
+class DemoFilter:
+    """Find demonstrations that fight the others, or that did not succeed, and write the rest into another dataset.
+
+    The measure is that of Gandhi et al. (arXiv 2210.08073); see docs/datasets.md.
+    """
+
+    dataset: _Folder
+    """Its folder."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Where the good ones go; left out, nothing is written."""
+    base: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
+    """A dataset that is good, to judge by; left out, the demonstrations judge each other."""
+    least: float = 0.7
+    """Mean compatibility below which one is dropped, 0 to 1."""
+    seed: int = 0
+    """Of the ensembles that judge."""
+
+    def run(self) -> int:
+        """Judge, say why, and write."""
+        from rlstack.evaluation.demonstrations import judging
+
+        verdicts = judging.judge(self.dataset, self.base, self.least, self.seed)
+        for verdict in verdicts:
+            print(verdict.describe())
+        if self.out is not None:
+            count = judging.filtered(self.dataset, self.out, verdicts)
+            print(f"{count} of {len(verdicts)} were written into {self.out}.")
+        return 0
+
+
+@contextlib.contextmanager
+def _led(given: DemoRecord, robot: Any, task: Any, show: Callable[[Any], None]) -> Iterator[Any]:
+    """Yield who decides: the expert, a hand, or both; the device is open as long as the context lasts."""
+    from rlstack.evaluation.demonstrations import recording
+    from rlstack.evaluation.demonstrations.by_hand import ByHand
+    from rlstack.hardware.devices import device_called
+
+    def expert(station: Any) -> recording.Choice:
+        show(station)
+        return recording.expert(station)
+
+    if not given.teleop:
+        yield expert
+        return
+    device: Any
+    if given.teleop == "topic":
+        from rlstack.nodes.teleop_topics import TopicDevice
+
+        device = TopicDevice(given.namespace or robot.name, task.motion)
+    else:
+        device = device_called(given.teleop, robot)
+        if getattr(device, "topic", None) is not None:
+            raise UserError(
+                f"The device {given.teleop} speaks over ROS: run rlstack teleop --device {given.teleop}, and record"
+                " with --teleop topic."
+            )
+    try:
+        device.open()
+        print(device.keys, file=sys.stderr, flush=True)
+        yield ByHand(device, recording.expert if given.expert else None, _say, show)
+    finally:
+        device.close()
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _shown(wanted: bool) -> Iterator[Callable[[Any], None]]:
+    """Yield what shows a station in a window, if that is asked for."""
+    window: list[Any] = []
+
+    def show(station: Any) -> None:
+        if not wanted:
+            return
+        if not window:
+            from rlstack.sim.arms.window import Window
+
+            window.append(Window(station.environment.bench.worlds.model))
+        window[0].show(station.state)
+
+    try:
+        yield show
+    finally:
+        for opened in window:
+            opened.close()

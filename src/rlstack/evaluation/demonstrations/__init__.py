@@ -1,0 +1,1 @@
+"""Demonstrations of arms' tasks: recorded into datasets, shown, replayed and judged."""

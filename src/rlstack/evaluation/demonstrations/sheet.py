@@ -1,0 +1,204 @@
+"""What a dataset of demonstrations holds, and of which task it is: features by name, and a file beside them.
+
+The file is ``meta/rlstack.json``; LeRobot leaves what it does not know alone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack import schema
+from rlstack.data.lerobot import Dataset, Feature, check_fits, number, vector
+from rlstack.errors import UserError
+from rlstack.files import write_atomically
+from rlstack.robots import Manipulator, load_robot
+from rlstack.tasks import TASKS
+from rlstack.tasks.arms.station import TRIAL, Station
+from rlstack.tasks.arms.task import ArmTask
+
+SHEET = "meta/rlstack.json"
+VERSION = 1
+
+STATE = "observation.state"
+"""Of each joint, as it is sensed: ``NAME.pos`` rad or m, then of each ``NAME.vel`` rad/s or m/s."""
+WORLD = "observation.environment_state"
+"""What else the policy senses: places and orientations (xyzw) of goal and object, m."""
+ACTION = "action"
+"""What was done, in the policy's own terms: motions of the tool and the gripper in -1..1."""
+COMMAND = "command"
+"""What the joints were driven to, ``NAME.pos`` rad or m."""
+REWARD, SUCCESS, DONE, TERMINATED = "next.reward", "next.success", "next.done", "next.terminated"
+BY_HAND = "intervention"
+"""Whether a human did it."""
+SEEN, ACHIEVED = "policy.observation", "policy.achieved"
+"""What the policy's network sees, and where what is to be at the goal is, m: what a replay buffer needs."""
+SIMULATOR, TRIAL_OF = "simulation.state", "simulation.trial"
+"""All that changes in the simulator before the step, and what the trial is about: what a replay starts from."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Of which task the demonstrations in a dataset are.
+
+    Attributes:
+        name: Of the task.
+        task: Its configuration.
+        robot: The arm.
+    """
+
+    name: str
+    task: ArmTask
+    robot: Manipulator
+
+
+def task_called(name: str, settings: dict[str, Any] | None = None, where: str = "") -> ArmTask:
+    """Return an arm's task with some settings changed.
+
+    Raises:
+        UserError: There is no such task (nearest names listed), it is none for arms, or refuses a setting.
+    """
+    kind = TASKS.load(name)
+    if not issubclass(kind, ArmTask):
+        arms = ", ".join(known for known in TASKS.names() if issubclass(TASKS.load(known), ArmTask))
+        raise UserError(f"The task '{name}' is none for arms, and only these can be demonstrated: {arms}.")
+    task: ArmTask = schema.load(kind, settings or {}, where or name)
+    return task
+
+
+def arm_called(name: str) -> Manipulator:
+    """Return an arm by its name or file.
+
+    Raises:
+        UserError: There is no such robot, or it is no arm.
+    """
+    robot = load_robot(name)
+    if not isinstance(robot, Manipulator):
+        raise UserError(f"{robot.name} is a {robot.kind}, and only arms are led by hand: --robot panda.")
+    return robot
+
+
+def features_of(station: Station) -> dict[str, Feature]:
+    """Return what each frame of a demonstration at a station holds."""
+    joints = [drive.name for drive in station.robot.drives]
+    others = _sensed(station)
+    columns = [f"{row.name}.{k}" for row in station.pipeline.table() for k in range(row.size)]
+    return {
+        STATE: vector(*(f"{name}.pos" for name in joints), *(f"{name}.vel" for name in joints)),
+        WORLD: vector(*(f"{name}.{axis}" for name, size in others.items() for axis in "xyzw"[:size])),
+        ACTION: vector(*station.task.axes),
+        COMMAND: vector(*(f"{name}.pos" for name in joints)),
+        REWARD: number(),
+        SUCCESS: number("bool"),
+        DONE: number("bool"),
+        TERMINATED: number("bool"),
+        BY_HAND: number("bool"),
+        SEEN: vector(*columns),
+        ACHIEVED: vector("x", "y", "z"),
+        SIMULATOR: Feature("float64", (len(station.state),)),
+        TRIAL_OF: vector(*TRIAL, dtype="float64"),
+    }
+
+
+def observed(station: Station) -> dict[str, np.ndarray]:
+    """Return what a frame holds of the present, before the step."""
+    seen = station.senses()
+    return {
+        STATE: np.concatenate([seen["joint_position"], seen["joint_velocity"]]).astype(np.float32),
+        WORLD: np.concatenate([seen[name] for name in _sensed(station)]).astype(np.float32),
+        SEEN: station.observation().astype(np.float32),
+        ACHIEVED: station.achieved().astype(np.float32),
+        SIMULATOR: station.state,
+        TRIAL_OF: station.trial,
+    }
+
+
+def check_sheet(path: Path, name: str, task: ArmTask, robot: Manipulator) -> None:
+    """Refuse demonstrations that do not fit those in the folder ``path``, if there are any; the writer does the rest.
+
+    Raises:
+        UserError: The dataset there is of another robot, rate or task, or of other settings; says which.
+    """
+    if not (path / "meta/info.json").exists():
+        return
+    dataset, held = Dataset(path), _read(path)
+    check_fits((dataset.robot_type, dataset.fps, {}), (robot.name, task.rate_hz, {}), str(path))
+    if held is None:
+        if len(dataset):
+            raise UserError(f"{path} was not recorded by rlstack demo record: give a new folder.")
+        return
+    if held["task"] != name:
+        raise UserError(f"{path} holds demonstrations of {held['task']}, not of {name}: give another folder.")
+    for key, wanted in _settings(task).items():
+        # how long an episode may take differs between those who show
+        if key != "episode_s" and held["settings"].get(key) != wanted:
+            raise UserError(
+                f"{path} was recorded with {key} {held['settings'].get(key)}, not {wanted}: give another folder."
+            )
+
+
+def write_sheet(path: Path, name: str, task: ArmTask) -> None:
+    """Write beside a dataset of which task it is, if nothing is there yet."""
+    if _read(path) is None:
+        text = json.dumps({"version": VERSION, "task": name, "settings": _settings(task)}, indent=2)
+        write_atomically(path / SHEET, text + "\n", what="the demonstrations'")
+
+
+def copy_sheet(path: Path, to: Path) -> None:
+    """Write beside the dataset ``to`` what stands beside the one at ``path``, if anything does."""
+    if (held := _read(path)) is not None:
+        write_atomically(to / SHEET, json.dumps(held, indent=2) + "\n", what="the demonstrations'")
+
+
+def name_in(path: Path) -> str | None:
+    """Return of which task a dataset's demonstrations are; None: nothing beside it says so."""
+    held = _read(path)
+    return None if held is None else str(held["task"])
+
+
+def read_sheet(dataset: Dataset) -> Sheet:
+    """Return of which task a dataset's demonstrations are.
+
+    Raises:
+        UserError: Nothing beside it says so, or what it says is not known here.
+    """
+    held = _read(dataset.path)
+    if held is None:
+        raise UserError(
+            f"{dataset.path} has no {SHEET}: it was not recorded by rlstack demo record, so nobody knows its task."
+        )
+    if not dataset.robot_type:
+        raise UserError(f"{dataset.path} does not say which robot it was recorded with.")
+    task = task_called(held["task"], held["settings"], f"{dataset.path / SHEET}: settings")
+    return Sheet(held["task"], task, arm_called(dataset.robot_type))
+
+
+def _settings(task: ArmTask) -> dict[str, Any]:
+    """Return a task's settings as JSON gives them back."""
+    plain: dict[str, Any] = json.loads(json.dumps(schema.to_data(task)))
+    return plain
+
+
+def _sensed(station: Station) -> dict[str, int]:
+    """Return name and size of what is sensed beside the joints."""
+    return {
+        name: 4 if name.endswith("orientation") else 3 for name in station.task.inputs if not name.startswith("joint_")
+    }
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        data = json.loads((path / SHEET).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path / SHEET} cannot be read ({error}): copy the dataset again.") from error
+    if not (isinstance(data, dict) and data.get("version") == VERSION and isinstance(data.get("settings"), dict)):
+        raise UserError(f"{path / SHEET} is not as this version writes it: use the rlstack that recorded it.")
+    if not isinstance(data.get("task"), str):
+        raise UserError(f"{path / SHEET} names no task: copy the dataset again.")
+    return data

@@ -1,0 +1,45 @@
+"""A gamepad that a ROS node reads already: what comes on ``joy`` (sensor_msgs/Joy), from whichever machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlstack.hardware.devices import Hand, refuse_where
+from rlstack.hardware.devices._pad import KEYS, Pad
+from rlstack.robots import Manipulator
+
+
+class Joy:
+    """See :class:`rlstack.hardware.devices.Device`; the teleoperation node hands it what comes on its topic.
+
+    Args:
+        where: Nothing: topics are remapped.
+        robot: What it leads.
+    """
+
+    live = True
+    keys = KEYS
+    topic = ("joy", "sensor_msgs/msg/Joy")
+
+    def __init__(self, where: str, robot: Manipulator) -> None:
+        refuse_where("joy", where)
+        self._pad = Pad()
+        self._axes: list[float] = []
+        self._buttons: list[int] = []
+
+    def open(self) -> None:
+        """Wait for messages."""
+
+    def hear(self, message: Any) -> None:
+        """Take a ``sensor_msgs/Joy``."""
+        self._axes, self._buttons = list(message.axes), list(message.buttons)
+
+    def read(self) -> Hand:
+        """Return what the last message says."""
+        return self._pad.hand(self._axes, self._buttons)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+DEVICE = Joy

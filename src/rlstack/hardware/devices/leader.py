@@ -1,0 +1,143 @@
+"""A leader arm of serial bus servos (Feetech STS, as of the SO-100), by Feetech's library scservo_sdk.
+
+Its file says which servo stands for which joint of the robot. Its servos are let go, so that a hand can move them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlstack import schema
+from rlstack.errors import UserError
+from rlstack.hardware.devices import Hand
+from rlstack.robots import Manipulator
+from rlstack.schema import value
+
+TICKS = 4096
+"""Of a turn (STS3215 data sheet, 12 bits)."""
+TORQUE_ENABLE, PRESENT_POSITION = 40, 56
+"""Addresses in the control table of the STS series (Feetech, memory table of the STS3215)."""
+
+_MISSED = 5
+"""Readings in a row that may fail before the arm counts as gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Servo:
+    """One servo, and the joint that it stands for."""
+
+    joint: str
+    """Of the robot."""
+    id: int = value(at_least=0, at_most=253)
+    """On the bus."""
+    zero: int = value(2048, unit="ticks", at_least=0, at_most=TICKS - 1)
+    """Where it is when the joint is at 0."""
+    ratio: float = 1.0
+    """rad (or m) of the joint for each rad of the servo; below 0 if it turns the other way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderArm:
+    """A leader arm's file."""
+
+    port: str
+    """Such as /dev/ttyACM0."""
+    baud: int = value(1_000_000, above=0)
+    servos: tuple[Servo, ...]
+
+
+class Leader:
+    """See :class:`rlstack.hardware.devices.Device`.
+
+    Args:
+        where: A YAML file, see :class:`LeaderArm`.
+        robot: What it leads.
+
+    Raises:
+        UserError: The file cannot be read, or names a joint that the robot has not, or a servo twice.
+    """
+
+    live = True
+    keys = "move the leader arm: the robot's joints follow    Ctrl-C stop"
+
+    def __init__(self, where: str, robot: Manipulator) -> None:
+        if not where:
+            raise UserError("The device leader needs its file: leader:FILE.yaml, with port and servos.")
+        try:
+            data = yaml.safe_load(Path(where).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise UserError(f"The leader arm's file {where} cannot be read: {error}.") from error
+        self._arm: LeaderArm = schema.load(LeaderArm, data, where)
+        known = [drive.name for drive in robot.drives]
+        for servo in self._arm.servos:
+            if servo.joint not in known:
+                raise UserError(f"{where}: {robot.name} has no joint '{servo.joint}'; it has: {', '.join(known)}.")
+        for what in ("id", "joint"):
+            named = [getattr(servo, what) for servo in self._arm.servos]
+            if len(set(named)) != len(named) or not named:
+                raise UserError(f"{where}: servos: each needs {what} of its own, and there must be one at least.")
+        self._port: Any = None
+        self._group: Any = None
+        self._missed = 0
+        self._last: dict[str, float] = {}
+
+    def open(self) -> None:
+        """Open the port, find every servo and let it go."""
+        try:
+            sdk = importlib.import_module("scservo_sdk")
+        except ImportError as error:
+            raise UserError(
+                f"A leader arm needs Feetech's library ({error}): pip install 'rlstack[teleop]'."
+            ) from error
+        arm = self._arm
+        port = sdk.PortHandler(arm.port)
+        try:
+            opened = port.setBaudRate(arm.baud)  # opens it
+        except Exception as error:  # serial's errors, and those of the system
+            raise UserError(f"The leader arm's port {arm.port} cannot be opened ({error}): plug it in.") from error
+        if not opened:
+            raise UserError(f"{arm.port} cannot run at {arm.baud} baud: these servos come with 1000000.")
+        self._port = port
+        packets = sdk.PacketHandler(0)  # the STS series sends low bytes first
+        self._group = sdk.GroupSyncRead(port, packets, PRESENT_POSITION, 2)
+        for servo in arm.servos:
+            result, _ = packets.write1ByteTxRx(port, servo.id, TORQUE_ENABLE, 0)
+            if result != sdk.COMM_SUCCESS:
+                self.close()
+                raise UserError(
+                    f"No servo {servo.id} ({servo.joint}) answers on {arm.port}: check its power, cable and number."
+                )
+            self._group.addParam(servo.id)
+
+    def read(self) -> Hand:
+        """Return where its joints are."""
+        if self._group.txRxPacket() != 0:
+            self._missed += 1
+            if self._missed >= _MISSED or not self._last:
+                raise UserError(f"The leader arm on {self._arm.port} does not answer any more: check power and cable.")
+            return Hand(joints=self._last)
+        self._missed = 0
+        found = {}
+        for servo in self._arm.servos:
+            ticks = self._group.getData(servo.id, PRESENT_POSITION, 2)
+            ticks = -(ticks & 0x7FFF) if ticks & 0x8000 else ticks  # sign and magnitude
+            # the nearest way round, so that a servo may pass its own 0
+            away = (ticks - servo.zero + TICKS // 2) % TICKS - TICKS // 2
+            found[servo.joint] = servo.ratio * away * 2.0 * math.pi / TICKS
+        self._last = found
+        return Hand(joints=found)
+
+    def close(self) -> None:
+        """Close the port."""
+        if self._port is not None and self._port.is_open:
+            self._port.closePort()
+        self._port = None
+
+
+DEVICE = Leader

@@ -1,0 +1,85 @@
+"""A hand that follows a script, one reading a step: for tests, and to show the same thing twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import yaml
+
+from rlstack import schema
+from rlstack.errors import UserError
+from rlstack.hardware.devices import STOP, Hand
+from rlstack.robots import Manipulator
+from rlstack.schema import value
+
+Three = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """What the hand does for some steps."""
+
+    steps: int = value(1, at_least=1)
+    linear: Three = (0.0, 0.0, 0.0)
+    """-1..1 of full speed, x y z."""
+    angular: Three = (0.0, 0.0, 0.0)
+    gripper: float = value(0.0, at_least=-1.0, at_most=1.0)
+    intervene: bool = True
+    said: Literal["", "save", "discard", "stop"] = ""
+    """In the first of the steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moves:
+    """A script's file."""
+
+    moves: tuple[Move, ...]
+
+
+class Script:
+    """See :class:`rlstack.hardware.devices.Device`.
+
+    Args:
+        where: A YAML file with ``moves``, see :class:`Move`.
+        robot: What it leads.
+
+    Raises:
+        UserError: The file cannot be read, or a field is unknown or out of range.
+    """
+
+    live = False
+    keys = "The script leads."
+
+    def __init__(self, where: str, robot: Manipulator) -> None:
+        if not where:
+            raise UserError("The device script needs its file: script:FILE.yaml.")
+        try:
+            data = yaml.safe_load(Path(where).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise UserError(f"The script {where} cannot be read: {error}.") from error
+        self._moves = schema.load(Moves, data, where).moves
+        self.open()
+
+    def open(self) -> None:
+        """Begin at the first step."""
+        self._at, self._step = 0, 0
+
+    def read(self) -> Hand:
+        """Return the next step; after the last, the hand stops."""
+        if self._at >= len(self._moves):
+            return Hand(intervene=False, said=(STOP,))
+        move, first = self._moves[self._at], self._step == 0
+        self._step += 1
+        if self._step >= move.steps:
+            self._at, self._step = self._at + 1, 0
+        said = (move.said,) if move.said and first else ()
+        return Hand(np.array(move.linear), np.array(move.angular), move.gripper, move.intervene, said=said)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+DEVICE = Script

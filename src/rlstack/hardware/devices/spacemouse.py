@@ -1,0 +1,98 @@
+"""A SpaceMouse, by the library pyspacemouse, which knows the models and reads them through hidapi.
+
+Moving the cap takes over; a moment after it is let go, the hand has handed back.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from typing import Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.hardware.devices import SAVE, Hand
+from rlstack.robots import Manipulator
+
+DEAD = 0.05
+"""Share of the cap's travel that is nothing: it does not come to rest at exactly 0."""
+
+LINGER_S = 0.5
+"""For how long the hand leads on after the cap was let go."""
+
+_MOST = 64
+"""Reports that are read at once; one comes every 8 ms or so while the cap is moved."""
+
+
+class SpaceMouse:
+    """See :class:`rlstack.hardware.devices.Device`.
+
+    Args:
+        where: Its ``/dev/hidraw`` file; the first that is found if left out.
+        robot: What it leads.
+        opened: A ``pyspacemouse.SpaceMouseDevice`` that is open already.
+    """
+
+    live = True
+    keys = (
+        "push, lift, turn and tilt the cap: the tool does the same, and the hand leads while it is moved\n"
+        "left button closes the gripper, the right one opens it, both: good, next    Ctrl-C stop"
+    )
+
+    def __init__(self, where: str, robot: Manipulator, opened: Any = None) -> None:
+        self._where, self._device = where, opened
+        self._gripper, self._moved_at, self._both = 0.0, -1e9, False
+
+    def open(self) -> None:
+        """Find it."""
+        if self._device is not None:
+            return
+        try:
+            pyspacemouse = importlib.import_module("pyspacemouse")
+        except Exception as error:  # easyhid raises what it likes where the library hidapi is missing
+            raise UserError(
+                f"A SpaceMouse needs pyspacemouse and the system library hidapi ({error}): pip install"
+                " 'rlstack[teleop]', and on Debian or Ubuntu apt install libhidapi-hidraw0."
+            ) from error
+        options = {"axis_convention": pyspacemouse.AxisConvention.ROS}
+        try:
+            found = pyspacemouse.open_by_path(self._where, **options) if self._where else pyspacemouse.open(**options)
+        except Exception as error:
+            raise UserError(
+                f"No SpaceMouse can be opened ({error}): plug it in, and let your user read /dev/hidraw* (a udev rule)."
+            ) from error
+        if found is None:
+            raise UserError("No SpaceMouse was found: plug it in.")
+        self._device = found
+
+    def read(self) -> Hand:
+        """Return what the cap says."""
+        if not self._device.connected:
+            raise UserError("The SpaceMouse is gone: plug it in again.")
+        before = None
+        for _ in range(_MOST):  # a report at a time; when nothing came, its time stays
+            state = self._device.read()
+            if state.t == before:
+                break
+            before = state.t
+        cap = np.array([state.x, state.y, state.z, state.roll, state.pitch, state.yaw], dtype=float)
+        motion = np.sign(cap) * np.clip((np.abs(cap) - DEAD) / (1.0 - DEAD), 0.0, 1.0)
+        left, right = bool(state.buttons[0]), bool(state.buttons[-1])
+        both, self._both = left and right and not self._both, left and right
+        if left != right:
+            self._gripper = -1.0 if left else 1.0
+        now = time.monotonic()
+        if motion.any() or left or right:
+            self._moved_at = now
+        leads = now - self._moved_at < LINGER_S
+        return Hand(motion[:3], motion[3:], self._gripper, leads, said=(SAVE,) if both else ())
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._device is not None:
+            self._device.close()
+            self._device = None
+
+
+DEVICE = SpaceMouse
