@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from rlstack.training.experience import Experience
@@ -58,3 +59,28 @@ def test_steps_outlive_the_object(tmp_path: Path) -> None:
     again = Experience(environment, 4000, tmp_path / "replay")
     for name, array in again.buffer.gather(again.buffer.indices()).items():
         np.testing.assert_array_equal(array, drawn[name])
+
+
+def test_several_steps_rewards_are_added_up_to_the_end_of_the_episode() -> None:
+    environment = Reaching()
+    experience = filled(environment, 60)
+    gamma = 0.9
+    for hindsight in (0.0, 1.0):
+        state = experience.state_dict()
+        one = experience.sample(300, hindsight)
+        experience.load_state_dict(state)
+        some = experience.sample(300, hindsight, 3, gamma)
+        assert torch.equal(one["observation"], some["observation"])
+        buffer, lanes = experience.buffer, experience.buffer.spec.lanes
+        goal = one["observation"][:, :2] + one["observation"][:, 2:]
+        _, last = buffer.bounds(one["index"].numpy())
+        for k, index in enumerate(one["index"].tolist()):
+            steps = [i for i in (index, index + lanes, index + 2 * lanes) if i < last[k]]
+            rows = [buffer.gather(np.array([i])) for i in steps]
+            after = [torch.from_numpy(row["next_achieved"][0]) for row in rows]
+            rewards = [float(environment.reward_of(place, goal[k])) for place in after]
+            assert some["reward"][k].item() == pytest.approx(sum(gamma**i * r for i, r in enumerate(rewards)), abs=1e-5)
+            assert torch.allclose(some["next_observation"][k, :2], after[-1])
+            assert torch.allclose(some["next_observation"][k].view(2, 2).sum(dim=0), goal[k], atol=1e-5)
+            ends = 1.0 if hindsight else float(rows[-1]["goes_on"][0])
+            assert some["goes_on"][k].item() == pytest.approx(ends * gamma ** (len(rows) - 1), abs=1e-6)

@@ -97,20 +97,27 @@ class Experience:
             before = {name: step[name] for name in spec.transitions}
             self.buffer.add(before, {name: step[name] for name in spec.observations})
 
-    def sample(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
+    def sample(self, count: int, hindsight: float = 0.0, ahead: int = 1, gamma: float = 1.0) -> dict[str, Tensor]:
         """Return a batch for :class:`rlstack.training.soft.SoftLearner`.
 
         Args:
             count: Steps in it.
             hindsight: Share of them that are judged by a goal reached later in their episode (Andrychowicz et al.,
                 arXiv 1707.01495, strategy ``future``).
+            ahead: Steps whose rewards are added up before what comes after counts, fewer at an episode's end.
+            gamma: Discount a step, for these.
         """
         drawn = self.buffer.draw(count, self.rng)
         batch = {name: torch.from_numpy(array) for name, array in self.buffer.gather(drawn).items()}
-        other = round(hindsight * count)
-        if other:
-            reached = self.buffer.observe(self.buffer.later(drawn[:other], self.rng))["achieved"]
-            self._relabel(batch, slice(0, other), torch.from_numpy(reached))
+        other = slice(0, round(hindsight * count))
+        reached = None
+        if other.stop:
+            reached = torch.from_numpy(self.buffer.observe(self.buffer.later(drawn[other], self.rng))["achieved"])
+            self._relabel(batch, other, reached)
+        if ahead > 1:
+            self._look_ahead(batch, drawn, ahead, gamma, other, reached)
+        if reached is not None:
+            self._relabel_seen(batch, "next_", other, reached)
         return batch
 
     def close(self) -> None:
@@ -127,9 +134,40 @@ class Experience:
         """Go on from :meth:`state_dict`; the steps in the files stay, also those of after it."""
         self.rng.bit_generator.state = state["random"]
 
+    def _look_ahead(
+        self,
+        batch: dict[str, Tensor],
+        drawn: NDArray[np.int64],
+        ahead: int,
+        gamma: float,
+        other: slice,
+        reached: Tensor | None,
+    ) -> None:
+        """Add the rewards of the steps that follow, and let what was seen after them follow."""
+        lanes = self.buffer.spec.lanes
+        _, last = self.buffer.bounds(drawn)
+        weight = torch.ones(len(drawn))
+        for k in range(1, ahead):
+            at = drawn + k * lanes
+            inside = at < last
+            more = {n: torch.from_numpy(a) for n, a in self.buffer.gather(np.where(inside, at, drawn)).items()}
+            if reached is not None:
+                more["reward"][other] = self._environment.reward_of(more["next_achieved"][other], reached)
+                more["goes_on"][other] = 1.0
+            weight = torch.where(torch.from_numpy(inside), gamma * weight, weight)
+            counts = torch.from_numpy(inside)
+            batch["reward"] += counts * weight * more["reward"]
+            batch["goes_on"] = torch.where(counts, batch["goes_on"] * more["goes_on"], batch["goes_on"])
+            for name in ("next_observation", "next_achieved"):
+                batch[name][counts] = more[name][counts]
+        batch["goes_on"] *= weight
+
     def _relabel(self, batch: dict[str, Tensor], rows: slice, goal: Tensor) -> None:
-        for name in ("observation", "next_observation"):
-            achieved = batch["next_achieved" if name.startswith("next") else "achieved"][rows]
-            batch[name][rows] = self._environment.relabelled(batch[name][rows], achieved, goal)
+        self._relabel_seen(batch, "", rows, goal)
         batch["reward"][rows] = self._environment.reward_of(batch["next_achieved"][rows], goal)
         batch["goes_on"][rows] = 1.0  # whether it would have ended there depends on what was not asked
+
+    def _relabel_seen(self, batch: dict[str, Tensor], which: str, rows: slice, goal: Tensor) -> None:
+        name = f"{which}observation"
+        achieved = batch[f"{which}achieved"][rows]
+        batch[name][rows] = self._environment.relabelled(batch[name][rows], achieved, goal)

@@ -25,6 +25,10 @@ _LOG_STD = -5.0, 2.0
 """Bounds of the logarithm of an action's standard deviation, before tanh; as in the authors' code of SAC."""
 
 
+_ELSEWHERE = 4
+"""Actions of each kind that conservative critics are asked about; Cal-QL has 10."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SoftSettings:
     """Settings of the networks and their updates."""
@@ -156,7 +160,7 @@ class SoftLearner:
     """
 
     def __init__(self, settings: SoftSettings, columns: int, actions: int, generator: torch.Generator) -> None:
-        self.settings, self.generator = settings, generator
+        self.settings, self.generator, self.actions = settings, generator, actions
         self.actor = SquashedActor(columns, actions, settings.hidden)
         self.critics = Critics(columns + actions, settings.hidden, settings.critics, settings.layer_norm)
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
@@ -172,8 +176,14 @@ class SoftLearner:
         with torch.no_grad():
             return self.actor.sample(observation, self.generator)[0]
 
-    def update_critics(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Fit the critics to their targets once; return what to log."""
+    def update_critics(self, batch: Mapping[str, Tensor], conservative: float = 0.0) -> dict[str, Tensor]:
+        """Fit the critics to their targets once; return what to log.
+
+        Args:
+            batch: See the class; if conservative, also ``return`` (n,): what was earned from there to the end.
+            conservative: Weight of thinking less of what was not done than of what was, but not less than of what was
+                earned: calibrated Q-learning, Nakamoto et al. (Cal-QL, arXiv 2303.05479).
+        """
         settings = self.settings
         with torch.no_grad():
             after = batch["next_observation"]
@@ -185,6 +195,8 @@ class SoftLearner:
             target = batch["reward"] + settings.gamma * batch["goes_on"] * value
         values = self.critics(batch["observation"], batch["action"])
         loss = (values - target).square().mean(dim=1).sum()
+        if conservative:
+            loss = loss + conservative * (self._elsewhere(batch) - values).mean(dim=1).sum()
         self._of_critics.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self._of_critics.step()
@@ -197,9 +209,8 @@ class SoftLearner:
 
         Args:
             batch: See the class; with cloning, also ``demonstrated`` (n,): whether it was demonstrated.
-            cloning: Weight of doing what was demonstrated, wherever the critics think more of that than of what the
-                policy would do (Nair et al., "Overcoming Exploration in Reinforcement Learning with Demonstrations",
-                arXiv 1709.10089).
+            cloning: Weight of doing what was demonstrated (Nair et al., "Overcoming Exploration in Reinforcement
+                Learning with Demonstrations", arXiv 1709.10089, without their filter).
         """
         observation = batch["observation"]
         action, density = self.actor.sample(observation, self.generator)
@@ -212,7 +223,7 @@ class SoftLearner:
         loss = (temperature * density - value).mean()
         logged = {}
         if cloning:
-            logged = {"clone": self._unlike(batch, cloned_if_better=True)}
+            logged = {"clone": self._unlike(batch)}
             loss = loss + cloning * logged["clone"]
         self._of_actor.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -226,23 +237,35 @@ class SoftLearner:
 
     def clone(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Fit the policy's mean to what was demonstrated, once; return what to log."""
-        loss = self._unlike(batch, cloned_if_better=False)
+        loss = self._unlike(batch)
         self._of_actor.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self._of_actor.step()
         return {"clone": loss.detach()}
 
-    def _unlike(self, batch: Mapping[str, Tensor], cloned_if_better: bool) -> Tensor:
+    def _unlike(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return how far the policy's mean is from what was demonstrated, squared, the mean over the batch."""
         rows = batch["demonstrated"] > 0.5
-        observation, shown = batch["observation"][rows], batch["action"][rows]
-        own, _ = self.actor(observation, {})
-        wrong = (own - shown).square().sum(dim=-1)
-        if cloned_if_better:
-            with torch.no_grad():
-                better = self.critics(observation, shown).mean(dim=0) > self.critics(observation, own).mean(dim=0)
-            wrong = wrong * better
-        return wrong.sum() / len(batch["action"])
+        own, _ = self.actor(batch["observation"][rows], {})
+        return (own - batch["action"][rows]).square().sum() / len(rows)
+
+    def _elsewhere(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the soft maximum (critics, n) of values of actions at random, and of the policy's, now and next."""
+        observation, count = batch["observation"], _ELSEWHERE
+        rows = observation.repeat_interleave(count, dim=0)
+        with torch.no_grad():
+            anywhere = 2.0 * torch.rand(len(rows), self.actions, generator=self.generator) - 1.0
+            drawn = [(anywhere, torch.full((len(rows),), -self.actions * math.log(2.0)))]
+            for name in ("observation", "next_observation"):
+                drawn.append(self.actor.sample(batch[name].repeat_interleave(count, dim=0), self.generator))
+        found = []
+        for k, (action, density) in enumerate(drawn):
+            values = self.critics(rows, action)
+            if k:
+                values = torch.maximum(values, batch["return"].repeat_interleave(count))
+            found.append((values - density).reshape(len(values), -1, count))
+        together = torch.cat(found, dim=-1)
+        return together.logsumexp(dim=-1) - math.log(together.shape[-1])
 
     def check(self, logged: Mapping[str, Tensor]) -> dict[str, float]:
         """Return what was logged as numbers.

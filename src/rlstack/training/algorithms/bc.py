@@ -126,15 +126,21 @@ class Cloner:
         self.rng.bit_generator.state = state["random"]
 
 
-def steps_of(experience: Experience) -> tuple[Tensor, Tensor, Tensor]:
-    """Return all steps of one lane: observations, actions, and bounds; see :meth:`Cloner.update`."""
-    index = experience.buffer.indices()
-    held = experience.buffer.gather(index)
-    first, last = experience.buffer.bounds(index)
-    # without the observations that end episodes, steps lie one after the other
-    place = np.cumsum(np.diff(first, prepend=first[0]) != 0)
-    bounds = np.stack([first - first[0] - place, last - 1 - first[0] - place], axis=1)
-    return torch.from_numpy(held["observation"]), torch.from_numpy(held["action"]), torch.from_numpy(bounds)
+def steps_of(*kept: Experience) -> tuple[Tensor, Tensor, Tensor]:
+    """Return all steps that are kept: observations, actions, and bounds; see :meth:`Cloner.update`."""
+    seen, done, bounds, count = [], [], [], 0
+    for experience in kept:
+        index = experience.buffer.indices()
+        if not len(index):
+            continue
+        held = experience.buffer.gather(index)
+        begins = np.flatnonzero(np.diff(experience.buffer.bounds(index)[0], prepend=-1))
+        ends = np.append(begins[1:], len(index))
+        seen.append(held["observation"])
+        done.append(held["action"])
+        bounds.append(count + np.repeat(np.stack([begins, ends - 1], axis=1), ends - begins, axis=0))
+        count += len(index)
+    return tuple(torch.from_numpy(np.concatenate(arrays)) for arrays in (seen, done, bounds))  # type: ignore[return-value]
 
 
 class BC:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ class RLPDSettings(SACSettings):
     entropy_backup: bool = False
     """The paper leaves it out for sparse rewards."""
     cloning: float = value(0.0, at_least=0.0)
-    """Weight of doing what was demonstrated wherever the critics think more of that; 0 is the paper's."""
+    """Weight of doing what was demonstrated, at the start; it falls to 0 at the end of the run. 0 is the paper's."""
     pretraining: int = value(0, at_least=0)
     """Updates in which the policy clones the demonstrations before the first step; then it acts in the warm-up too."""
 
@@ -57,6 +58,8 @@ class RLPD(SAC):
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
         self._prior: Experience | None = None
+        self._pretrained, self._done = False, 0.0
+        self._drawn_prior: dict[str, Any] | None = None
 
     def open(self, folder: Path | None) -> None:
         """Keep steps and demonstrations in a run's folder; those that are there already are used again."""
@@ -66,9 +69,27 @@ class RLPD(SAC):
             self.environment, folder, settings.demonstrations, settings.dataset, torch.initial_seed() % 2**32
         )
 
-        if not self._steps:
+        if self._drawn_prior is not None:
+            self._prior.load_state_dict(self._drawn_prior)
+        if not self._pretrained:
             for _ in range(settings.pretraining):
                 self.learner.clone(self._shown(settings.batch))
+        self._pretrained = True
+
+    def iterate(self, done: float) -> dict[str, float]:
+        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
+        self._done = done
+        return super().iterate(done)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        prior = None if self._prior is None else self._prior.state_dict()
+        return {**super().state_dict(), "pretrained": self._pretrained, "prior": prior}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        super().load_state_dict(state)
+        self._pretrained, self._drawn_prior = state["pretrained"], state["prior"]
 
     def _action(self, observation: Tensor) -> Tensor:
         return self.learner.act(observation) if self.settings.pretraining else super()._action(observation)
@@ -78,20 +99,21 @@ class RLPD(SAC):
         logged = self.learner.update_critics(batch)
         self._updates += 1
         if self._updates % self.settings.actor_every == 0:
-            logged.update(self.learner.update_actor(batch, self.settings.cloning))
+            logged.update(self.learner.update_actor(batch, self.settings.cloning * (1.0 - self._done)))
         return logged
 
     def _batch(self) -> dict[str, Tensor]:
         assert self._experience is not None
         half, hindsight = self.settings.batch // 2, self.settings.hindsight
-        own = self._experience.sample(self.settings.batch - half, hindsight)
+        own = self._experience.sample(self.settings.batch - half, hindsight, self.settings.ahead, self.settings.gamma)
         own["demonstrated"] = torch.zeros(len(own["reward"]))
         prior = self._shown(half, hindsight)
         return {name: torch.cat([own[name], prior[name]]) for name in own}
 
     def _shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
         assert self._prior is not None
-        return {**self._prior.sample(count, hindsight), "demonstrated": torch.ones(count)}
+        shown = self._prior.sample(count, hindsight, self.settings.ahead, self.settings.gamma)
+        return {**shown, "demonstrated": torch.ones(count)}
 
 
 ALGORITHM = RLPD

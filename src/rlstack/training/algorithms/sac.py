@@ -37,6 +37,8 @@ class SACSettings(SoftSettings):
     """Steps of all robots with random actions before learning begins."""
     hindsight: float = value(0.8, at_least=0.0, at_most=1.0)
     """Share of steps that are judged by a goal that was reached later; for sparse rewards."""
+    ahead: int = value(1, at_least=1)
+    """Steps whose rewards count in a target before the critics are asked what follows; more is faster, and biased."""
     capacity: int = value(1_000_000, at_least=1000)
     """Steps that are kept."""
 
@@ -102,7 +104,7 @@ class SAC:
             action = self._action(self._observation)
             result = environment.step(action)
             self._check(result)
-            self._experience.add(action, result)
+            self._keep(action, result)
             self._observation = result.actor.clone()
             self._steps += environment.count
             for name, term in result.terms.items():
@@ -161,6 +163,10 @@ class SAC:
         shape = (self.environment.count, self.environment.pipeline.action_size)
         return 2.0 * torch.rand(shape, generator=self.generator) - 1.0
 
+    def _keep(self, action: Tensor, result: GoalStep) -> None:
+        assert self._experience is not None
+        self._experience.add(action, result)
+
     def _learn(self) -> dict[str, Tensor]:
         batch = self._batch()
         logged = self.learner.update_critics(batch)
@@ -171,7 +177,8 @@ class SAC:
 
     def _batch(self) -> dict[str, Tensor]:
         assert self._experience is not None
-        return self._experience.sample(self.settings.batch, self.settings.hindsight)
+        settings = self.settings
+        return self._experience.sample(settings.batch, settings.hindsight, settings.ahead, settings.gamma)
 
     def _check(self, result: GoalStep) -> None:
         if not torch.isfinite(result.actor).all():

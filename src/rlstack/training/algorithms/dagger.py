@@ -1,0 +1,140 @@
+"""HG-DAgger: clone demonstrations, and all that whoever intervenes does.
+
+Kelly et al., "HG-DAgger: Interactive Imitation Learning with Human Experts" (arXiv 1810.02890): the policy acts until
+somebody takes over; what they do is added to what is cloned. It is what RLIF is compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlstack.schema import value
+from rlstack.tasks.learning import LearningEnvironment
+from rlstack.training.algorithm import NotFinite
+from rlstack.training.algorithms.bc import BC, BCSettings, steps_of
+from rlstack.training.demonstrated import open_demonstrations
+from rlstack.training.experience import Experience
+from rlstack.training.interveners import Intervener, IntervenerSettings, ScriptedIntervener
+from rlstack.training.interventions import Interventions
+
+
+@dataclass(frozen=True, kw_only=True)
+class DAggerSettings(BCSettings):
+    """Settings of HG-DAgger."""
+
+    intervener: IntervenerSettings = field(default_factory=IntervenerSettings)
+    demonstrations: int = value(20, at_least=1)
+    chunk: int = value(1, at_least=1)
+    learning_rate: float = value(3e-4, above=0.0)
+    """At the start; it falls to 0 along a cosine."""
+    pretraining: int = value(1000, at_least=0)
+    """Updates from demonstrations alone, before the first step."""
+    rollout: int = value(8, at_least=1)
+    """Steps of every robot in an iteration."""
+    updates: float = value(1.0, above=0.0)
+    """Updates for each robot's step."""
+    capacity: int = value(1_000_000, at_least=1000)
+    """Steps of interventions that are kept."""
+
+
+class DAgger(BC):
+    """See :class:`rlstack.training.algorithms.bc.BC`; here the robots move, and these are its steps.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of a task that has a scripted expert.
+
+    Raises:
+        UserError: The task has none.
+    """
+
+    Settings = DAggerSettings
+    settings: DAggerSettings
+
+    def __init__(self, settings: DAggerSettings, environment: LearningEnvironment) -> None:
+        super().__init__(settings, environment)
+        self.steps_per_iteration = settings.rollout * environment.count
+        self.intervener: Intervener = ScriptedIntervener(settings.intervener, self.environment, self._seed)
+        self._prior: Experience | None = None
+        self._interventions: Interventions | None = None
+        self._observation: Tensor | None = None
+        self._memory: dict[str, Tensor] = {}
+        self._owed = 0.0
+
+    def open(self, folder: Path | None) -> None:
+        """Have demonstrations and interventions in a run's folder."""
+        settings = self.settings
+        self._prior = open_demonstrations(
+            self.environment, folder, settings.demonstrations, settings.dataset, self._seed
+        )
+        self._interventions = Interventions(self.environment, settings.capacity, folder, self._seed)
+        if not self._begun:
+            self._steps = steps_of(self._prior)
+            self.cloner.actor.normalise_by(self._steps[0])
+            for _ in range(settings.pretraining):
+                self.cloner.update(*self._steps, 0.0)
+        self._begun = True
+
+    def iterate(self, done: float) -> dict[str, float]:
+        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
+        if self._prior is None or self._interventions is None:
+            self.open(None)
+        assert self._prior is not None and self._interventions is not None
+        environment, settings, count = self.environment, self.settings, self.environment.count
+        environment.set_progress(done)
+        begins = torch.zeros(count, dtype=torch.bool)
+        if self._observation is None:
+            self._observation = environment.observe()[0].clone()
+            self._memory = {n: torch.zeros(count, *shape) for n, shape in self.cloner.actor.memory.items()}
+            begins[:] = True
+        earned = ended = lost = won = taken = torch.zeros(())
+        for _ in range(settings.rollout):
+            with torch.no_grad():
+                proposed, self._memory = self.cloner.actor(self._observation, self._memory)
+            told = self.intervener.decide(self._observation, proposed.clamp(-1.0, 1.0), begins)
+            achieved = environment.achieved_goal()
+            result = environment.step(told.action)
+            self._interventions.keep(told.now, self._observation, achieved, told.action, result)
+            begins, self._observation = result.done, result.actor.clone()
+            for tensor in self._memory.values():
+                tensor[begins] = 0.0
+            earned, ended, taken = earned + result.reward.mean(), ended + begins.sum(), taken + told.now.float().mean()
+            won = won + (result.success & begins).sum()
+            lost = lost + (begins & ~result.timed_out & ~result.success).sum()
+        steps = steps_of(self._prior, self._interventions.steps)
+        self._owed += settings.updates * self.steps_per_iteration
+        losses = []
+        while self._owed >= 1.0:
+            self._owed -= 1.0
+            losses.append(self.cloner.update(*steps, done))
+        loss = float(torch.stack(losses).mean()) if losses else 0.0
+        if not math.isfinite(loss):
+            raise NotFinite("The clone's mean error in an iteration is not finite")
+        return {
+            "train/reward_per_s": float(earned) * environment.task.rate_hz / settings.rollout,
+            "train/lost_share": float(lost / ended.clamp(min=1)),
+            "train/success": float(won / ended.clamp(min=1)),
+            "train/intervened": float(taken) / settings.rollout,
+            "loss/clone": loss,
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return network, optimiser, environment and random state; the steps are in their files."""
+        state = {"environment": self.environment.state_dict(), "intervener": self.intervener.state_dict()}
+        return {**super().state_dict(), **state, "owed": self._owed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        super().load_state_dict(state)
+        self.environment.load_state_dict(state["environment"])
+        self.intervener.load_state_dict(state["intervener"])
+        self._owed, self._observation = state["owed"], None
+
+
+ALGORITHM = DAgger

@@ -1,0 +1,137 @@
+"""HIL-SERL: RLPD with somebody who intervenes.
+
+Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning" (arXiv
+2410.21845): an intervention replaces the action; all steps are experience, and those in which somebody intervened are
+demonstrations as well; a gripper that changes its mind costs. Theirs has a critic of its own for the gripper, which is
+discrete there, and one process that acts and one that learns; here the gripper is one of the actions, and both are one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlstack.schema import value
+from rlstack.tasks.goals import GoalStep
+from rlstack.tasks.learning import LearningEnvironment
+from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
+from rlstack.training.interveners import Intervener, IntervenerSettings, Intervention, ScriptedIntervener
+from rlstack.training.interventions import Interventions
+
+_GRIPPER = "gripper"
+"""Name of the action that closes it; see :data:`rlstack.tasks.arms.motion.AXES`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HILSERLSettings(RLPDSettings):
+    """Settings of HIL-SERL."""
+
+    intervener: IntervenerSettings = field(default_factory=IntervenerSettings)
+    gripper_penalty: float = value(0.02, at_least=0.0)
+    """What it costs when the gripper is told to open after it was told to close, or the other way round."""
+    hindsight: float = value(0.0, at_least=0.0, at_most=1.0)
+
+
+class HILSERL(RLPD):
+    """See :class:`rlstack.training.algorithms.rlpd.RLPD`.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of a task that has a scripted expert.
+
+    Raises:
+        UserError: The task has none, or it seldom succeeds.
+    """
+
+    Settings = HILSERLSettings
+    settings: HILSERLSettings
+
+    def __init__(self, settings: HILSERLSettings, environment: LearningEnvironment) -> None:
+        super().__init__(settings, environment)
+        self.intervener: Intervener = ScriptedIntervener(
+            settings.intervener, self.environment, torch.initial_seed() % 2**63
+        )
+        self.interventions: Interventions | None = None
+        self._coming: Intervention | None = None
+        self._drawn_corrections: dict[str, Any] | None = None
+        self._achieved = self.environment.achieved_goal()
+        axes = getattr(environment.pipeline, "axes", ())
+        self._grip = axes.index(_GRIPPER) if _GRIPPER in axes else None
+        self._gripped = torch.zeros(environment.count)
+        self._taken, self._corrected = 0.0, 0
+
+    def open(self, folder: Path | None) -> None:
+        """Keep steps, demonstrations and interventions in a run's folder."""
+        super().open(folder)
+        seed = torch.initial_seed() % 2**32
+        self.interventions = Interventions(self.environment, self.settings.capacity, folder, seed)
+        if self._drawn_corrections is not None:
+            self.interventions.steps.load_state_dict(self._drawn_corrections)
+
+    def iterate(self, done: float) -> dict[str, float]:
+        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
+        self._taken = 0.0
+        scalars = super().iterate(done)
+        return {**scalars, "train/intervened": self._taken / self.settings.rollout}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        corrections = None if self.interventions is None else self.interventions.steps.state_dict()
+        return {**super().state_dict(), "intervener": self.intervener.state_dict(), "corrections": corrections}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        super().load_state_dict(state)
+        self.intervener.load_state_dict(state["intervener"])
+        self._drawn_corrections = state["corrections"]
+        self._coming = None
+
+    def _action(self, observation: Tensor) -> Tensor:
+        if self._coming is None:
+            self._coming = self._decided(observation, torch.ones(self.environment.count, dtype=torch.bool))
+        self._achieved = self.environment.achieved_goal()
+        return self._coming.action
+
+    def _decided(self, observation: Tensor, begins: Tensor) -> Intervention:
+        return self.intervener.decide(observation, super()._action(observation), begins)
+
+    def _keep(self, action: Tensor, result: GoalStep) -> None:
+        assert self._coming is not None and self._observation is not None and self.interventions is not None
+        now, before = self._coming.now, self._observation
+        # what comes next is known before this step is judged: RLIF judges by it
+        self._coming = self._decided(result.actor, result.done)
+        result = dataclasses.replace(result, reward=self._reward(action, result, now, self._coming.now))
+        self.interventions.keep(now, before, self._achieved, action, result)
+        self._taken += float(now.float().mean())
+        super()._keep(action, result)
+
+    def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
+        """Return what a step earns (N,), in which somebody intervened where ``now``, and will where ``coming``."""
+        if self._grip is None or not self.settings.gripper_penalty:
+            return result.reward
+        told = action[:, self._grip].sign()
+        changed = told * self._gripped < 0.0
+        self._gripped = torch.where(result.done, 0.0, torch.where(told == 0.0, self._gripped, told))
+        return result.reward - self.settings.gripper_penalty * changed
+
+    def _shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
+        """Return a batch of what experts did: demonstrations and interventions, as many as there are of each."""
+        assert self._prior is not None
+        corrected = len(self.interventions) if self.interventions is not None else 0
+        some = self._corrected = round(count * corrected / (corrected + len(self._prior)))
+        batch = super()._shown(count - some, hindsight)
+        if not some or self.interventions is None:
+            return batch
+        more = {
+            **self.interventions.steps.sample(some, 0.0, self.settings.ahead, self.settings.gamma),
+            "demonstrated": torch.ones(some),
+        }
+        return {name: torch.cat([batch[name], more[name]]) for name in batch}
+
+
+ALGORITHM = HILSERL

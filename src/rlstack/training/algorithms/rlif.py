@@ -1,0 +1,64 @@
+"""RLIF: interventions are the only reward.
+
+Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv 2311.12996): a step that makes
+somebody intervene earns -1, every other step nothing, and RLPD learns from that. The task's reward is not used, so
+whoever intervenes need not be good at the task, only know when it goes wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.tasks.goals import GoalStep
+from rlstack.tasks.learning import LearningEnvironment
+from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
+from rlstack.training.interveners import IntervenerSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RLIFSettings(HILSERLSettings):
+    """Settings of RLIF."""
+
+    intervener: IntervenerSettings = field(default_factory=lambda: IntervenerSettings(kind="action"))
+
+
+class RLIF(HILSERL):
+    """See :class:`rlstack.training.algorithms.hil_serl.HILSERL`.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of a task that has a scripted expert.
+
+    Raises:
+        UserError: The task has none, it seldom succeeds, or hindsight is asked for.
+    """
+
+    Settings = RLIFSettings
+    settings: RLIFSettings
+
+    def __init__(self, settings: RLIFSettings, environment: LearningEnvironment) -> None:
+        if settings.hindsight:
+            raise UserError(
+                "algorithm_settings: hindsight is not allowed with rlif, whose rewards know no goal: set 0."
+            )
+        super().__init__(settings, environment)
+
+    def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
+        """Return -1 where a step of the policy makes somebody intervene, else 0."""
+        lost = result.done & ~result.timed_out & ~result.success
+        begins = coming & ~now & ~result.done
+        # after a loss one would intervene for ever
+        return torch.where(lost, -1.0 / max(1.0 - self.settings.gamma, 1e-3), -begins.float())
+
+    def _shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
+        batch = super()._shown(count, hindsight)
+        # nobody intervened in a demonstration, whatever the task's reward was; interventions have their own
+        shown = torch.arange(count) < count - self._corrected
+        return {**batch, "reward": torch.where(shown, 0.0, batch["reward"])}
+
+
+ALGORITHM = RLIF

@@ -1,0 +1,113 @@
+"""WSRL: start warm from demonstrations, then learn without them.
+
+Zhou et al., "Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline Data" (arXiv 2412.07762):
+policy and critics are pretrained offline by calibrated Q-learning (Cal-QL, arXiv 2303.05479), the frozen policy fills
+the buffer for some steps, and from then on soft actor-critic with many updates learns from what it does itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.schema import value
+from rlstack.tasks.goals import ScriptedEnvironment
+from rlstack.tasks.learning import LearningEnvironment
+from rlstack.training.algorithms.sac import SAC, SACSettings
+from rlstack.training.demonstrated import open_demonstrations, scripted
+from rlstack.training.experience import Experience
+
+
+@dataclass(frozen=True, kw_only=True)
+class WSRLSettings(SACSettings):
+    """Settings of WSRL."""
+
+    demonstrations: int = value(20, at_least=1)
+    """Episodes, successful ones, that are learned from before the first step, and not after it."""
+    dataset: str = ""
+    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
+    pretraining: int = value(2000, at_least=0)
+    """Updates of policy and critics before the first step."""
+    conservative: float = value(1.0, at_least=0.0)
+    """Weight, in these, of thinking less of what was not demonstrated; Cal-QL's alpha."""
+    cloning: float = value(1.0, at_least=0.0)
+    """Weight, in these, of doing what was demonstrated; 0 is the paper's."""
+    warm_up: int = value(5000, at_least=0)
+    """Steps of all robots with the pretrained policy before learning goes on; 5,000 in the paper."""
+    critics: int = value(10, at_least=1)
+    layer_norm: bool = True
+    updates: float = value(2.0, above=0.0)
+    entropy_backup: bool = False
+
+
+class WSRL(SAC):
+    """See :class:`rlstack.training.algorithms.sac.SAC`.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of a task that has a scripted expert.
+
+    Raises:
+        UserError: The task has none, or it seldom succeeds.
+    """
+
+    Settings = WSRLSettings
+    settings: WSRLSettings
+    environment: ScriptedEnvironment
+
+    def __init__(self, settings: WSRLSettings, environment: LearningEnvironment) -> None:
+        super().__init__(settings, scripted(environment, type(self).__name__.lower()))
+        self._pretrained = False
+
+    def open(self, folder: Path | None) -> None:
+        """Keep the steps in a run's folder; pretrain, unless that is done."""
+        super().open(folder)
+        settings = self.settings
+        if not self._pretrained:
+            seed = torch.initial_seed() % 2**32
+            prior = open_demonstrations(self.environment, folder, settings.demonstrations, settings.dataset, seed)
+            returns = earned(prior, settings.gamma)
+            for _ in range(settings.pretraining):
+                batch = prior.sample(settings.batch)
+                batch = {**batch, "return": returns[batch["index"]], "demonstrated": torch.ones(settings.batch)}
+                self.learner.update_critics(batch, settings.conservative)
+                self.learner.update_actor(batch, settings.cloning)
+            prior.close()
+        self._pretrained = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        return {**super().state_dict(), "pretrained": self._pretrained}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        super().load_state_dict(state)
+        self._pretrained = state["pretrained"]
+
+    def _action(self, observation: Tensor) -> Tensor:
+        return self.learner.act(observation)
+
+
+def earned(prior: Experience, gamma: float) -> Tensor:
+    """Return what was earned from each step to its episode's end, discounted (steps,), by the steps' indices.
+
+    Args:
+        prior: Whole episodes in one lane, none of them written over.
+        gamma: Discount a step. An episode that did not end for good goes on as its last step for ever.
+    """
+    index = prior.buffer.indices()
+    held = prior.buffer.gather(index)
+    _, last = prior.buffer.bounds(index)
+    returns = np.zeros(int(last[-1]) + 1, dtype=np.float32)
+    for step, end, reward, goes_on in zip(index[::-1], last[::-1], held["reward"][::-1], held["goes_on"][::-1]):
+        after = returns[step + 1] if step + 1 < end else reward / (1.0 - gamma) if gamma < 1.0 else 0.0
+        returns[step] = reward + gamma * goes_on * after
+    return torch.from_numpy(returns)
+
+
+ALGORITHM = WSRL

@@ -1,0 +1,146 @@
+"""Who intervenes, when, and with which action: the protocol, and scripts that stand in for a human.
+
+The scripts are those of Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv
+2311.12996): one that takes over at random, and one that takes over where a finished run's critics think less of the
+policy's action than of the expert's. The third looks at actions alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.schema import value
+from rlstack.tasks.goals import ScriptedEnvironment
+from rlstack.training.soft import Critics
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """What is done in the coming step."""
+
+    now: Tensor  # (N,) bool: where the policy is overruled
+    action: Tensor  # (N, actions) what is done, in -1..1: the policy's where it is not
+
+
+class Intervener(Protocol):
+    """Whoever intervenes: a script, or a human on a topic."""
+
+    def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
+        """Return what is done in the coming step.
+
+        Args:
+            observation: (N, columns) of the present.
+            proposed: (N, actions) what the policy would do.
+            begins: (N,) bool: whose episode begins with that step.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what it needs to go on, without what it does at the moment."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervenerSettings:
+    """A script that intervenes."""
+
+    kind: Literal["random", "action", "value"] = "random"
+    """When: at random; where the policy's action is far from the expert's; where critics think less of it."""
+    rate: float = value(0.3, at_least=0.0, at_most=1.0)
+    """Random: how often a step begins an intervention."""
+    right: float = value(0.95, at_least=0.0, at_most=1.0)
+    """Action, value: how often it judges right whether to intervene; RLIF's beta."""
+    tolerance: float = value(0.5, at_least=0.0)
+    """Action: how far the policy's action may be from the expert's, root mean square over its elements."""
+    share: float = value(0.97, above=0.0, at_most=1.0)
+    """Value: how much of the expert's value the policy's must have; RLIF's alpha."""
+    critics: str = ""
+    """Value: folder of a finished run of sac or rlpd on the same task, whose critics judge."""
+    hold: int = value(4, at_least=1)
+    """Steps that an intervention lasts; RLIF has 4."""
+    skill: float = value(1.0, at_least=0.0, at_most=1.0)
+    """Share of interventions that do what the expert would do; the others do one random action all along."""
+
+
+class ScriptedIntervener:
+    """See :class:`Intervener`.
+
+    Args:
+        settings: When and how well.
+        environment: Whose expert acts.
+        seed: Of what is drawn.
+
+    Raises:
+        UserError: Critics are asked for that are not there, or are of another task.
+    """
+
+    def __init__(self, settings: IntervenerSettings, environment: ScriptedEnvironment, seed: int) -> None:
+        self.settings, self.environment = settings, environment
+        self.generator = torch.Generator().manual_seed(seed)
+        columns, actions = environment.pipeline.size, environment.pipeline.action_size
+        self._critics = _critics(settings.critics, columns + actions) if settings.kind == "value" else None
+        self._left = torch.zeros(environment.count, dtype=torch.long)
+        self._wrong = torch.zeros(environment.count, dtype=torch.bool)
+        self._astray = torch.zeros(environment.count, actions)
+
+    def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
+        """Return what is done in the coming step; see the protocol."""
+        settings, count = self.settings, len(proposed)
+        expert = self.environment.expert_action()
+        left = torch.where(begins, 0, self._left)
+        chance = torch.full((count,), settings.rate)
+        if settings.kind != "random":
+            worse = self._worse(observation, proposed, expert)
+            chance = torch.where(worse, settings.right, 1.0 - settings.right)
+        starts = (torch.rand(count, generator=self.generator) < chance) & (left == 0)
+        wrong = torch.rand(count, generator=self.generator) >= settings.skill
+        astray = 2.0 * torch.rand(proposed.shape, generator=self.generator) - 1.0
+        self._wrong = torch.where(starts, wrong, self._wrong)
+        self._astray = torch.where(starts[:, None], astray, self._astray)
+        left = torch.where(starts, settings.hold, left)
+        now = left > 0
+        self._left = (left - 1).clamp(min=0)
+        told = torch.where(self._wrong[:, None], self._astray, expert)
+        return Intervention(now, torch.where(now[:, None], told, proposed))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return its random state."""
+        return {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`; nobody is being intervened then."""
+        self.generator.set_state(state["generator"])
+        self._left.zero_()
+
+    def _worse(self, observation: Tensor, proposed: Tensor, expert: Tensor) -> Tensor:
+        """Return (N,) whether the policy's action is that much worse than the expert's."""
+        if self._critics is None:
+            return (proposed - expert).square().mean(dim=1).sqrt() > self.settings.tolerance
+        with torch.no_grad():
+            own, best = (self._critics(observation, action).mean(dim=0) for action in (proposed, expert))
+        # alpha is a share of a value above 0; of one below, as those of -1 a step are, it leaves as much room
+        return own < best - (1.0 - self.settings.share) * best.abs()
+
+
+def _critics(folder: str, columns: int) -> Critics:
+    """Return the critics of a run."""
+    from rlstack.training.checkpoint import load_checkpoint
+    from rlstack.training.run import recipe_of
+
+    if not folder:
+        raise UserError("intervener: kind: value is not allowed without critics: name a run's folder, or set action.")
+    state = load_checkpoint(Path(folder))["algorithm"]
+    settings = recipe_of(Path(folder)).algorithm_settings
+    try:
+        critics = Critics(columns, settings.hidden, settings.critics, settings.layer_norm)
+        critics.load_state_dict(state["learner"]["critics"])
+    except (AttributeError, KeyError, RuntimeError) as error:
+        raise UserError(f"{folder} has no critics of this task: name a run of sac or rlpd on the same task.") from error
+    return critics.requires_grad_(False)
