@@ -18,6 +18,7 @@ from rlstack.evaluation.demonstrations.by_hand import ByHand
 from rlstack.evaluation.demonstrations.judging import judge
 from rlstack.hardware.devices import device_called
 from rlstack.tasks.arms.station import Station
+from rlstack.training.recorded import recorded
 
 PANDA = sheet.arm_called("panda")
 
@@ -183,3 +184,12 @@ def test_a_recording_that_was_cut_off_opens_up_to_its_last_whole_episode(
     assert "so that 0 of its 14 episodes can be used" in capsys.readouterr().out
     assert cli.main(["demo", "filter", str(cut)]) == 2
     assert "holds no demonstration" in capsys.readouterr().err
+
+
+def test_what_was_recorded_is_what_training_learns_from(reaching: Path) -> None:
+    station = Station(sheet.task_called("arm_reach"), PANDA)
+    (steps,) = recorded(reaching, station.environment, 1)
+    frames = Dataset(reaching).read(0)
+    seen = np.array([step["observation"] for step in steps])
+    np.testing.assert_allclose(seen[: len(frames[sheet.SEEN])], frames[sheet.SEEN], atol=1e-5)
+    station.close()

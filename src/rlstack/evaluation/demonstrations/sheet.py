@@ -24,10 +24,12 @@ from rlstack.tasks.arms.task import ArmTask
 SHEET = "meta/rlstack.json"
 VERSION = 1
 
+SENSED = "observation."
+"""Before the name of each input of the policy, as it is sensed; :mod:`rlstack.training.recorded` learns from these."""
 STATE = "observation.state"
-"""Of each joint, as it is sensed: ``NAME.pos`` rad or m, then of each ``NAME.vel`` rad/s or m/s."""
+"""The joints again, as LeRobot's policies take them: of each ``NAME.pos`` rad or m, then ``NAME.vel`` rad/s or m/s."""
 WORLD = "observation.environment_state"
-"""What else the policy senses: places and orientations (xyzw) of goal and object, m."""
+"""All else that is sensed, likewise: places and orientations (xyzw) of goal and object, m."""
 ACTION = "action"
 """What was done, in the policy's own terms: motions of the tool and the gripper in -1..1."""
 COMMAND = "command"
@@ -87,7 +89,10 @@ def features_of(station: Station) -> dict[str, Feature]:
     joints = [drive.name for drive in station.robot.drives]
     others = _sensed(station)
     columns = [f"{row.name}.{k}" for row in station.pipeline.table() for k in range(row.size)]
+    signals = {f"{SENSED}joint_position": vector(*joints), f"{SENSED}joint_velocity": vector(*joints)}
+    signals |= {SENSED + name: vector(*"xyzw"[:size]) for name, size in others.items()}
     return {
+        **signals,
         STATE: vector(*(f"{name}.pos" for name in joints), *(f"{name}.vel" for name in joints)),
         WORLD: vector(*(f"{name}.{axis}" for name, size in others.items() for axis in "xyzw"[:size])),
         ACTION: vector(*station.task.axes),
@@ -108,6 +113,7 @@ def observed(station: Station) -> dict[str, np.ndarray]:
     """Return what a frame holds of the present, before the step."""
     seen = station.senses()
     return {
+        **{SENSED + name: seen[name].astype(np.float32) for name in station.task.inputs},
         STATE: np.concatenate([seen["joint_position"], seen["joint_velocity"]]).astype(np.float32),
         WORLD: np.concatenate([seen[name] for name in _sensed(station)]).astype(np.float32),
         SEEN: station.observation().astype(np.float32),

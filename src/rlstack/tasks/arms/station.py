@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.robots import Manipulator
-from rlstack.tasks.arms.bench import OBJECT
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.pipeline import ArmPipeline
 
@@ -70,6 +69,7 @@ class Station:
     def begin(self) -> None:
         """Draw a new trial and start it."""
         self.environment.restart(torch.zeros(1, dtype=torch.long))
+        self._keep(self.environment.observe()[0])  # senses once a step: each look would have noise of its own
         self.steps, self._held = 0, 0
 
     def senses(self) -> dict[str, Array]:
@@ -78,7 +78,7 @@ class Station:
 
     def observation(self) -> Array:
         """Return what the policy's network sees, (columns,)."""
-        return self.environment.observe()[0][0].numpy().astype(np.float64)
+        return self._seen.copy()
 
     def achieved(self) -> Array:
         """Return (3,) m what is to be at the goal."""
@@ -95,6 +95,7 @@ class Station:
         with torch.no_grad():
             command = self.pipeline.command(self.pipeline.clip(given), prepared)
         result = self.environment.step(given)
+        self._keep(result.actor)
         done, timed_out = bool(result.done[0]), bool(result.timed_out[0])
         there = self.task.done(result.achieved.numpy(), result.desired.numpy())[0]
         self._held = self._held + 1 if there else 0
@@ -159,15 +160,17 @@ class Station:
         if state is not None:
             bench.worlds.state[0] = state
         found = {"tool": bench.tool()[0]}
-        if self.task.objects is not None:
-            found["object"] = bench.worlds.pose(OBJECT)[0][0].copy()
+        if (thing := bench.true().get("object_position")) is not None:
+            found["object"] = thing[0].copy()
         bench.worlds.state[0] = now
         return found
 
     def is_done(self) -> bool:
         """Return whether what is achieved is at the goal now."""
-        achieved = self.places()["object" if self.task.moved == "object_position" else "tool"]
-        return bool(self.task.done(achieved[None], self.environment.bench.goal)[0])
+        return bool(self.task.done(self.achieved()[None], self.environment.bench.goal)[0])
+
+    def _keep(self, seen: torch.Tensor) -> None:
+        self._seen = seen[0].numpy().astype(np.float64)
 
     def close(self) -> None:
         """End the simulator."""
