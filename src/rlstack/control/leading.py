@@ -1,0 +1,206 @@
+"""Leading an arm by hand: from how the tool, or the joints, are to move to targets of the joints, within all limits.
+
+What a human asks for is followed as far as the limits of tool, workspace and joints allow; what was clipped is said in
+sentences. Pure and without a clock: the nodes call it once for every reading of the joints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.control.inverse_kinematics import DAMPING, Limits, joint_step, limits_of
+from rlstack.errors import UserError
+from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.robots.kinematics import chain_of, tool_motion
+
+Array = NDArray[np.float64]
+
+LEAD_S = 0.15
+"""Targets run ahead of the joints by no more than these could go in this time: a hand that is let go stops the arm, and
+an arm that is held up does not store what it was asked for."""
+
+LONGEST_S = 0.1
+"""A step is never longer, however long nothing was read from the joints."""
+
+
+@dataclass(frozen=True)
+class Led:
+    """What the joints are to do.
+
+    Attributes:
+        target: (joints,) rad or m, in the robot file's order.
+        clipped: What was asked for and is not done, each in a sentence.
+    """
+
+    target: Array
+    clipped: tuple[str, ...] = ()
+
+
+class ArmLeader:
+    """Remembers the target between steps.
+
+    Args:
+        robot: The arm.
+        speed_m_s: The tool's greatest; at most, and None: the robot file's ``tool_velocity_m_s``.
+        turn_rad_s: The tool's greatest.
+        damping: Of the inverse kinematics, see :data:`rlstack.control.inverse_kinematics.DAMPING`.
+
+    Raises:
+        UserError: The robot's model cannot be read, or the speed is above the robot's.
+    """
+
+    def __init__(
+        self,
+        robot: Manipulator,
+        speed_m_s: float | None = None,
+        turn_rad_s: float = 2.0,
+        damping: float = DAMPING,
+    ) -> None:
+        most = robot.limits.tool_velocity_m_s
+        if speed_m_s is not None and not 0.0 < speed_m_s <= most:
+            raise UserError(f"speed_m_s: {speed_m_s:g} is not allowed: must be above 0 and at most {most:g} m/s.")
+        self.robot = robot
+        self.speed_m_s, self.turn_rad_s = speed_m_s or most, turn_rad_s
+        self._damping = damping
+        self._chain = chain_of(robot)
+        self._limits = limits_of(robot, self._chain)
+        self._arm = list(self._chain.index)
+        names = [drive.name for drive in robot.drives]
+        self._names = names
+        self._hand = [names.index(joint.name) for joint in robot.gripper]
+        self._lower, self._upper, self._velocity = (
+            np.array([getattr(drive, what) for drive in robot.drives]) for what in ("lower", "upper", "velocity_max")
+        )
+        self._low, self._high = (np.array(c) for c in (robot.limits.workspace_min_m, robot.limits.workspace_max_m))
+        self._target: Array | None = None
+
+    def release(self) -> None:
+        """Forget the target: the next step begins where the joints are."""
+        self._target = None
+
+    def step(
+        self,
+        joints: Array,
+        period_s: float,
+        linear: Array,
+        angular: Array,
+        gripper: float = 0.0,
+        *,
+        in_tool: bool = False,
+    ) -> Led:
+        """Return the joints' targets after the tool was moved a little.
+
+        Args:
+            joints: (joints,) where they are, rad or m.
+            period_s: Since the last step.
+            linear: (3,) m/s in ``base_link``.
+            angular: (3,) rad/s about its axes.
+            gripper: 1 opens at the joints' speed, -1 closes, 0 leaves it.
+            in_tool: Both are given in the tool's own frame instead.
+        """
+        target, period = self._begin(joints), min(period_s, LONGEST_S)
+        said: list[str] = []
+        tool = tool_motion(self._chain.screws, target[None, self._arm])
+        linear, angular = np.asarray(linear, dtype=float), np.asarray(angular, dtype=float)
+        if in_tool:
+            linear, angular = tool.rotation[0] @ linear, tool.rotation[0] @ angular
+        linear = _shortened(linear, self.speed_m_s, "The tool is slowed to {:g} m/s.", said)
+        angular = _shortened(angular, self.turn_rad_s, "The tool's turn is slowed to {:g} rad/s.", said)
+        linear = self._inside(tool.position[0], linear, period, said)
+        motion = period * np.concatenate([linear, angular])
+        if motion.any():
+            self._move(target, tool.jacobian, motion, period, said)
+        hand = target[self._hand] + np.clip(gripper, -1.0, 1.0) * period * self._velocity[self._hand]
+        target[self._hand] = np.clip(hand, self._lower[self._hand], self._upper[self._hand])
+        return self._keep(target, said)
+
+    def follow(self, joints: Array, period_s: float, wanted: Mapping[str, float]) -> Led:
+        """Return the joints' targets on the way to where a leader arm is.
+
+        Args:
+            joints: (joints,) where they are, rad or m.
+            period_s: Since the last step.
+            wanted: Where some of them are to be, by name.
+
+        Raises:
+            ValueError: A joint is unknown, or its place is not finite.
+        """
+        if unknown := [name for name in wanted if name not in self._names]:
+            raise ValueError(f"{self.robot.name} has no joint {', '.join(unknown)}; it has: {', '.join(self._names)}")
+        if bad := [name for name, place in wanted.items() if not np.isfinite(place)]:
+            raise ValueError(f"the place of {', '.join(bad)} is not finite")
+        target, period = self._begin(joints), min(period_s, LONGEST_S)
+        said: list[str] = []
+        asked = target.copy()
+        for name, place in wanted.items():
+            asked[self._names.index(name)] = place
+        inside = np.clip(asked, self._lower, self._upper)
+        for k in np.flatnonzero(np.abs(asked - inside) > 1e-9):
+            said.append(f"{self._names[k]} is kept at its limit, {inside[k]:.4g}: {asked[k]:.4g} was asked for.")
+        step = period * self._velocity
+        if (np.abs(inside - target) > 2.0 * step).any():
+            said.append("The joints follow at their greatest speed.")
+        return self._keep(target + np.clip(inside - target, -step, step), said)
+
+    def _begin(self, joints: Array) -> Array:
+        joints = np.asarray(joints, dtype=float)
+        if self._target is None:
+            return np.clip(joints, self._lower, self._upper)
+        lead = LEAD_S * self._velocity
+        return np.clip(np.clip(self._target, joints - lead, joints + lead), self._lower, self._upper)
+
+    def _keep(self, target: Array, said: list[str]) -> Led:
+        self._target = target
+        return Led(target.copy(), tuple(said))
+
+    def _inside(self, place: Array, linear: Array, period: float, said: list[str]) -> Array:
+        """Return a velocity that does not lead out of the workspace; one that leads back in stays as it is."""
+        after = place + period * linear
+        kept = linear.copy()
+        for k, axis in enumerate("xyz"):
+            low, high = self._low[k], self._high[k]
+            if (after[k] < low and linear[k] < 0.0) or (after[k] > high and linear[k] > 0.0):
+                bound = f"{axis} >= {low:g}" if linear[k] < 0.0 else f"{axis} <= {high:g}"
+                said.append(f"The tool is kept in the workspace, {bound} m.")
+                edge = (low if linear[k] < 0.0 else high) - place[k]
+                kept[k] = 0.0 if edge * linear[k] <= 0.0 else edge / period
+        return kept
+
+    def _move(self, target: Array, jacobian: Array, motion: Array, period: float, said: list[str]) -> None:
+        """Move the arm's joints of ``target`` for a motion (6,) of the tool."""
+        before = target[self._arm]
+        still = np.zeros((1, len(self._arm)))
+        after = joint_step(jacobian, motion[None], still, before[None], self._limits, period, self._damping)[0]
+        # the same without limits of speed and range: what was cut off
+        free = joint_step(
+            jacobian,
+            motion[None],
+            still,
+            before[None],
+            Limits(*(np.full(len(self._arm), end) for end in (-np.inf, np.inf, np.inf))),
+            period,
+            self._damping,
+        )[0]
+        speeds = np.abs(free - before) / period
+        if (over := speeds / self._limits.velocity).max() > 1.0 + 1e-9:
+            k = int(over.argmax())
+            said.append(
+                f"The tool is slowed to {100.0 / over[k]:.0f}%: {self._chain.joints[k]} can turn at"
+                f" {self._limits.velocity[k]:g} rad/s only."
+            )
+        at_end = (after <= self._limits.lower + 1e-12) | (after >= self._limits.upper - 1e-12)
+        for end in np.flatnonzero(at_end & ((free > self._limits.upper) | (free < self._limits.lower))):
+            said.append(f"{self._chain.joints[end]} is at its limit, {after[end]:.4g}.")
+        target[self._arm] = after
+
+
+def _shortened(vector: Array, most: float, sentence: str, said: list[str]) -> Array:
+    length = float(np.linalg.norm(vector))
+    if length <= most * (1.0 + 1e-9):
+        return vector
+    said.append(sentence.format(most))
+    return vector * (most / length)

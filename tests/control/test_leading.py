@@ -1,0 +1,102 @@
+"""Leading an arm by hand: the tool goes where it is led, no limit is ever broken, and what was clipped is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlstack.control.leading import LEAD_S, ArmLeader
+from rlstack.errors import UserError
+from rlstack.robots import Manipulator, load_robot
+from rlstack.robots.kinematics import chain_of, tool_motion
+
+PANDA = load_robot("panda")
+assert isinstance(PANDA, Manipulator)
+CHAIN = chain_of(PANDA)
+LOWER, UPPER, VELOCITY, REST = (
+    np.array([getattr(drive, what) for drive in PANDA.drives]) for what in ("lower", "upper", "velocity_max", "rest")
+)
+LEADER = ArmLeader(PANDA)
+STILL = np.zeros(3)
+
+
+def tool(joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    motion = tool_motion(CHAIN.screws, joints[None, :7])
+    return motion.position[0], motion.rotation[0]
+
+
+def lead(steps: int, linear: object, angular: object = STILL, **more: object) -> tuple[np.ndarray, set[str]]:
+    """Return the joints after some steps of 20 ms, and all that was said, with joints that follow at once."""
+    LEADER.release()
+    joints, said = REST.copy(), set[str]()
+    for _ in range(steps):
+        led = LEADER.step(joints, 0.02, np.array(linear), np.array(angular), **more)  # type: ignore[arg-type]
+        joints, said = led.target, said | set(led.clipped)
+    return joints, said
+
+
+def test_the_tool_goes_where_it_is_led_and_turns_with_it() -> None:
+    (before, turned), (joints, said) = tool(REST), lead(50, [0.05, -0.1, 0.02], [0.0, 0.0, 0.3])
+    after, turn = tool(joints)
+    np.testing.assert_allclose(after - before, [0.05, -0.1, 0.02], atol=2e-3)
+    yaw = np.array([[np.cos(0.3), -np.sin(0.3), 0.0], [np.sin(0.3), np.cos(0.3), 0.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(turn, yaw @ turned, atol=3e-3)
+    assert not said and np.array_equal(joints[7:], REST[7:])
+    along = tool(lead(10, [0.0, 0.0, 0.2], in_tool=True)[0])[0] - before
+    np.testing.assert_allclose(along, 0.04 * turned[:, 2], atol=1e-3)
+
+
+def test_the_gripper_closes_and_stays_closed() -> None:
+    joints, _ = lead(5, STILL, gripper=-1.0)
+    np.testing.assert_allclose(joints[7:], REST[7:] - 0.1 * VELOCITY[7:])
+    assert lead(100, STILL, gripper=-1.0)[0][7:].tolist() == [0.0, 0.0]
+
+
+def test_what_is_clipped_is_said() -> None:
+    assert "The tool is slowed to 1.7 m/s." in lead(1, [9.0, 0.0, 0.0])[1]
+    assert "The tool's turn is slowed to 2 rad/s." in lead(1, STILL, [0.0, 0.0, 4.0])[1]
+    joints, said = lead(150, [0.0, 0.0, -0.3])
+    assert "The tool is kept in the workspace, z >= 0 m." in said and tool(joints)[0][2] >= -1e-3
+    said = lead(300, [0.5, 0.0, 0.0])[1]  # stretched
+    assert any("is slowed to" in sentence and "rad/s only" in sentence for sentence in said)
+    said = lead(220, STILL, [0.0, 0.0, 1.0])[1]
+    assert any(sentence.startswith("panda_joint7 is at its limit, -2.897") for sentence in said)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 20.0), st.floats(1e-4, 3.0))
+def test_no_limit_is_broken_whatever_a_hand_does(seed: int, wild: float, period_s: float) -> None:
+    rng = np.random.default_rng(seed)
+    joints = rng.uniform(LOWER, UPPER)
+    joints[0] = joints[2] = joints[4] = 0.0
+    LEADER.release()
+    last = joints
+    for _ in range(8):
+        led = LEADER.step(joints, period_s, *(wild * rng.normal(size=(2, 3))), gripper=float(rng.normal()))
+        assert np.isfinite(led.target).all()
+        assert (led.target >= LOWER).all() and (led.target <= UPPER).all()
+        assert (np.abs(led.target - last) <= VELOCITY * min(period_s, 0.1) * (1 + 1e-9) + 1e-12).all()
+        last = joints = led.target
+
+
+def test_an_arm_that_is_held_up_is_not_run_away_from() -> None:
+    LEADER.release()
+    for _ in range(100):
+        led = LEADER.step(REST, 0.02, np.array([0.0, 0.4, 0.0]), STILL)
+    assert (np.abs(led.target - REST) <= (LEAD_S + 0.02) * VELOCITY + 1e-9).all()
+
+
+def test_a_leader_arm_is_followed_at_the_joints_speed_and_within_their_range() -> None:
+    LEADER.release()
+    led = LEADER.follow(REST, 0.02, {"panda_joint1": 9.0, "panda_finger_joint1": 0.02})
+    np.testing.assert_allclose(led.target - REST, 0.02 * VELOCITY * np.eye(9)[0] - 0.02 * VELOCITY * np.eye(9)[7])
+    assert "panda_joint1 is kept at its limit, 2.897: 9 was asked for." in led.clipped
+    assert "The joints follow at their greatest speed." in led.clipped
+    with pytest.raises(ValueError, match="panda has no joint elbow; it has: panda_joint1"):
+        LEADER.follow(REST, 0.02, {"elbow": 0.0})
+    with pytest.raises(ValueError, match="panda_joint1 is not finite"):
+        LEADER.follow(REST, 0.02, {"panda_joint1": np.nan})
+    with pytest.raises(UserError, match=r"speed_m_s: 5 is not allowed: must be above 0 and at most 1\.7"):
+        ArmLeader(PANDA, speed_m_s=5.0)
