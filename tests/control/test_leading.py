@@ -61,7 +61,7 @@ def test_what_is_clipped_is_said() -> None:
     assert "The tool is kept in the workspace, z >= 0 m." in said and tool(joints)[0][2] >= -1e-3
     said = lead(300, [0.5, 0.0, 0.0])[1]  # stretched
     assert any("is slowed to" in sentence and "rad/s only" in sentence for sentence in said)
-    said = lead(220, STILL, [0.0, 0.0, 1.0])[1]
+    said = lead(260, STILL, [0.0, 0.0, 1.0])[1]
     assert any(sentence.startswith("panda_joint7 is at its limit, -2.897") for sentence in said)
 
 
