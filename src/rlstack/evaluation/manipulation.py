@@ -13,7 +13,7 @@ from rlstack.evaluation.rollout import Steppable
 from rlstack.policies import PolicyOutputError
 from rlstack.policies.catalogue import check_robot
 from rlstack.robots import Manipulator
-from rlstack.tasks.arms.bench import OBJECT, Bench
+from rlstack.tasks.arms.bench import Bench
 from rlstack.tasks.arms.trials import Trials
 
 Array = NDArray[np.float64]
@@ -96,7 +96,7 @@ def manipulate(
     distances, error = [], np.zeros(count)
     try:
         for k in range(task.steps + 1):
-            achieved = bench.worlds.pose(OBJECT)[0] if task.moved == "object_position" else bench.tool()
+            achieved = bench.achieved()
             held = np.where(task.done(achieved, bench.goal) & ~lost, held + 1, 0)
             time_s = np.where((held >= task.hold_steps) & np.isinf(time_s), k / task.rate_hz, time_s)
             error = np.where(lost, error, np.linalg.norm(bench.goal - achieved, axis=1))

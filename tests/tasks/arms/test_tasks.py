@@ -123,6 +123,15 @@ def test_a_world_whose_numbers_broke_is_lost_and_starts_anew() -> None:
     some.close()
 
 
+def test_what_is_held_to_the_end_is_a_success_in_the_last_step() -> None:
+    some = environment("arm_reach", 6, seed=3)
+    some.restart(torch.arange(6))
+    for _ in range(some.task.steps):
+        step = some.step(some.expert_action())
+    assert step.timed_out.all() and step.success.all()
+    some.close()
+
+
 def test_bad_settings_and_robots_are_refused_in_words() -> None:
     task = TASKS.load("arm_pick_place")()
     with pytest.raises(UserError, match="crazyflie is a quadrotor; this task wants an arm: --robot panda"):

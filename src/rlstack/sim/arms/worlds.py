@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,8 @@ class ArmWorlds:
         self._scratch = mujoco.MjData(model)
         self._pool = rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
         self._datas = [mujoco.MjData(model) for _ in range(max(self.threads, 1))]
+        self._slides = _slides(mujoco, model, {drive.name for drive in robot.drives})
+        self._stands: dict[str, Array] = {}
         joints = [model.joint(drive.name) for drive in robot.drives]
         self._q = 1 + np.array([int(joint.qposadr[0]) for joint in joints])
         self._v = 1 + model.nq + np.array([int(joint.dofadr[0]) for joint in joints])
@@ -89,7 +92,12 @@ class ArmWorlds:
         return self.state[:, self._v]
 
     def pose(self, name: str) -> tuple[Array, Array]:
-        """Return position (N, 3) m and orientation (N, 4) xyzw of something that moves freely."""
+        """Return position (N, 3) m and orientation (N, 4) xyzw of something that moves freely, or slides in a fixture.
+
+        What slides is a body with one joint of its own name, in a fixture that :meth:`move` puts in its place.
+        """
+        if name in self._slides:
+            return self._slid(name)
         pose = self.state[:, self._pose(name)]
         return pose[:, :3], pose[:, [4, 5, 6, 3]]
 
@@ -128,8 +136,8 @@ class ArmWorlds:
             # all that MuJoCo keeps ready of masses, such as the inertia of simple joints
             self._mujoco.mj_setConst(model, self._scratch)
 
-    def move(self, index: Index, name: str, position: Array) -> None:
-        """Put something that stands fixed to places (n, 3) m in some worlds.
+    def move(self, index: Index, name: str, position: Array, yaw: Array | None = None) -> None:
+        """Put something that stands fixed to places (n, 3) m in some worlds, turned by ``yaw`` (n,) rad.
 
         Raises:
             ValueError: The worlds were not made to be varied.
@@ -137,8 +145,24 @@ class ArmWorlds:
         if not isinstance(self._models, list):
             raise ValueError("the worlds share one model: make them with varied=True")
         body = int(self.model.body(name).id)
-        for world, place in zip(index.tolist(), position):
+        turned = np.zeros(len(index)) if yaw is None else yaw
+        for world, place, angle in zip(index.tolist(), position, turned.tolist()):
             self._models[world].body_pos[body] = place
+            self._models[world].body_quat[body] = [np.cos(angle / 2), 0.0, 0.0, np.sin(angle / 2)]
+        stands = self._stands.setdefault(name, np.zeros((self.count, 4)))
+        stands[index, :3], stands[index, 3] = position, turned
+
+    def brake(self, index: Index, name: str, force: Array) -> None:
+        """Give a joint of the scene dry friction (n,) N or N m in some worlds.
+
+        Raises:
+            ValueError: The worlds were not made to be varied.
+        """
+        if not isinstance(self._models, list):
+            raise ValueError("the worlds share one model: make them with varied=True")
+        dof = int(self.model.joint(name).dofadr[0])
+        for world, one in zip(index.tolist(), force.tolist()):
+            self._models[world].dof_frictionloss[dof] = one
 
     def step(self, target: Array) -> None:
         """Let a control period pass with the arm's joints driven to ``target`` (N, joints), rad or m."""
@@ -157,6 +181,29 @@ class ArmWorlds:
         """End the threads."""
         self._pool.close()
 
+    def _slid(self, name: str) -> tuple[Array, Array]:
+        fixture, offset, axis = self._slides[name]
+        stands = self._stands.get(fixture, np.zeros((self.count, 4)))
+        local = offset + self.slide(name)[:, None] * axis
+        cos, sin, zero = np.cos(stands[:, 3]), np.sin(stands[:, 3]), np.zeros(self.count)
+        turned = [cos * local[:, 0] - sin * local[:, 1], sin * local[:, 0] + cos * local[:, 1], local[:, 2]]
+        half = stands[:, 3] / 2
+        orientation = np.stack([zero, zero, np.sin(half), np.cos(half)], axis=1)
+        return stands[:, :3] + np.stack(turned, axis=1), orientation
+
     def _pose(self, name: str) -> slice:
         first = 1 + int(self.model.joint(name).qposadr[0])
         return slice(first, first + 7)
+
+
+def _slides(mujoco: Any, model: Any, others: set[str]) -> dict[str, tuple[str, Array, Array]]:
+    """Return, by name, what slides in a fixture: the fixture, the place in it and the axis, (3,) each."""
+    found = {}
+    for k in range(model.njnt):
+        joint = model.joint(k)
+        if joint.name in others or model.jnt_type[k] != mujoco.mjtJoint.mjJNT_SLIDE:
+            continue
+        body = int(model.jnt_bodyid[k])
+        fixture = model.body(int(model.body_parentid[body])).name
+        found[joint.name] = (fixture, model.body_pos[body].copy(), model.jnt_axis[k].copy())
+    return found

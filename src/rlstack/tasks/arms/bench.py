@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from rlstack.robots import Manipulator, frames
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.worlds import ArmWorlds
-from rlstack.tasks.arms.trials import Trials
+from rlstack.tasks.arms.trials import OBJECT, Trials
 
 if TYPE_CHECKING:
     from rlstack.tasks.arms.task import ArmTask
 
 Array = NDArray[np.float64]
 
-OBJECT = "object"
-"""Name of what is handled, in the scene."""
+__all__ = ["OBJECT", "Bench"]
 
 
 class Bench:
@@ -51,9 +50,8 @@ class Bench:
         self.worlds.restart(index, trials.joints)
         self.goal[index] = trials.goal
         if self._handled:
-            self.worlds.vary(index, OBJECT, trials.half, trials.mass, trials.friction)
-            self.worlds.place(index, OBJECT, trials.position, trials.orientation)
-            self._fix(index, trials.goal)
+            self.task.furnish(self.worlds, index, trials.goal, trials.half, trials.mass, trials.friction)
+            self.task.lay(self.worlds, index, trials)
             for name, drawn in self.drawn.items():
                 drawn[index] = getattr(trials, name)
 
@@ -62,8 +60,7 @@ class Bench:
         for name, array in drawn.items():
             self.drawn[name][:] = array
         if self._handled:
-            self.worlds.vary(np.arange(self.count), OBJECT, *self.drawn.values())
-            self._fix(np.arange(self.count), self.goal)
+            self.task.furnish(self.worlds, np.arange(self.count), self.goal, *self.drawn.values())
 
     def true(self) -> dict[str, Array]:
         """Return signals as they are, (N, ...)."""
@@ -96,6 +93,11 @@ class Bench:
         """Return where the tools are, (N, 3) m in base_link."""
         return np.asarray(tool_motion(self._screws, self.worlds.joint_position[:, self._arm]).position)
 
+    def achieved(self) -> Array:
+        """Return (N, 3) m: what is to be at the goals."""
+        tool = self.tool()
+        return self.task.achieved(tool, self.worlds.pose(OBJECT)[0] if self._handled else tool)
+
     @property
     def noise_state(self) -> dict[str, Any]:
         """Of the generator that draws the noise."""
@@ -114,10 +116,6 @@ class Bench:
         low, high = (np.array(corner) for corner in self.task.workspace.corners)
         away = ((place[:, :2] < low[:2] - 0.1) | (place[:, :2] > high[:2] + 0.1)).any(axis=1)
         return ~finite | away | (place[:, 2] < -0.05)
-
-    def _fix(self, index: NDArray[np.intp], goal: Array) -> None:
-        for name, offset in self.task.fixtures.items():
-            self.worlds.move(index, name, goal + np.array(offset))
 
     def close(self) -> None:
         """End the threads."""

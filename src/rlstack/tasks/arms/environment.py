@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.robots import Manipulator
-from rlstack.tasks.arms.bench import OBJECT, Bench
+from rlstack.tasks.arms.bench import Bench
 from rlstack.tasks.arms.pipeline import ArmPipeline
 from rlstack.tasks.arms.terms import DECIMETRES, GOAL
 from rlstack.tasks.arms.view import ArmView
@@ -123,7 +123,7 @@ class ArmEnvironment:
         terms = {name: torch.from_numpy(term.astype(np.float32)) for name, term in self._terms(view).items()}
         desired = torch.from_numpy(self.bench.goal.astype(np.float32))
         achieved = torch.from_numpy(view.achieved.astype(np.float32))
-        before = actor
+        before, won = actor, self._won(success, finished)  # before what was held is forgotten
         if done.any():
             actor = self._anew(torch.from_numpy(np.flatnonzero(done)), actor)
         return GoalStep(
@@ -136,7 +136,7 @@ class ArmEnvironment:
             next_actor=before,
             achieved=achieved,
             desired=desired,
-            success=torch.from_numpy(self._won(success, finished)),
+            success=torch.from_numpy(won),
         )
 
     def achieved_goal(self) -> Tensor:
@@ -249,7 +249,7 @@ class ArmEnvironment:
         return actor.index_copy(0, index, seen)
 
     def _achieved(self) -> Array:
-        return self.bench.worlds.pose(OBJECT)[0] if self.task.moved == "object_position" else self.bench.tool()
+        return self.bench.achieved()
 
     def _view(self, action: Array) -> ArmView:
         bench, prepared = self.bench, self._prepared
@@ -258,7 +258,7 @@ class ArmEnvironment:
         thing = bench.true().get("object_position", tool)
         opening = prepared["opening"].numpy()[:, 0] if "opening" in prepared else none
         target = prepared["opening_target"].numpy()[:, 0] if "opening" in prepared else none
-        achieved = thing if self.task.moved == "object_position" else tool
+        achieved = self.task.achieved(tool, thing)
         return ArmView(
             tool=tool,
             goal=bench.goal,

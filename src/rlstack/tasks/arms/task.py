@@ -14,10 +14,11 @@ from rlstack.errors import UserError
 from rlstack.robots import Manipulator, RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.arms.motion import Motion
-from rlstack.tasks.arms.trials import ArmNoise, ObjectRange, Region, Starts, Trials, draw_starts
+from rlstack.tasks.arms.trials import OBJECT, ArmNoise, ObjectRange, Region, Starts, Trials, draw_starts
 from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
+    from rlstack.sim.arms.worlds import ArmWorlds
     from rlstack.tasks.arms.environment import ArmEnvironment
     from rlstack.tasks.arms.expert import Expert
     from rlstack.tasks.arms.pipeline import ArmPipeline
@@ -62,7 +63,7 @@ class ArmTask(ABC):
     start_opening: ClassVar[float] = 0.0
     """Of the gripper, a share of its range."""
     moved: ClassVar[str] = "tool_position"
-    """What is to be at the goal."""
+    """What is to be at the goal, by its name among prepared inputs; see :meth:`achieved`."""
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {}
     """What stands fixed in the scene, and where it stands seen from the goal, m."""
     differentiable: ClassVar[bool] = False
@@ -129,6 +130,27 @@ class ArmTask(ABC):
 
             Block().add(spec)
 
+    def furnish(
+        self, worlds: ArmWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+    ) -> None:
+        """Give what is handled in some worlds its half lengths, mass and friction, and what stands fixed its place.
+
+        Args:
+            worlds: Of N arms.
+            index: (n,) which.
+            goal: (n, 3) m, by which fixtures stand.
+            half: (n, 3) m.
+            mass: (n,) kg.
+            friction: (n,).
+        """
+        worlds.vary(index, OBJECT, half, mass, friction)
+        for name, offset in self.fixtures.items():
+            worlds.move(index, name, goal + np.array(offset))
+
+    def lay(self, worlds: ArmWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+        """Put what is handled where episodes (n) begin, in some worlds."""
+        worlds.place(index, OBJECT, trials.position, trials.orientation)
+
     def draw_starts(self, robot: Manipulator, rng: np.random.Generator, count: int) -> Starts:
         """Draw where arms are when episodes begin.
 
@@ -147,6 +169,10 @@ class ArmTask(ABC):
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
         """Draw what episodes are about, for arms that start at N places."""
         return Trials(starts.joints, self.goals.draw(rng, len(starts.joints)))
+
+    def achieved(self, tool: Array, thing: Array) -> Array:
+        """Return (N, 3) m what is to be at the goal, with the tool and the object at places (N, 3) m."""
+        return thing if self.moved == "object_position" else tool
 
     def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
         """Return (N,) whether what is achieved (N, 3) m is at what is desired (N, 3) m."""

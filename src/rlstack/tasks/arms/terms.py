@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from rlstack.tasks.arms.placing import placed
 from rlstack.tasks.pipeline import Tensors, Term
 
 DECIMETRES = 10.0
@@ -132,3 +133,11 @@ class GoalOffset(Term):
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
         """Return (batch, 3)."""
         return DECIMETRES * (inputs["goal_position"] - inputs[self.moved])
+
+
+class PlacedOffset(GoalOffset):
+    """What is left to do where the thing must be let go of, too; see :func:`rlstack.tasks.arms.placing.placed`."""
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return what is achieved, by its name."""
+        return {self.moved: placed(inputs["tool_position"], inputs["object_position"])}

@@ -16,6 +16,9 @@ from rlstack.schema import value
 Array = NDArray[np.float64]
 Range = tuple[float, float]
 
+OBJECT = "object"
+"""Name of what is handled, in the scene."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Region:

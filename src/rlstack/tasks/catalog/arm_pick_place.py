@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from rlstack.robots import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.arms.expert import toward, yaw_to_sides
+from rlstack.tasks.arms.expert import toward
+from rlstack.tasks.arms.grasp import grasp
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import ObjectRange, Region, Starts, Trials, draw_objects
 from rlstack.tasks.arms.view import ArmView
@@ -21,34 +22,16 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_ABOVE = 0.08
-"""m above the box where the hand turns and opens before it goes down."""
-
 
 class PickExpert:
     """Above the box, turned to its sides; down; close; and straight to the goal."""
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
-        thing, goal, tool = (seen[n] for n in ("object_position", "goal_position", "tool_position"))
-        opening, wanted = seen["opening"][:, 0], seen["opening_target"][:, 0]
-        away = tool - thing
-        level, height = np.linalg.norm(away[:, :2], axis=1), away[:, 2]
-        turn = yaw_to_sides(seen)
-        # fingers that are told to close and do not: something is between them
-        held = (opening - wanted > 0.1) & (level < 0.025) & (np.abs(height) < 0.025)
-        around = (level < 0.02) & (height < 0.012)
-        aligned = (level < 0.012) & (np.abs(yaw_to_sides(seen, "tool_yaw")) < 0.15)
-        over = thing + np.array([0.0, 0.0, _ABOVE])
-        descending = (aligned | (height < 0.4 * _ABOVE) & (level < 0.02)) & (opening > 0.7)
-        place = np.where(descending[:, None], thing, over)
-        # up first, if the hand is low beside the box
-        beside = ~descending & (height < 0.6 * _ABOVE)
-        place = np.where(beside[:, None], np.stack([tool[:, 0], tool[:, 1], over[:, 2]], axis=1), place)
-        place = np.where((around & ~held)[:, None], thing, place)
-        place = np.where(held[:, None], goal + (tool - thing), place)
-        grip = np.where(around | held, -1.0, 1.0)
-        return toward(seen, pipeline, place, turn=np.where(held | around, 0.0, turn), grip=grip)
+        hold = grasp(seen)
+        carried = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
+        place = np.where(hold.held[:, None], carried, hold.place)
+        return toward(seen, pipeline, place, turn=hold.turn, grip=hold.grip)
 
 
 @dataclass(frozen=True, kw_only=True)

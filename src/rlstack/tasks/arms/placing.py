@@ -1,0 +1,26 @@
+"""What is achieved where a thing must be let go of: pure functions over N robots, for numpy and torch alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlstack.robots.kinematics import library_of
+
+CLEAR_M = 0.05
+"""From tool to thing: the hand is away from it."""
+
+
+def placed(tool: Any, thing: Any) -> Any:
+    """Return (N, 3) m where the thing is and, while the hand is at it, as much above that as the hand is too near.
+
+    So what is achieved is at a goal only once the thing stands there by itself, whatever goal that is, and a hand that
+    draws back comes nearer to it all the way.
+
+    Args:
+        tool: (N, 3) m.
+        thing: (N, 3) m.
+    """
+    xp = library_of(thing)
+    away = xp.sqrt(((tool - thing) ** 2).sum(-1) + 1e-12)
+    near = xp.clip(CLEAR_M - away, 0.0, None)
+    return xp.stack([thing[..., 0], thing[..., 1], thing[..., 2] + near], -1)

@@ -1,0 +1,160 @@
+"""arm_drawer: take a drawer by its tab and pull it open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import Manipulator
+from rlstack.schema import value
+from rlstack.tasks.arms.expert import toward
+from rlstack.tasks.arms.grasp import grasp
+from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.arms.trials import OBJECT, ObjectRange, Region, Starts, Trials
+from rlstack.tasks.arms.view import ArmView
+
+if TYPE_CHECKING:
+    from rlstack.sim.arms.worlds import ArmWorlds
+    from rlstack.tasks.pipeline import Term
+
+Array = NDArray[np.float64]
+
+_TAB = (0.0225, 0.008, 0.015)
+"""m: half lengths of the tab along the slide, across (each has its own) and up."""
+_HEIGHT = 0.1
+"""m: of the tab's middle above the table."""
+_RAIL = 0.2
+"""Friction of the rails: force to move the drawer over its weight."""
+_GRAVITY = 9.81
+
+
+class DrawerExpert:
+    """Above the tab, turned to its sides; down; close; and straight to where it is open."""
+
+    def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
+        """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
+        hold = grasp(seen)
+        pulled = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
+        place = np.where(hold.held[:, None], pulled, hold.place)
+        return toward(seen, pipeline, place, turn=hold.turn, grip=hold.grip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawerReward:
+    """Weights, rates a second; they are for ``rewards: dense``."""
+
+    reaching: float = value(-1.0)
+    """m from the tool to the tab."""
+    held: float = value(0.3)
+    """The tab is between the fingers."""
+    distance: float = value(-4.0)
+    """m from the tab to where it is when the drawer is open."""
+    at_goal: float = value(2.0)
+    """Where it is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawerTask(ArmTask):
+    """Take a drawer by its tab and pull it open."""
+
+    tolerance_m: float = value(0.015, unit="m", above=0.0)
+    open_m: float = value(0.12, unit="m", above=0.0, at_most=0.19)
+    """How far it is to be pulled."""
+    starts: Region = field(default_factory=lambda: Region(x_m=(0.35, 0.48), y_m=(-0.15, 0.15), z_m=(0.2, 0.32)))
+    places: Region = field(default_factory=lambda: Region(x_m=(0.52, 0.62), y_m=(-0.18, 0.18), z_m=(_HEIGHT, _HEIGHT)))
+    """Where the tab is while the drawer is closed; the cabinet faces the arm."""
+    tab: ObjectRange = field(
+        default_factory=lambda: ObjectRange(half_m=(0.006, 0.011), mass_kg=(0.5, 2.0), friction=(0.6, 1.2), yaw_rad=0.0)
+    )
+    """``half_m`` is across; the mass is the drawer's, whose rails rub in proportion to it."""
+    reward: DrawerReward = field(default_factory=DrawerReward)
+
+    inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
+    moved = "object_position"
+    axes = ("x", "y", "z", "yaw", "gripper")
+    start_opening = 1.0
+
+    @property
+    def objects(self) -> ObjectRange:
+        """Return what tabs are drawn from."""
+        return self.tab
+
+    def build(self, spec: Any) -> None:
+        """Add cabinet and drawer to the scene."""
+        from rlstack.sim.arms.drawer import Drawer
+
+        Drawer(tab_half_m=_TAB, tab_height_m=_HEIGHT).add(spec)
+
+    def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
+        """Draw what episodes are about, for arms that start at N places."""
+        count, tab = len(starts.joints), self.tab
+        closed, half = self.places.draw(rng, count), np.tile(_TAB, (count, 1))
+        closed[:, 2] = _HEIGHT
+        half[:, 1] = rng.uniform(*tab.half_m, count)
+        goal = closed - self.open_m * _outward(closed)
+        mass, friction = rng.uniform(*tab.mass_kg, count), rng.uniform(*tab.friction, count)
+        return Trials(starts.joints, goal, closed, np.arctan2(closed[:, 1], closed[:, 0]), half, mass, friction)
+
+    def furnish(
+        self, worlds: ArmWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+    ) -> None:
+        """Give tabs their size and friction, drawers their mass, and cabinets their place."""
+        worlds.vary(index, OBJECT, half, mass, friction)
+        worlds.brake(index, OBJECT, _RAIL * _GRAVITY * mass)
+        stands = goal + self.open_m * _outward(goal)
+        stands[:, 2] = 0.0
+        worlds.move(index, "cabinet", stands, np.arctan2(goal[:, 1], goal[:, 0]))
+
+    def lay(self, worlds: ArmWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+        """Do nothing: at the start all drawers are closed."""
+
+    def terms(self, robot: Manipulator) -> list[Term]:
+        """Return the terms of the observation."""
+        from rlstack.tasks.arms import terms
+
+        return [
+            terms.ToolPosition(self.workspace.middle),
+            terms.ToolVelocity(),
+            terms.Lead(),
+            terms.ToolYaw(),
+            terms.Opening(),
+            terms.ObjectOffset(),
+            terms.ObjectVelocity(self.rate_hz),
+            terms.ObjectYaw(),
+            terms.GoalOffset(self.moved),
+        ]
+
+    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+        """Return ``{name: (weight, term)}`` of the reward."""
+        reward = self.reward
+        return {
+            "reaching": (reward.reaching, lambda s: s.reaching),
+            "held": (reward.held, lambda s: s.held.astype(float)),
+            "distance": (reward.distance, lambda s: s.distance),
+            "at_goal": (reward.at_goal, lambda s: s.success.astype(float)),
+        }
+
+    def envelope(self) -> dict[str, float]:
+        """Return what the policy was trained for, SI units in the keys."""
+        low, high = self.places.corners
+        ends = {"min": low, "max": high}
+        named = {f"closed_{axis}_{end}_m": ends[end][k] for end in ends for k, axis in enumerate("xyz")}
+        told = {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, "open_m": self.open_m}
+        return {**told, **named}
+
+    def expert(self) -> DrawerExpert:
+        """Return a script that does it."""
+        return DrawerExpert()
+
+
+def _outward(place: Array) -> Array:
+    """Return (n, 3) the level direction from the arm's base to places (n, 3): the cabinets look the other way."""
+    level = place * np.array([1.0, 1.0, 0.0])
+    return np.asarray(level / np.linalg.norm(level, axis=1, keepdims=True))
+
+
+TASK = DrawerTask

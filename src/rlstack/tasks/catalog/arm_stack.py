@@ -1,0 +1,178 @@
+"""arm_stack: put a box on top of another one, let go of it and draw back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import Manipulator
+from rlstack.schema import value
+from rlstack.tasks.arms.expert import toward
+from rlstack.tasks.arms.grasp import grasp
+from rlstack.tasks.arms.placing import CLEAR_M, placed
+from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.arms.trials import OBJECT, ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.arms.view import ArmView
+
+if TYPE_CHECKING:
+    from rlstack.sim.arms.worlds import ArmWorlds
+    from rlstack.tasks.pipeline import Term
+
+Array = NDArray[np.float64]
+
+LOWER = "lower"
+"""Name of the box that is stacked on, in the scene."""
+_UPRIGHT_M = 0.006
+"""Off in height a box is not on the other, but held above it, beside it or tipped."""
+_OVER, _CLOSE, _SLOWLY, _PRESSED = 0.04, 0.004, 0.006, 0.004
+"""m above its place where a box is brought over it; off to the side that is near enough to go down; down in a step; and
+how far below its place the target ends."""
+
+
+class StackExpert:
+    """Takes the upper box; up, over the lower one, down, opens, and straight up."""
+
+    def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
+        """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
+        thing, goal, tool = (seen[n] for n in ("object_position", "goal_position", "tool_position"))
+        hold = grasp(seen)
+        left = goal - thing
+        level, height = np.linalg.norm(left[:, :2], axis=1), -left[:, 2]
+        # let go of within 10 mm, and then as good as it is while it counts
+        there = (level < np.where(hold.held, 0.01, 0.0145)) & (np.abs(height) < 0.005)
+        # up beside the lower box, across above it, and slowly down once it hangs over its place
+        held_at, target = tool - thing, seen["target_position"]
+        high = height > 0.6 * _OVER
+        place = np.where((high | (level < 0.02))[:, None], goal, thing) + held_at
+        above = goal[:, 2] + _OVER + held_at[:, 2]
+        # by where the box should be, not by where it is: the arm swings
+        begun = (target[:, 2] < above - 0.003) & (level < 0.012) & (height < 1.2 * _OVER)
+        still = np.linalg.norm(seen["tool_velocity"], axis=1) < 0.03
+        down = begun | ((level < _CLOSE) & still & high)
+        lowest = goal[:, 2] + held_at[:, 2] - _PRESSED
+        place[:, 2] = np.where(down, np.maximum(target[:, 2] - _SLOWLY, lowest), above)
+        place = np.where(hold.held[:, None], place, hold.place)
+        up = tool.copy()
+        up[:, 2] = goal[:, 2] + CLEAR_M + 0.03
+        free = seen["opening"][:, 0] > 0.85
+        place = np.where(there[:, None], np.where(free[:, None], up, seen["target_position"]), place)
+        grip, turn = np.where(there, 1.0, hold.grip), np.where(there, 0.0, hold.turn)
+        return toward(seen, pipeline, place, turn=turn, grip=grip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackReward:
+    """Weights, rates a second; they are for ``rewards: dense``."""
+
+    reaching: float = value(-1.0)
+    """m from the tool to the upper box."""
+    held: float = value(0.3)
+    """Something is between the fingers, at the box."""
+    lifted: float = value(0.5)
+    """Share of 4 cm that the box is above the table."""
+    distance: float = value(-4.0)
+    """m from what is achieved to the goal: from the box to its place, and the hand away from it."""
+    at_goal: float = value(4.0)
+    """Where it is done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackTask(ArmTask):
+    """Put a box on top of another one, let go of it and draw back."""
+
+    episode_s: float = value(8.0, unit="s", above=0.0)
+    tolerance_m: float = value(0.015, unit="m", above=0.0)
+    apart_m: float = value(0.1, unit="m", at_least=0.0)
+    """The boxes are at least so far apart at the start, from middle to middle."""
+    starts: Region = field(default_factory=lambda: Region(x_m=(0.38, 0.58), y_m=(-0.15, 0.15), z_m=(0.15, 0.25)))
+    goals: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
+    """Where the lower box is; what is wanted is the place on top of it."""
+    places: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
+    """Where the upper box is at the start."""
+    box: ObjectRange = field(default_factory=ObjectRange)
+    """Both are alike."""
+    reward: StackReward = field(default_factory=StackReward)
+
+    inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
+    moved = "placed_position"
+    axes = ("x", "y", "z", "yaw", "gripper")
+    start_opening = 1.0
+
+    @property
+    def objects(self) -> ObjectRange:
+        """Return what boxes are drawn from."""
+        return self.box
+
+    def build(self, spec: Any) -> None:
+        """Add both boxes to the scene."""
+        from rlstack.sim.arms.scene import Block
+
+        Block().add(spec)
+        Block(name=LOWER, rgba=(0.25, 0.45, 0.8, 1.0)).add(spec)
+
+    def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
+        """Draw what episodes are about, for arms that start at N places."""
+        trials = draw_objects(self.box, self.places, self.goals, self.apart_m, rng, starts)
+        trials.goal[:, 2] = 3.0 * trials.half[:, 2]
+        return trials
+
+    def furnish(
+        self, worlds: ArmWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+    ) -> None:
+        """Give both boxes their size, mass and friction."""
+        for name in (OBJECT, LOWER):
+            worlds.vary(index, name, half, mass, friction)
+
+    def lay(self, worlds: ArmWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+        """Put both boxes where episodes begin, the lower one turned the other way."""
+        super().lay(worlds, index, trials)
+        below = trials.goal - np.array([0.0, 0.0, 2.0]) * trials.half
+        worlds.place(index, LOWER, below, trials.orientation * np.array([1.0, 1.0, -1.0, 1.0]))
+
+    def achieved(self, tool: Array, thing: Array) -> Array:
+        """Return (N, 3) m: see :func:`rlstack.tasks.arms.placing.placed`."""
+        return np.asarray(placed(tool, thing))
+
+    def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
+        """Return (N,) whether what is achieved (N, 3) m is at what is desired (N, 3) m, as high as it to 6 mm."""
+        off = achieved - desired
+        level = np.linalg.norm(off[..., :2], axis=-1) < self.tolerance_m
+        return np.asarray(level & (np.abs(off[..., 2]) < _UPRIGHT_M))
+
+    def terms(self, robot: Manipulator) -> list[Term]:
+        """Return the terms of the observation."""
+        from rlstack.tasks.arms import terms
+
+        return [
+            terms.ToolPosition(self.workspace.middle),
+            terms.ToolVelocity(),
+            terms.Lead(),
+            terms.ToolYaw(),
+            terms.Opening(),
+            terms.ObjectOffset(),
+            terms.ObjectVelocity(self.rate_hz),
+            terms.ObjectYaw(),
+            terms.PlacedOffset(self.moved),
+        ]
+
+    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+        """Return ``{name: (weight, term)}`` of the reward."""
+        reward = self.reward
+        return {
+            "reaching": (reward.reaching, lambda s: s.reaching),
+            "held": (reward.held, lambda s: s.held.astype(float)),
+            "lifted": (reward.lifted, lambda s: np.clip(s.lifted / 0.04, 0.0, 1.0)),
+            "distance": (reward.distance, lambda s: s.distance),
+            "at_goal": (reward.at_goal, lambda s: s.success.astype(float)),
+        }
+
+    def expert(self) -> StackExpert:
+        """Return a script that does it."""
+        return StackExpert()
+
+
+TASK = StackTask
