@@ -11,7 +11,7 @@ import pytest
 
 from rlstack import cli
 from rlstack.bringup.proof import require_proof
-from rlstack.bringup.verifiers import VERIFIERS, verifier_of, wheeled_base
+from rlstack.bringup.verifiers import VERIFIERS, manipulator, verifier_of, wheeled_base
 from rlstack.bringup.verifiers.wheeled_base import MOVERS, OTHER_MAPS, task_on_maps
 from rlstack.bringup.verify import verify, verify_planner
 from rlstack.errors import UserError
@@ -88,10 +88,11 @@ def test_what_a_policy_never_met_is_shown_and_not_judged(
 
 
 def test_each_kind_of_robot_has_its_verifier() -> None:
-    assert {"quadrotor", "wheeled_base"} <= set(VERIFIERS.names())
+    assert {"quadrotor", "wheeled_base", "manipulator"} <= set(VERIFIERS.names())
     assert verifier_of(ROBOT, "base_navigation") is verifier_of(ROBOT) is wheeled_base.VERIFIER
-    with pytest.raises(UserError, match="panda is a manipulator, and there is no way to verify its policies"):
-        verifier_of(load_robot("panda"))
+    assert verifier_of(load_robot("panda"), "arm_reach") is manipulator.VERIFIER
+    with pytest.raises(UserError, match="turtlebot3_burger is a boat, and there is no way to verify its policies"):
+        verifier_of(replace(ROBOT, kind="boat"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from rlstack.evaluation.flock import engine_of, whole_steps
 from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
-from rlstack.robots import WheeledBase, frames
+from rlstack.robots import WheeledBase, frames, load_robot
 from rlstack.sim.world import World
 
 WARM_UP_STEPS = 5
@@ -231,7 +231,7 @@ def take_turns(
     driver: str,
     robot: str,
     backend: str,
-    worlds: Worlds,
+    worlds: Any,
     recorder: Recorder,
     settle: Callable[[System], System] | None = None,
 ) -> float:
@@ -268,9 +268,9 @@ def _system(policy: str | Path, driver: str, robot: str, backend: str, namespace
     guard: dict[str, Parameter] = {
         "allow_wider": True,
         "policy_timeout_s": 60.0,  # of real time: a busy machine is no reason to take over
-        "geofence_min_m": (-FAR_M, -FAR_M, -FAR_M),
-        "geofence_max_m": (FAR_M, FAR_M, FAR_M),
     }
+    if isinstance(load_robot(robot), WheeledBase):
+        guard |= {"geofence_min_m": (-FAR_M, -FAR_M, -FAR_M), "geofence_max_m": (FAR_M, FAR_M, FAR_M)}
     waits: dict[str, Parameter] = {"topic_timeout_s": START_S}
     changes: dict[str, dict[str, Parameter]] = {"guard": guard, "policy": waits, "planner": waits, "people": {}}
     by_topic = ("goal_position", "goal_yaw")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,8 +13,9 @@ from rlstack.robots import Manipulator
 
 Array = NDArray[np.float64]
 
-LONGEST_S = 0.1
-"""A policy may be slower than the guard: what it moves by at once may be what the speed allows in this time."""
+WINDOW_S = 0.1
+"""A policy may be slower than the guard: what it moves by at once may be what the speed allows in this time, if it has
+not moved before; and speeds are compared over so long."""
 
 _SHARES = np.array([1.0, 0.75, 0.5, 0.25])
 """Of a step that leads out of the workspace, or links too near to each other: the largest that does not is made."""
@@ -20,7 +23,7 @@ _SHARES = np.array([1.0, 0.75, 0.5, 0.25])
 _ROUNDING = 1e-4
 """Share by which float32 in a policy may be beyond a limit that it keeps itself."""
 
-_SAME_M = 1e-6
+_SAME = 1e-9
 
 
 class Reins:
@@ -45,14 +48,16 @@ class Reins:
         self._low, self._high = np.array(config.workspace_min_m), np.array(config.workspace_max_m)
         self.sent = self._rest.copy()
         """(joints,) rad or m: the last published targets."""
-        self._moved_t = 0.0
-        self._speed = np.zeros(len(drives))
+        self._sent_t, self._budget_s = 0.0, WINDOW_S
+        self._past: deque[tuple[float, Array]] = deque([(0.0, self.sent)])
         self._tool, self._off = np.zeros(3), 0.0
 
     def start(self, t: float, position: Array) -> None:
         """Begin where the joints (joints,) are."""
         self.sent = np.clip(position, self._lower, self._upper)
-        self._moved_t, self._speed = t - self._config.period_s, np.zeros_like(self.sent)
+        self._sent_t, self._budget_s = t, WINDOW_S
+        self._past.clear()
+        self._past.append((t - 2.0 * WINDOW_S, self.sent))
         tool, off = self._judge(self.sent[None])
         self._tool, self._off = tool[0], float(off[0])
 
@@ -69,16 +74,14 @@ class Reins:
         held = np.clip(wanted, self._lower, self._upper)
         if (np.abs(held - wanted) > _ROUNDING).any():
             reasons.append("joint range")
-        since = max(0.0, t - self._moved_t)
-        dt = min(since, LONGEST_S)
-        held, slowed = self._slowed(held, dt, since > LONGEST_S)
+        held, slowed = self._slowed(held, t)
         reasons += slowed
         pulled = self._within_effort(held, position, velocity)
         if (np.abs(pulled - held) > _ROUNDING).any():
             reasons.append("joint effort")
-        held, stopped = self._apart(np.clip(pulled, self._lower, self._upper), dt)
+        held, stopped = self._apart(np.clip(pulled, self._lower, self._upper), t)
         reasons += stopped
-        return self._publish(t, held, dt), ", ".join(reasons)
+        return self._publish(t, held), ", ".join(reasons)
 
     def towards_rest(self, t: float) -> tuple[Array, bool]:
         """Return the next targets on the slow way to the rest position, the gripper as it is, and whether it is over.
@@ -87,31 +90,43 @@ class Reins:
         """
         goal = self.sent.copy()
         goal[self._arm] = self._rest[self._arm]
-        dt = min(max(0.0, t - self._moved_t), LONGEST_S)
+        dt = min(max(0.0, t - self._sent_t), WINDOW_S)
         left = goal - self.sent
-        share = np.abs(left) / np.maximum(self._fastest * self._config.parking_speed * max(dt, 1e-9), 1e-12)
-        held, stopped = self._apart(self.sent + left / max(1.0, float(share.max())), dt)
+        share = np.abs(left) / (self._fastest * self._config.parking_speed * max(dt, 1e-6))
+        held, stopped = self._apart(self.sent + left / max(1.0, float(share.max())), t)
         over = bool(stopped) or float(np.abs(goal - held).max()) < 1e-6
-        return self._publish(t, held, dt), over
+        return self._publish(t, held), over
 
-    def _slowed(self, held: Array, dt: float, stood: bool) -> tuple[Array, list[str]]:
+    def _slowed(self, held: Array, t: float) -> tuple[Array, list[str]]:
         """Return targets that are no faster than the joints, and have not sped up faster than allowed."""
         step = held - self.sent
-        before = np.zeros_like(step) if stood else self._speed
-        gain = np.inf if self._config.speed_up_s == 0.0 else dt / self._config.speed_up_s
-        # from a speed the other way it has to come through zero
-        along = np.maximum(before * np.sign(step), 0.0)
-        most = np.minimum(self._fastest, along + gain * self._fastest) * dt
-        share = np.abs(step) / np.maximum(most, 1e-12)
-        share = np.where(np.abs(step) < _SAME_M, 0.0, share)
+        along = np.sign(step)
+        before, earlier = self._was(t - WINDOW_S), self._was(t - 2.0 * WINDOW_S)
+        budget = min(self._budget_s + max(0.0, t - self._sent_t), WINDOW_S)
+        most = {"joint speed": budget * self._fastest}
+        if self._config.speed_up_s > 0.0:
+            gain = self._fastest * WINDOW_S * WINDOW_S / self._config.speed_up_s
+            done = along * (self.sent - before)
+            most["joint acceleration"] = np.maximum(along * (before - earlier), 0.0) + gain - done
         reasons = []
         # all of the arm alike, so that the tool keeps its way; the gripper for itself
         for part in (self._arm, slice(self._arm.stop, None)):
-            worst = float(share[part].max(initial=0.0))
-            if worst > 1.0 + _ROUNDING:
-                step[part] /= worst
-                reasons = ["joint speed"]
-        return self.sent + step, reasons
+            share = 1.0
+            for reason, allowed in most.items():
+                far, room = np.abs(step[part]), np.maximum(allowed[part], 0.0)
+                over = far > room * (1.0 + _ROUNDING) + _SAME
+                if over.any():
+                    share = min(share, float((room[over] / far[over]).min()))
+                    reasons.append(reason)
+            step[part] *= share
+        return self.sent + step, list(dict.fromkeys(reasons))
+
+    def _was(self, t: float) -> Array:
+        """Return the targets at a time, or the oldest that are known."""
+        for time_s, sent in reversed(self._past):
+            if time_s <= t + 0.5 * self._config.period_s:
+                return sent
+        return self._past[0][1]
 
     def _within_effort(self, held: Array, position: Array, velocity: Array) -> Array:
         """Return targets at which drives ask for no more than their effort."""
@@ -122,18 +137,19 @@ class Reins:
             position + (back + self._strongest) / self._stiffness,
         )
 
-    def _apart(self, held: Array, dt: float) -> tuple[Array, list[str]]:
+    def _apart(self, held: Array, t: float) -> tuple[Array, list[str]]:
         """Return targets on the way to some at which the tool is in the workspace and no faster, and links are apart.
 
         Where that was not so before, what makes it no worse may pass.
         """
         step = held - self.sent
-        if not np.abs(step).max() > _SAME_M:
+        if not step.any():
             return held, []
         tool, off = self._judge(self.sent + _SHARES[:, None] * step)
         reasons = []
-        most, far = self._config.tool_velocity_m_s * dt * (1.0 + _ROUNDING), np.linalg.norm(tool - self._tool, axis=1)
-        fast = far > most
+        budget = min(self._budget_s + max(0.0, t - self._sent_t), WINDOW_S)
+        far = np.linalg.norm(tool - self._tool, axis=1)
+        fast = far > self._config.tool_velocity_m_s * budget * (1.0 + _ROUNDING)
         if fast[0]:
             reasons.append("tool speed")
         bad = off > max(self._off, 0.0) + 1e-9
@@ -156,14 +172,17 @@ class Reins:
     def _outside(self, tool: Array) -> Array:
         return np.asarray(np.maximum(self._low - tool, tool - self._high).max(axis=1))
 
-    def _publish(self, t: float, held: Array, dt: float) -> Array:
+    def _publish(self, t: float, held: Array) -> Array:
         if not np.isfinite(held).all():  # no input is known to lead here; the last word must hold all the same
             held = self.sent.copy()
-        step = held - self.sent
-        if np.abs(step).max() > _SAME_M:
-            self._speed = step / max(dt, 1e-9)
-            self._moved_t = t
+        spent = float((np.abs(held - self.sent) / self._fastest).max())
+        self._budget_s = max(0.0, min(self._budget_s + max(0.0, t - self._sent_t), WINDOW_S) - spent)
+        self._sent_t = t
+        if (held != self.sent).any():
             self.sent = held
             tool, off = self._judge(held[None])
             self._tool, self._off = tool[0], float(off[0])
+        self._past.append((t, self.sent))
+        while len(self._past) > 1 and self._past[1][0] < t - 2.5 * WINDOW_S:
+            self._past.popleft()
         return self.sent.copy()

@@ -1,0 +1,119 @@
+"""Arms are verified by held-out trials: many at once, in every engine in process, and through the deployed nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlstack.bringup.arm_topics import try_in_parallel, try_over_topics_in_parallel
+from rlstack.bringup.trials import VerifiedTrials, concluded
+from rlstack.bringup.verifiers import Request, held_by, over_topics
+from rlstack.errors import UserError
+from rlstack.evaluation.arm_plots import draw_trials
+from rlstack.evaluation.arm_score import score_arm
+from rlstack.evaluation.arm_trials import ArmTried
+from rlstack.evaluation.flock import BATCH
+from rlstack.evaluation.manipulation import held_out
+from rlstack.evaluation.report import environment
+from rlstack.evaluation.trials import TrialColumn, TrialVerification
+from rlstack.robots import Manipulator
+from rlstack.tasks import TASKS
+from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.arms.thresholds import IN_PROCESS, OVER_TOPICS, ArmThresholds
+
+TRIALS, TRIALS_IN_ENGINES, TRIALS_OVER_TOPICS = 500, 100, 40
+"""In the batch simulator, in every other simulator in process, and over topics."""
+
+FIRST = ("episodes", "success", "lost", "time_s", "error_m", "error_p95_m", "intervened", "latency_p99_ms")
+"""Figures that a reader wants first."""
+
+_VERIFIED = 1_000_000
+"""Added to the seed: no run chose its best policy by these trials."""
+
+_TOLD = (
+    "Starts, goals and objects that no training drew, and by which no run's best policy was chosen; the first are the"
+    " same in every column. Joint states, and the object's pose, have the task's noise. The batch simulator is many"
+    " worlds in MuJoCo, the arm's links as capsules and boxes; the engines have the links' meshes, and joints are"
+    " commanded at the robot's control rate. Over topics the guard is between, with the robot file's limits."
+)
+
+
+def verify_arm(request: Request) -> VerifiedTrials:
+    """Let a policy do held-out trials in every simulator, judge it, and write report and record.
+
+    Raises:
+        UserError: The trials could not be done to their end, or the policy's task is no arm's.
+    """
+    if request.drivers is not None:
+        raise UserError("drivers: is of wheeled bases; nobody does an arm's trials beside its policy.")
+    robot, contract = request.robot, request.loaded.contract
+    assert isinstance(robot, Manipulator)
+    task = task_of(contract.task)
+    held, left_out = held_by(request.names, robot)
+    if not held:
+        raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
+    most = request.episodes or max(TRIALS, TRIALS_IN_ENGINES, TRIALS_OVER_TOPICS)
+    trials = held_out(task, robot, most, _VERIFIED + request.seed)
+    tried: dict[str, ArmTried] = {}
+    asked: dict[str, ArmThresholds] = {}
+    for name in held:
+        some = trials.take(np.arange(request.episodes or (TRIALS if name == BATCH else TRIALS_IN_ENGINES)))
+        shown = request.shown(name)
+        tried[name] = try_in_parallel(request.policy, task, robot, some, name, seed=request.seed, on_progress=shown)
+        asked[name] = getattr(task, "thresholds", IN_PROCESS)
+    for name in (name for name in held if request.topics and name != BATCH):
+        label, some = over_topics(name), trials.take(np.arange(request.episodes or TRIALS_OVER_TOPICS))
+        tried[label] = try_over_topics_in_parallel(
+            request.policy,
+            task,
+            robot,
+            some,
+            name,
+            robot_name=request.named,
+            seed=request.seed,
+            on_progress=request.shown(label),
+        )
+        asked[label] = getattr(task, "thresholds_over_topics", OVER_TOPICS)
+    words = f"{task.moved.replace('_', ' ')} within {task.tolerance_m:g} m of the goal for {task.hold_s:g} s"
+    words += "" if task.ends else ", and still there at the end"
+    columns = {
+        name: TrialColumn(
+            simulator=one.simulator,
+            score=score_arm(one, words),
+            theirs={},
+            thresholds=asked[name],
+            told=f"the first {len(one)} trials of {task.episode_s:g} s",
+        )
+        for name, one in tried.items()
+    }
+    verification = TrialVerification(
+        contract=contract,
+        sha256=request.sha256,
+        robot=robot,
+        columns=columns,
+        first=FIRST,
+        left_out=left_out,
+        told=_TOLD,
+        pictures=draw_trials(tried, task.tolerance_m),
+        provenance={"seed": request.seed, "training": contract.training, **environment()},
+        command=request.command,
+    )
+    return concluded(request, verification)
+
+
+def task_of(name: str) -> ArmTask:
+    """Return an arm's task, as it is without settings.
+
+    Raises:
+        UserError: There is no such task of arms.
+    """
+    made: Any = TASKS.load(name)
+    if not issubclass(made, ArmTask):
+        others = [other for other in TASKS.names() if issubclass(TASKS.load(other), ArmTask)]
+        raise UserError(f"The task '{name}' is no arm's; those that are: {', '.join(others)}.")
+    task: ArmTask = made()
+    return task
+
+
+VERIFIER = verify_arm

@@ -1,0 +1,165 @@
+"""Policies of arms at held-out trials in any simulator, in process, and how recorded trials are judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.evaluation.arm_cell import ArmCell
+from rlstack.evaluation.flock import BATCH
+from rlstack.evaluation.manipulation import Manipulated, manipulate
+from rlstack.evaluation.rollout import Steppable
+from rlstack.policies import PolicyOutputError
+from rlstack.robots import Manipulator
+from rlstack.tasks.arms.trials import Trials
+
+Array = NDArray[np.float64]
+
+TOGETHER = 64
+"""Arms in the batch simulator at once."""
+
+
+@dataclass(frozen=True)
+class ArmTried:
+    """Trials of one policy in one place.
+
+    Args:
+        simulator: Where, such as ``batch`` or ``mujoco (topics)``.
+        rate_hz: Of ``done.distance_m``.
+        done: How they went.
+        wall_s: How long that took.
+        interventions: (N,) how often the guard took over; None: there was no guard.
+        latency_s: (K,) of commands over topics; None: in process.
+    """
+
+    simulator: str
+    rate_hz: float
+    done: Manipulated
+    wall_s: float
+    interventions: NDArray[np.int64] | None = None
+    latency_s: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.done.success)
+
+
+class TrialBook:
+    """Keeps N trials as they go, one after the other, at the policy's rate.
+
+    Args:
+        cell: Where.
+    """
+
+    def __init__(self, cell: ArmCell) -> None:
+        self._cell, task, count = cell, cell.task, len(cell.trials)
+        self.periods = task.steps * cell.every
+        """Of the robot, in a trial."""
+        self._achieved = np.full((task.steps + 1, count, 3), np.nan)
+        self._gone = np.zeros((task.steps + 1, count), dtype=np.bool_)
+
+    def keep(self, number: int, period: int) -> bool:
+        """Record a trial's present, after so many periods of the robot; return whether the trial is over."""
+        if period % self._cell.every == 0:
+            k = period // self._cell.every
+            self._achieved[k, number], self._gone[k, number] = self._cell.achieved, self._cell.lost
+        return period >= self.periods
+
+    def judged(self) -> Manipulated:
+        """Return how they went."""
+        return judged(self._cell.task, self._achieved, self._cell.trials.goal, self._gone)
+
+
+def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_]) -> Manipulated:
+    """Return how N trials went, as :func:`rlstack.evaluation.manipulation.manipulate` judges them.
+
+    Args:
+        task: Its ``done`` judges.
+        achieved: (steps + 1, N, 3) m: what is to be at the goal, at every control period.
+        goal: (N, 3) m.
+        gone: (steps + 1, N) whether each was lost by then.
+    """
+    count = achieved.shape[1]
+    held, time_s = np.zeros(count, dtype=np.intp), np.full(count, np.inf)
+    distances, error = [], np.zeros(count)
+    for k, (place, lost) in enumerate(zip(achieved, gone)):
+        held = np.where(task.done(place, goal) & ~lost, held + 1, 0)
+        time_s = np.where((held >= task.hold_steps) & np.isinf(time_s), k / task.rate_hz, time_s)
+        error = np.where(lost, error, np.linalg.norm(goal - place, axis=1))
+        distances.append(np.where(lost, np.nan, error))
+    stays = np.isfinite(time_s) if task.ends else held >= task.hold_steps
+    success = stays & (~gone[-1] | np.isfinite(time_s))
+    return Manipulated(success, gone[-1] & ~success, np.where(success, time_s, np.inf), error, np.array(distances))
+
+
+def joined(parts: Sequence[Manipulated]) -> Manipulated:
+    """Return the trials of all parts, in order."""
+    names = ("success", "lost", "time_s", "error_m")
+    flat = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return replace(parts[0], **flat, distance_m=np.concatenate([part.distance_m for part in parts], axis=1))
+
+
+def try_in(
+    policy: Steppable,
+    task: Any,
+    robot: Manipulator,
+    trials: Trials,
+    simulator: str,
+    *,
+    seed: int = 0,
+    first: int = 0,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> ArmTried:
+    """Let a policy do every trial in process: many at once in the batch simulator, one after the other in an engine.
+
+    Args:
+        policy: As loaded.
+        task: What is done.
+        robot: Which arm.
+        trials: N of them.
+        simulator: ``batch`` or a backend with an engine.
+        seed: Of the noise.
+        first: The number of the first trial.
+        on_progress: Called with the trials done and their total.
+
+    Raises:
+        UserError: The policy or the simulator does not fit, or a command is not finite.
+    """
+    begin, count = time.monotonic(), len(trials)
+    if simulator == BATCH:
+        parts = []
+        for k in range(0, count, TOGETHER):
+            some = trials.take(np.arange(k, min(k + TOGETHER, count)))
+            parts.append(manipulate(policy, task, robot, some, seed=seed + first + k))
+            if on_progress is not None:
+                on_progress(k + len(some), count)
+        return ArmTried(BATCH, task.rate_hz, joined(parts), time.monotonic() - begin)
+    cell = ArmCell(simulator, task, robot, trials, seed, first)
+    inputs, output = [port.name for port in policy.contract.inputs], policy.contract.outputs[0].name
+    cell.connect()
+    book = TrialBook(cell)
+    try:
+        for number in range(count):
+            cell.enter(number)
+            policy.reset()
+            period, command = 0, np.zeros(0)
+            while not book.keep(number, period):
+                if period % cell.every == 0:
+                    sensed = {**cell.read().signals, "goal_position": cell.goal}
+                    try:
+                        command = policy.step({name: sensed[name] for name in inputs})[output]
+                    except PolicyOutputError as error:
+                        raise UserError(f"{error} That was in trial {first + number}: train it again.") from error
+                cell.write({output: command})
+                cell.step(1.0 / robot.control_rate_hz)
+                period += 1
+            if on_progress is not None:
+                on_progress(number + 1, count)
+    finally:
+        cell.close()
+    return ArmTried(f"{simulator} (in process)", task.rate_hz, book.judged(), time.monotonic() - begin)

@@ -1,0 +1,28 @@
+"""What of an arm and its object is sensed, with a task's noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.robots import frames
+from rlstack.tasks.arms.trials import ArmNoise
+
+Array = NDArray[np.float64]
+
+
+def noisy(noise: ArmNoise, signals: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """Return signals (..., elements) as they are sensed; those that the noise does not know stay as they are."""
+    sensed = dict(signals)
+    for name, sigma in (("joint_position", noise.joint_rad), ("joint_velocity", noise.joint_velocity_rad_s)):
+        sensed[name] = signals[name] + sigma * rng.standard_normal(signals[name].shape)
+    if "object_position" in signals:
+        place, turn = signals["object_position"], signals["object_orientation"]
+        sensed["object_position"] = place + noise.object_m * rng.standard_normal(place.shape)
+        half = 0.5 * noise.object_rad * rng.standard_normal(turn.shape[:-1])
+        zero = np.zeros(turn.shape[:-1])
+        about = np.stack([zero, zero, np.sin(half), np.cos(half)], axis=-1)
+        sensed["object_orientation"] = frames.multiply(about, turn)
+    return sensed
