@@ -15,7 +15,7 @@ NAME = "rlstack"
 
 # What ships beside the code, in share/rlstack; rlstack.resources finds it there, and in a checkout at its top.
 DATA_FOLDERS = ("launch", "sim", "policies", "hardware", "config")
-NODES = ("robot", "policy", "guard", "planner", "nav2", "map", "people", "train", "perception")
+NODES = ("robot", "policy", "guard", "planner", "nav2", "map", "people", "train", "perception", "teleop", "teleop_arm")
 MAIN = {
     "rlstack": "rlstack.cli:main",
     **{f"rlstack_{n}": f"rlstack.nodes.{n}:main" for n in NODES},
@@ -49,8 +49,11 @@ EXTRAS = {
     # the same on a GPU; hundreds of MB that a machine without one does not need
     "cuda": ["warp-lang>=1.12"],
     "view": ["matplotlib>=3.9", "pillow>=10"],
-    # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them
-    "data": ["pyarrow>=17", "pillow>=10"],
+    # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them. rosbags reads and writes
+    # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS
+    "data": ["pyarrow>=17", "pillow>=10", "rosbags>=0.11"],
+    # what humans lead arms with: SpaceMouse (every model's reports), Feetech's servo bus (its maker's library)
+    "teleop": ["pyspacemouse>=2.1", "feetech-servo-sdk>=1.0"],
     # images and point clouds; Open3D takes 1.1 GB and the system package libusb-1.0-0: the tests do without it
     "perception": ["opencv-python-headless>=4.10", "open3d>=0.18"],
     # The drivers of real robots add what they need here; none does yet.
@@ -59,6 +62,7 @@ EXTRAS = {
         "casadi>=3.6",
         "colcon-core>=0.18",
         "colcon-ros>=0.5",
+        "feetech-servo-sdk>=1.0",
         "gymnasium>=1.1",
         "hypothesis>=6.100",
         "mypy>=1.13",
@@ -66,10 +70,12 @@ EXTRAS = {
         "pre-commit>=4",
         "pyarrow>=17",
         "pyrvo>=0.4",  # RVO2: what people's ORCA is tested against
+        "pyspacemouse>=2.1",
         "pytest>=8.3",
         "pytest-rerunfailures>=14.0",  # once more where processes did not find each other in time (pyproject.toml)
         "pytest-timeout>=2.3",
         "pytest-xdist>=3.6",
+        "rosbags>=0.11",
         "ruff>=0.9",
         "stable-baselines3>=2.4",
         "types-PyYAML",

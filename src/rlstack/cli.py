@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from rlstack.bringup.demos import DemoFilter, DemoRecord, DemoReplay, DemoShow
+from rlstack.bringup.teleop import Teleop
 from rlstack.bringup.up import Deploy, Simulate, UpTrain
 from rlstack.bringup.world import World
 from rlstack.errors import Diverged, UserError, unknown_name
@@ -274,6 +275,7 @@ VERBS: dict[str, Verb] = {
     "up deploy": Verb("start a robot and a verified policy, or a planner, over ROS 2 topics", Deploy),
     "up simulate": Verb("start simulated robots that wait for commands on their ROS 2 topics", Simulate),
     "up train": Verb("train as a ROS 2 node, then run the new policy", UpTrain),
+    "teleop": Verb("lead an arm by hand: keyboard, gamepad, SpaceMouse, leader arm", Teleop),
     "demo record": Verb("record demonstrations of an arm's task, by its expert or by hand", DemoRecord),
     "demo show": Verb("say what a dataset holds", DemoShow),
     "demo replay": Verb("replay a demonstration and say how far it departs", DemoReplay),

@@ -1,0 +1,170 @@
+"""What `rlstack teleop` does: a device in this terminal, nodes by which it moves an arm, and the arm if asked for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from rlstack.bringup.process import Parameter, Process, System
+from rlstack.errors import UserError
+
+
+@dataclass(frozen=True)
+class Teleop:
+    """Lead an arm by hand: publish teleop/twist and teleop/intervene, and turn them into targets of its joints.
+
+    The targets go where a policy's go, on policy/cmd/joints into the guard. With --backend the arm and its guard are
+    started too; else they run elsewhere. With --policy it moves the arm while the human does not.
+    """
+
+    robot: str = "panda"
+    """An arm's name or file."""
+    device: str = "keyboard"
+    """What the human holds: keyboard, gamepad, joy, spacemouse, leader:FILE or script:FILE."""
+    namespace: str = ""
+    """Of the robot's topics; left out, it is the robot's name."""
+    backend: str = ""
+    """Start the arm in this simulator, or by this driver, and its guard, such as mujoco; left out, they run already."""
+    policy: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """A policy that moves the arm while nobody intervenes (needs --backend)."""
+    speed_m_s: float = 0.2
+    """The tool's speed at full stroke, m/s."""
+    turn_rad_s: float = 0.8
+    """The tool's turn at full stroke, rad/s."""
+    only_device: bool = False
+    """Only publish what the hand does; some other node moves the arm."""
+
+    def run(self) -> int:
+        """Lead until the human stops."""
+        system = teleop_system(self)
+        space = _namespace(self)
+        if self.device == "keyboard":
+            print("Keys work while this terminal is in front.")
+        return _run(
+            system,
+            {
+                "device": self.device,
+                "robot": _file(self.robot),
+                "speed_m_s": self.speed_m_s,
+                "turn_rad_s": self.turn_rad_s,
+            },
+            space,
+        )
+
+
+def teleop_system(given: Teleop) -> System:
+    """Describe the processes that run beside the device.
+
+    Raises:
+        UserError: The robot is no arm, or the options do not go together.
+    """
+    from rlstack.bringup.crew import is_simulator, robot_crew
+    from rlstack.interfaces.teleop_data import ALONE
+    from rlstack.robots import Manipulator, load_robot
+
+    spec, space, file = load_robot(given.robot), _namespace(given), _file(given.robot)
+    if not isinstance(spec, Manipulator):
+        raise UserError(f"{spec.name} is a {spec.kind}, and only arms are led by hand: --robot panda.")
+    if given.policy is not None and not given.backend:
+        raise UserError("A policy needs --backend; or start its node with -r policy/cmd/joints:=" + ALONE + ".")
+    if given.only_device:
+        if given.backend:
+            raise UserError("--only-device starts no arm: leave out --backend, or --only-device.")
+        return System(name="teleop", processes=())
+    processes = [
+        Process(
+            name="teleop_arm",
+            module="rlstack.nodes.teleop_arm",
+            namespace=space,
+            parameters={"robot": file, "with_policy": given.policy is not None},
+            why="nothing else turns a hand's motion into the joints'",
+        )
+    ]
+    if given.backend:
+        crew = robot_crew(given.robot, given.backend, namespace=given.namespace)
+        assert crew.process is not None
+        guard: dict[str, Parameter] = {"robot": file, "auto_arm": is_simulator(given.backend)}
+        processes = [
+            replace(crew.process, why="without the arm there is nothing to lead"),
+            Process(
+                name="guard",
+                module="rlstack.nodes.guard",
+                namespace=space,
+                parameters=guard,
+                why="nothing may move without the guard",
+            ),
+            *processes,
+        ]
+    if given.policy is not None:
+        processes.append(
+            Process(
+                name="policy",
+                module="rlstack.nodes.policy",
+                namespace=space,
+                parameters={"policy": str(given.policy.absolute()), "robot": file, "topic_timeout_s": 60.0},
+                remappings=(("policy/cmd/joints", ALONE),),
+                when_it_ends="let the rest go on",
+                why="the arm is held while nobody leads it",
+            )
+        )
+    return System(name="teleop", processes=tuple(processes))
+
+
+def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
+    """Read the device in this process, whose terminal it may need, and look after the others."""
+    from rlstack.nodes.runtime import prepare_environment, require_ros, run_nodes
+
+    require_ros()
+    if not system.processes:
+        from rlstack.nodes.teleop import TeleopNode
+
+        return run_nodes(lambda: TeleopNode(dict(parameters), namespace=space), [])
+    prepare_environment()
+    import rclpy
+    from rclpy.signals import SignalHandlerOptions
+
+    from rlstack.bringup.supervisor import Supervisor
+    from rlstack.nodes.executor import ControlExecutor
+    from rlstack.nodes.teleop import TeleopNode
+
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    executor, node = ControlExecutor(), TeleopNode(dict(parameters), ends_process=False, namespace=space)
+    executor.add_node(node)
+    try:
+        node.start()
+
+        def tick() -> bool:
+            until = time.monotonic() + 0.05
+            executor.spin_while(lambda: time.monotonic() < until and not node.stopped)
+            if node.stopped:
+                node.stop()  # hands back while the others still hear it
+            return not node.stopped
+
+        outcome = Supervisor(system).run(tick)
+        if outcome.status not in (0, 130):  # whoever pressed Ctrl-C knows
+            print(f"rlstack: {outcome.sentence}", file=sys.stderr, flush=True)
+        return outcome.status
+    finally:
+        node.stop()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def _namespace(given: Teleop) -> str:
+    from rlstack.bringup.crew import checked_namespace
+    from rlstack.robots import load_robot
+
+    return checked_namespace(given.namespace or load_robot(given.robot).name)
+
+
+def _file(robot: str) -> str:
+    from rlstack.bringup.crew import absolute_file
+
+    return absolute_file(robot)

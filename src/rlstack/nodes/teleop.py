@@ -1,0 +1,116 @@
+"""The teleoperation node: from a device in a human's hand to the topics of teleoperation."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.hardware.devices import STOP, Hand, device_called
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import set_stamp
+from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.robots import Manipulator, load_robot
+
+PARAMETERS = (
+    Parameter("device", "keyboard", "What the human holds: keyboard, gamepad, joy, spacemouse, leader:FILE, ..."),
+    Parameter("robot", "panda", "Name or file of the arm."),
+    Parameter("rate_hz", 50.0, "How often the device is read, Hz.", minimum=1.0, maximum=1000.0),
+    Parameter("speed_m_s", 0.2, "The tool's speed at full stroke, m/s.", minimum=0.001, maximum=3.0, live=True),
+    Parameter("turn_rad_s", 0.8, "The tool's turn at full stroke, rad/s.", minimum=0.001, maximum=6.0, live=True),
+)
+
+
+class TeleopNode(ManagedNode):
+    """Publishes what a hand does; it says so continuously while the hand leads, and once that it does not.
+
+    Args:
+        overrides: Parameter values.
+        ends_process: Whether the process ends, as by Ctrl-C, once the human has said that this was all.
+        options: For ``rclpy.node.Node``.
+    """
+
+    def __init__(self, overrides: dict[str, Any] | None = None, *, ends_process: bool = True, **options: Any) -> None:
+        super().__init__("teleop", PARAMETERS, overrides, **options)
+        self._ends_process = ends_process
+        self.stopped = False
+        """Whether the human said that this was all."""
+        self._device: Any = None
+
+    def configure(self) -> None:
+        """Find the device and make the topics."""
+        robot = load_robot(self.parameters["robot"])
+        if not isinstance(robot, Manipulator):
+            raise UserError(f"{robot.name} is a {robot.kind}, and only arms are led by hand: -p robot:=panda.")
+        self._device = device_called(self.parameters["device"], robot)
+        self._messages = {topic: topics.message_type(TYPES[topic])() for topic in (TWIST, GRIPPER, JOINTS, INTERVENE)}
+        self._messages[TWIST].header.frame_id = topics.BODY_FRAME
+        self._senders = {
+            topic: self.publisher(type(message), topic, "latched" if topic == INTERVENE else "command")
+            for topic, message in self._messages.items()
+        }
+        if (heard := getattr(self._device, "topic", None)) is not None:
+            self.subscriber(topics.message_type(heard[1]), heard[0], self._device.hear, "sensor_in")
+        self._device.open()
+        self._hand = Hand(intervene=False)
+        self._led: bool | None = None
+
+    def activate(self) -> None:
+        """Begin to read the device."""
+        self.get_logger().info(f"{self.parameters['device']}:\n{self._device.keys}")
+        self.every(1.0 / self.parameters["rate_hz"], self._read)
+
+    def deactivate(self) -> None:
+        """Stand still and hand back."""
+        self._say(Hand(intervene=False))
+
+    def cleanup(self) -> None:
+        """Let go of the device."""
+        if self._device is not None:
+            self._device.close()
+
+    def status(self) -> tuple[str, dict[str, Any]]:
+        """Say who leads."""
+        return "", {"device": self.parameters["device"], "the human leads": bool(self._led)}
+
+    def _read(self) -> None:
+        hand = self._device.read()
+        self._say(hand)
+        if STOP in hand.said and not self.stopped:
+            self.stopped = True
+            if self._ends_process:
+                signal.raise_signal(signal.SIGINT)
+
+    def _say(self, hand: Hand) -> None:
+        stamp_ns = self.get_clock().now().nanoseconds
+        if hand.intervene != self._led:
+            self._led = hand.intervene
+            self._messages[INTERVENE].data = hand.intervene
+            self._senders[INTERVENE].publish(self._messages[INTERVENE])
+            self.get_logger().info("the human leads" if hand.intervene else "the human has handed back")
+        if hand.joints is not None:
+            joints = self._messages[JOINTS]
+            set_stamp(joints.header.stamp, stamp_ns)
+            joints.name, joints.position = list(hand.joints), list(hand.joints.values())
+            self._senders[JOINTS].publish(joints)
+            return
+        twist = self._messages[TWIST]
+        set_stamp(twist.header.stamp, stamp_ns)
+        for axis, linear, angular in zip("xyz", hand.linear.tolist(), hand.angular.tolist()):
+            setattr(twist.twist.linear, axis, linear * self.parameters["speed_m_s"])
+            setattr(twist.twist.angular, axis, angular * self.parameters["turn_rad_s"])
+        self._messages[GRIPPER].data = float(hand.gripper)
+        self._senders[GRIPPER].publish(self._messages[GRIPPER])
+        self._senders[TWIST].publish(twist)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the teleoperation node; return the exit status."""
+    return run_nodes(TeleopNode, arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

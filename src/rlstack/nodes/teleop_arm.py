@@ -1,0 +1,162 @@
+"""The arm's teleoperation node: what a human asks for becomes targets of the joints, where a policy's would go.
+
+It answers joint states as a policy does, on ``policy/cmd/joints``, into the guard. Where a policy commands the arm, it
+stands between the two: while nobody intervenes, it passes the policy's commands on as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rlstack.control.leading import ArmLeader, Led
+from rlstack.errors import UserError
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
+from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.interfaces.trajectory_data import TrajectoryMessage
+from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.robots import Manipulator, load_robot
+
+PARAMETERS = (
+    Parameter("robot", "panda", "Name or file of the arm."),
+    Parameter(
+        "with_policy",
+        False,
+        f"Whether a policy commands the arm, on {ALONE}, while nobody intervenes; else the arm is held then.",
+    ),
+    Parameter("speed_m_s", 0.0, "The tool's greatest speed, m/s; 0 takes the robot file's.", minimum=0.0, maximum=10.0),
+    Parameter("turn_rad_s", 2.0, "The tool's greatest turn, rad/s.", minimum=0.001, maximum=10.0),
+    Parameter(
+        "timeout_s", 0.5, "Silence after which the arm is held, s: whoever led it is gone.", minimum=0.05, maximum=10.0
+    ),
+)
+
+
+class TeleopArmNode(ManagedNode):
+    """See the module.
+
+    Args:
+        overrides: Parameter values.
+        options: For ``rclpy.node.Node``.
+    """
+
+    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
+        super().__init__("teleop_arm", PARAMETERS, overrides, **options)
+
+    def configure(self) -> None:
+        """Read the arm's model and make the topics."""
+        robot = load_robot(self.parameters["robot"])
+        if not isinstance(robot, Manipulator):
+            raise UserError(f"{robot.name} is a {robot.kind}, and only arms are led by hand: -p robot:=panda.")
+        names = [drive.name for drive in robot.drives]
+        self._tool_link, self._names = robot.tool_link, names
+        self._leader = ArmLeader(robot, self.parameters["speed_m_s"] or None, self.parameters["turn_rad_s"])
+        self._order = NameOrder(names)
+        self._message = TrajectoryMessage(names)
+        self._sender = self.publisher(self._message.type, topics.POLICY_PREFIX + topics.JOINT_COMMAND, "command")
+        self._intervene, self._stamp_ns = False, 0
+        self._twist: tuple[float, np.ndarray, np.ndarray, bool] | None = None
+        self._gripper: tuple[float, float] = (-1e9, 0.0)
+        self._joints: tuple[float, dict[str, float]] | None = None
+        self._clipped, self._steps, self._passed = "", 0, 0
+        hears: list[tuple[str, Any, topics.Quality]] = [
+            (INTERVENE, self._on_intervene, "latched"),
+            (TWIST, self._on_twist, "command"),
+            (GRIPPER, self._on_gripper, "command"),
+            (JOINTS, self._on_joints, "command"),
+        ]
+        if self.parameters["with_policy"]:
+            hears.append((ALONE, self._on_policy, "command"))
+        for topic, hear, use in hears:
+            self.subscriber(topics.message_type(TYPES[topic]), topic, hear, use)
+        self.subscriber(topics.type_of(topics.JOINT_STATES), topics.JOINT_STATES, self._on_state, "sensor_in_reliable")
+
+    def status(self) -> tuple[str, dict[str, Any]]:
+        """Say who leads, and what was clipped last."""
+        figures = {"the human leads": self._intervene, "steps": self._steps, "passed on": self._passed}
+        return "", {**figures, "clipped last": self._clipped or "nothing"}
+
+    def _on_intervene(self, message: Any) -> None:
+        if message.data != self._intervene:
+            self._intervene = bool(message.data)
+            self._leader.release()
+            self.get_logger().info("the human leads" if self._intervene else "the human has handed back")
+
+    def _on_twist(self, message: Any) -> None:
+        twist, frame = message.twist, message.header.frame_id.rpartition("/")[2]
+        linear, angular = (np.array([v.x, v.y, v.z]) for v in (twist.linear, twist.angular))
+        if frame not in ("", topics.BODY_FRAME, self._tool_link):
+            self.warn(
+                f"A twist in the frame '{message.header.frame_id}' was refused: give it in {topics.BODY_FRAME} or"
+                f" {self._tool_link}."
+            )
+        elif not (np.isfinite(linear).all() and np.isfinite(angular).all()):
+            self.warn("A twist that is not finite was refused.")
+        else:
+            self._twist = (time.monotonic(), linear, angular, frame == self._tool_link)
+
+    def _on_gripper(self, message: Any) -> None:
+        if np.isfinite(message.data):
+            self._gripper = (time.monotonic(), float(message.data))
+
+    def _on_joints(self, message: Any) -> None:
+        self._joints = (time.monotonic(), dict(zip(message.name, message.position)))
+
+    def _on_policy(self, message: Any) -> None:
+        if not self._intervene and self.active:
+            self._passed += 1
+            self._sender.publish(message)
+
+    def _on_state(self, message: Any) -> None:
+        if not self.active:
+            return
+        stamp_ns = stamp_to_ns(message.header.stamp)
+        try:
+            names = list(message.name)
+            joints = self._order.arrange(tuple(names), lambda: names, np.array(message.position, dtype=float))
+        except ValueError as error:
+            self.warn(f"Joint states were refused: {error}.")
+            return
+        since = stamp_ns - self._stamp_ns
+        if since < 0:  # the simulation was reset
+            self._leader.release()
+        period_s, self._stamp_ns = max(since, 0) / NANOSECONDS, stamp_ns
+        if not self._intervene and self.parameters["with_policy"]:
+            return  # the policy's own commands go on
+        led = self._led(joints, period_s)
+        for sentence in led.clipped:
+            self._clipped = sentence
+            self.warn(sentence, key=sentence.partition(",")[0])
+        self._steps += 1
+        self._sender.publish(self._message.fill(stamp_ns, led.target))
+
+    def _led(self, joints: np.ndarray, period_s: float) -> Led:
+        """Return what the joints are to do: as the hand says, or to stay."""
+        still, now, patience = np.zeros(3), time.monotonic(), self.parameters["timeout_s"]
+        if self._intervene:
+            if self._joints is not None and now - self._joints[0] < patience:
+                try:
+                    return self._leader.follow(joints, period_s, self._joints[1])
+                except ValueError as error:
+                    self.warn(f"{JOINTS} was refused: {error}.")
+            elif self._twist is not None and now - self._twist[0] < patience:
+                _, linear, angular, in_tool = self._twist
+                grip = self._gripper[1] if now - self._gripper[0] < patience else 0.0
+                return self._leader.step(joints, period_s, linear, angular, grip, in_tool=in_tool)
+            else:
+                self.warn(f"The human leads, but nothing has come for {patience:g} s: the arm is held.", key="silent")
+        return self._leader.step(joints, period_s, still, still)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the arm's teleoperation node; return the exit status."""
+    return run_nodes(TeleopArmNode, arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,173 @@
+"""A human leads an arm over topics: twists become its joints' targets, and a policy goes on while nobody intervenes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlstack.control.leading import LEAD_S
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import JointMessage
+from rlstack.interfaces.teleop_data import ALONE, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.interfaces.trajectory_data import TrajectoryMessage
+from rlstack.robots import Manipulator, load_robot
+from rlstack.robots.kinematics import chain_of, tool_motion
+from rlstack.tasks.arms.motion import Motion
+from tests.support.ros import Listener
+
+pytestmark = pytest.mark.integration
+
+PANDA = load_robot("panda")
+assert isinstance(PANDA, Manipulator)
+NAMES = [drive.name for drive in PANDA.drives]
+REST = np.array([drive.rest for drive in PANDA.drives])
+CHAIN = chain_of(PANDA)
+
+SCRIPT = """\
+moves:
+  - {steps: 25, intervene: false}
+  - {steps: 25, linear: [0, 1, 0], gripper: -1}
+  - {steps: 25}
+  - {steps: 500, intervene: false}
+"""
+
+
+class Servo:
+    """An arm whose joints are at once where they are told to be, 100 times a second."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener, self.joints, self.moved = listener, REST.copy(), [REST.copy()]
+        self.answers: list[tuple[int, int]] = []
+        node = listener.node
+        self._message = JointMessage(topics.type_of(topics.JOINT_STATES)(), NAMES)
+        self._out = node.create_publisher(
+            type(self._message.message), "/arm/joint_states", topics.quality("sensor_out")
+        )
+        topic = "/arm/policy/cmd/joints"
+        kind = topics.type_of(topics.JOINT_COMMAND)
+        node.create_subscription(kind, topic, self._take, topics.quality("command"))
+        self._stamp = 0
+        node.create_timer(0.01, self._tick)
+
+    def _tick(self) -> None:
+        self._stamp += 10_000_000
+        self._out.publish(self._message.fill(self._stamp, self.joints, np.zeros(9)))
+
+    def _take(self, message: Any) -> None:
+        if message.joint_names == NAMES:
+            self.joints = np.array(message.points[0].positions)
+            self.moved.append(self.joints)
+
+    @property
+    def tool(self) -> np.ndarray:
+        return tool_motion(CHAIN.screws, self.joints[None, :7]).position[0]
+
+
+@pytest.fixture
+def started(listener: Listener) -> Iterator[Callable[..., Any]]:
+    """Start nodes in this process."""
+    made: list[Any] = []
+
+    def start(kind: type, **parameters: Any) -> Any:
+        node = kind(parameters, namespace="/arm", context=listener.context)
+        made.append(node)
+        listener.executor.add_node(node)
+        node.start()
+        return node
+
+    yield start
+    for node in made:
+        node.stop()
+        listener.executor.remove_node(node)
+        node.destroy_node()
+
+
+def test_a_hand_leads_the_tool_and_hands_back_to_the_policy(
+    listener: Listener, started: Callable[..., Any], tmp_path: Path
+) -> None:
+    from rlstack.nodes.teleop import TeleopNode
+    from rlstack.nodes.teleop_arm import TeleopArmNode
+
+    script = tmp_path / "moves.yaml"
+    script.write_text(SCRIPT)
+    arm = Servo(listener)
+    began = arm.tool
+    node = started(TeleopArmNode, with_policy=True)
+    policy = TrajectoryMessage(NAMES)
+    alone = listener.node.create_publisher(policy.type, f"/arm/{ALONE}", topics.quality("command"))
+    elsewhere = REST + 0.3 * np.eye(9)[0]
+    listener.node.create_timer(0.05, lambda: alone.publish(policy.fill(7, elsewhere)))
+    listener.until(lambda: np.array_equal(arm.joints, elsewhere), "the policy's command is passed on as it is")
+    from_there = arm.tool
+    assert np.linalg.norm(from_there - began) > 0.08
+    started(TeleopNode, device=f"script:{script}")
+    listener.until(lambda: node.status()[1]["the human leads"], "the hand takes over")
+    before, closed = arm.tool, arm.joints[7]
+    listener.until(lambda: not node.status()[1]["the human leads"], "the hand hands back")
+    # half a second at 0.2 m/s, and the fingers close meanwhile
+    led = [tool_motion(CHAIN.screws, joints[None, :7]).position[0] for joints in arm.moved]
+    away = max(float(place[1] - before[1]) for place in led)
+    assert 0.07 < away < 0.13, "as far as it was led"
+    assert min(joints[7] for joints in arm.moved) < closed - 0.01
+    listener.until(lambda: np.array_equal(arm.joints, elsewhere), "the policy goes on")
+
+
+def test_a_leader_arm_is_followed_and_what_makes_no_sense_is_not(
+    listener: Listener, started: Callable[..., Any]
+) -> None:
+    from rlstack.nodes.teleop_arm import TeleopArmNode
+    from rlstack.nodes.teleop_topics import TopicDevice
+
+    arm = Servo(listener)
+    node = started(TeleopArmNode, timeout_s=0.2)
+
+    def publisher(topic: str, use: topics.Quality) -> Any:
+        kind = topics.message_type(TYPES[topic])
+        return kind, listener.node.create_publisher(kind, f"/arm/{topic}", topics.quality(use))
+
+    (joints_type, joints), (twist_type, twist) = publisher(JOINTS, "command"), publisher(TWIST, "command")
+    (flag_type, flag) = publisher(INTERVENE, "latched")
+    listener.until(lambda: len(arm.moved) > 5, "without a policy the arm is held")
+    assert np.abs(arm.joints - REST).max() < 1e-9
+    flag.publish(flag_type(data=True))
+    listener.until(lambda: node.status()[1]["the human leads"], "the human leads")
+    wanted = joints_type(name=["panda_joint1"], position=[9.0])
+
+    def lead() -> bool:
+        joints.publish(wanted)
+        return "limit, 2.897" in node.status()[1]["clipped last"]
+
+    listener.until(lead, "what breaks a limit is clipped, and said")
+    after = arm.joints[0]
+    assert after > 0.0
+    listener.spin(0.4)
+    assert arm.joints[0] - after < (0.25 + LEAD_S) * 2.175, "nothing has come any more: it is held"
+    at = arm.joints.copy()
+    for bad in ("odom", "base_link"):
+        message = twist_type()
+        message.header.frame_id = bad
+        message.twist.linear.y = 0.2 if bad == "odom" else float("nan")
+        twist.publish(message)
+        listener.spin(0.1)
+    np.testing.assert_allclose(arm.joints, at, atol=1e-9)
+
+    device = TopicDevice("arm", Motion())
+    device.open()
+    try:
+        message = twist_type()
+        message.twist.linear.x, message.twist.angular.z = 0.2, -0.75
+        until = time.monotonic() + 10.0
+        while not ((hand := device.read()).linear.any() and hand.intervene) and time.monotonic() < until:
+            twist.publish(message)
+            time.sleep(0.02)
+        np.testing.assert_allclose([*hand.linear, *hand.angular], [0.5, 0, 0, 0, 0, -0.5])
+        assert hand.intervene, "it was said before this came"
+        time.sleep(0.3)
+        assert device.read().idle, "whoever has gone leads no more"
+    finally:
+        device.close()
