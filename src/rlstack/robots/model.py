@@ -60,6 +60,8 @@ class Model:
     """Of each link in the root link's frame: rotation (3, 3) and position (3,)."""
     parents: dict[str, str] = field(default_factory=dict)
     """Of each link but the root, the link that it hangs on."""
+    pieces: dict[str, Inertial] = field(default_factory=dict)
+    """Of each link that weighs something, in the root link's frame."""
     sites: dict[str, Array] = field(default_factory=dict)
     """Positions (3,) of an MJCF's sites in the root link's frame."""
 
@@ -76,6 +78,7 @@ class Model:
             self,
             inertial=moved(self.inertial, back, offset),
             poses={name: (back @ turn, back @ at + offset) for name, (turn, at) in self.poses.items()},
+            pieces={name: moved(piece, back, offset) for name, piece in self.pieces.items()},
             sites={name: back @ at + offset for name, at in self.sites.items()},
             joints=tuple(replace(j, position=back @ j.position + offset, axis=back @ j.axis) for j in self.joints),
         )
@@ -124,7 +127,7 @@ def read_urdf(text: str, where: str) -> Model:
             f" ({', '.join(roots[:4])}), and each of the others must be the child of one joint."
         )
     found: list[ModelJoint] = []
-    pieces: list[Inertial] = []
+    pieces: dict[str, Inertial] = {}
     poses: dict[str, tuple[Array, Array]] = {}
     todo: list[tuple[str, Array, Array, _Joint | None]] = [(roots[0], np.eye(3), np.zeros(3), None)]
     while todo:
@@ -133,7 +136,7 @@ def read_urdf(text: str, where: str) -> Model:
         if came is not None:
             found.append(came.model(position, rotation))
         if (piece := _inertial(links[name], f"{where}: link '{name}'")) is not None:
-            pieces.append(moved(piece, rotation, position))
+            pieces[name] = moved(piece, rotation, position)
         todo += [(j.child, rotation @ j.rotation, position + rotation @ j.xyz, j) for j in reversed(below[name])]
     if len(poses) != len(links):
         raise UserError(f"{where}: some links hang in a circle: {', '.join(sorted(set(links) - set(poses))[:4])}.")
@@ -142,8 +145,9 @@ def read_urdf(text: str, where: str) -> Model:
         root=roots[0],
         links=tuple(poses),
         joints=tuple(found),
-        inertial=together(pieces),
+        inertial=together(pieces.values()),
         poses=poses,
+        pieces=pieces,
         parents={joint.child: joint.parent for joint in joints},
     )
 
@@ -192,11 +196,11 @@ def read_mjcf(path: Path) -> Model:
         raise UserError(f"{path} has no bodies: it is no model of a robot.")
     first = 1
     turn, origin = data.xmat[first].reshape(3, 3).T, data.xpos[first]
-    pieces = []
+    pieces = {}
     for body in range(first, model.nbody):
         rotation = turn @ data.ximat[body].reshape(3, 3)
         piece = inertial(model.body_mass[body], (0.0, 0.0, 0.0), model.body_inertia[body])
-        pieces.append(moved(piece, rotation, turn @ (data.xipos[body] - origin)))
+        pieces[model.body(body).name] = moved(piece, rotation, turn @ (data.xipos[body] - origin))
     types = {int(mujoco.mjtJoint.mjJNT_HINGE): "revolute", int(mujoco.mjtJoint.mjJNT_SLIDE): "prismatic"}
     found = []
     for i in range(model.njnt):
@@ -228,8 +232,9 @@ def read_mjcf(path: Path) -> Model:
         root=links[0],
         links=links,
         joints=tuple(found),
-        inertial=together(pieces),
+        inertial=together(pieces.values()),
         poses=poses,
+        pieces=pieces,
         parents={model.body(i).name: model.body(int(model.body_parentid[i])).name for i in range(2, model.nbody)},
         sites={model.site(i).name: turn @ (data.site_xpos[i] - origin) for i in range(model.nsite)},
     )
