@@ -13,7 +13,11 @@ from rlstack.evaluation.flock import engine_of
 from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
 from rlstack.robots import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
+from rlstack.sim.kinds.manipulator import OBJECT
+from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.world import World
 from rlstack.tasks.arms.senses import noisy
+from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import Trials
 
 _STREAM = 0xA12
@@ -53,7 +57,8 @@ class ArmCell:
         chain = chain_of(robot)
         self._screws, self._arm = chain.screws, list(chain.index)
         self._number = -1
-        self._inner = self._factory(robot)
+        self._handled = task.objects is not None
+        self._inner = self._made(0)
         self.sensed, self.commanded, self.captured = self._inner.sensed, self._inner.commanded, self._inner.captured
         self._before_s = 0.0
         self._reading: Reading | None = None
@@ -68,9 +73,9 @@ class ArmCell:
     @property
     def achieved(self) -> Array:
         """(3,) m: what is to be at the goal, without noise."""
-        if self.task.moved == "object_position":
-            return self._true["object_position"]
-        return np.asarray(tool_motion(self._screws, self._true["joint_position"][None, self._arm]).position[0])
+        tool = np.asarray(tool_motion(self._screws, self._true["joint_position"][None, self._arm]).position[0])
+        found: Array = self.task.achieved(tool, self._true.get("object_position", tool))
+        return found
 
     def connect(self) -> None:
         """Begin the first trial."""
@@ -78,10 +83,21 @@ class ArmCell:
         self.enter(0)
 
     def enter(self, number: int) -> None:
-        """Begin a trial."""
+        """Begin a trial, with an object of its own where there is one."""
+        if self._handled and number != self._built:
+            self._before_s += float(self._inner.read().time_s)
+            self._inner.close()
+            self._inner = self._made(number)
+            self._inner.connect()
         self._number, self.lost = number, False
         self._rng = np.random.default_rng([_STREAM, self._seed, self._first + number])
         self._begin()
+
+    def _made(self, number: int) -> Any:
+        self._built = number
+        return self._factory(
+            self.robot, **({"world": world_of(self.task, self.trials, number)} if self._handled else {})
+        )
 
     def _begin(self) -> None:
         self._inner.reset({"joint_position": self.trials.joints[self._number]})
@@ -131,6 +147,32 @@ class ArmCell:
     def close(self) -> None:
         """Release the simulator."""
         self._inner.close()
+
+
+def world_of(task: Any, trials: Trials, number: int) -> World:
+    """Return the world of a trial: a table, its top at z = 0, and the box that is handled.
+
+    Raises:
+        UserError: More stands in the task's scene than that.
+    """
+    if getattr(type(task), "build", ArmTask.build) is not ArmTask.build:
+        raise UserError(
+            f"What stands in the scene of {type(task).__name__} is known to the batch simulator alone: verify its"
+            " policies there, with --backends batch."
+        )
+    box = Obstacle(
+        name=OBJECT,
+        shape="box",
+        size_m=tuple(map(float, 2.0 * trials.half[number])),  # type: ignore[arg-type]
+        position_m=tuple(map(float, trials.position[number])),  # type: ignore[arg-type]
+        yaw_rad=float(trials.yaw[number]),
+        colour=(0.85, 0.35, 0.2),
+        mass_kg=float(trials.mass[number]),
+        friction=float(trials.friction[number]),
+    )
+    far = 2.0
+    bounds = ((-far, -far, -far), (far, far, far))
+    return World(name="table", seed=0, floor=True, obstacles=(box,), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),))
 
 
 def off_table(task: Any, place: Array) -> NDArray[np.bool_]:

@@ -123,6 +123,13 @@ class Engine(Protocol):
             ValueError: There is none of this name.
         """
 
+    def obstacle_pose(self, name: str) -> tuple[Array, Array]:
+        """Return where an obstacle is that can be pushed: position (3,) m and orientation (4,) xyzw.
+
+        Raises:
+            ValueError: There is none of this name.
+        """
+
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give robot ``index``'s body another mass and other principal moments (3,)."""
 
@@ -165,6 +172,17 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release everything."""
+
+
+def pushed_one(known: Mapping[str, int], name: str) -> int:
+    """Return what an engine holds for an obstacle that can be pushed.
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    if name not in known:
+        raise ValueError(f"'{name}' is not allowed: the obstacles that can be pushed are {sorted(known)}.")
+    return known[name]
 
 
 def moved_one(known: Mapping[str, int], name: str) -> int:

@@ -9,6 +9,9 @@ from typing import Literal
 
 from rlstack.schema import value
 
+TORSION_M, ROLLING_M = 0.005, 0.0001
+"""MuJoCo's defaults of friction against turning on the spot and rolling, of what has a friction of its own."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -32,6 +35,8 @@ class Obstacle:
     """Red, green, blue, 0 to 1."""
     mass_kg: float = value(0.0, unit="kg", at_least=0.0)
     """0: nothing pushes it."""
+    friction: float | None = value(None, at_least=0.0)
+    """Against everything, whatever it touches: of what is to be handled. None: as floors and robots have it."""
     kinematic: bool = False
     """Whether it is moved from outside, as people are who walk: it is seen, nothing pushes it and it pushes nothing."""
 

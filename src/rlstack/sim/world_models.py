@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Xml
 from rlstack.errors import UserError
 from rlstack.robots.mjcf import import_mujoco
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.obstacle import ROLLING_M, TORSION_M, Obstacle
 from rlstack.sim.world import World
 
 PREFIX = "world/"
@@ -58,6 +58,10 @@ def add_to_mujoco(spec: Any, world: World) -> None:
             rgba=[*obstacle.colour, 1.0],
             **place,
         )
+        if obstacle.friction is not None:
+            geom.priority, geom.condim, geom.friction = 1, 4, [obstacle.friction, TORSION_M, ROLLING_M]
+            # friction cones as they are, and stiff against slipping, or what is grasped creeps out of the fingers
+            spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
         if obstacle.kinematic:
             geom.contype = geom.conaffinity = 0
 

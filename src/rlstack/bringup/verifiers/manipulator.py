@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from rlstack.bringup.arm_topics import try_in_parallel, try_over_topics_in_paral
 from rlstack.bringup.trials import VerifiedTrials, concluded
 from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
+from rlstack.evaluation.arm_cell import world_of
 from rlstack.evaluation.arm_plots import draw_trials
 from rlstack.evaluation.arm_score import score_arm
 from rlstack.evaluation.arm_trials import ArmTried
@@ -21,6 +23,7 @@ from rlstack.robots import Manipulator
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.thresholds import IN_PROCESS, OVER_TOPICS, ArmThresholds
+from rlstack.tasks.arms.trials import Trials
 
 TRIALS, TRIALS_IN_ENGINES, TRIALS_OVER_TOPICS = 500, 100, 40
 """In the batch simulator, in every other simulator in process, and over topics."""
@@ -50,11 +53,11 @@ def verify_arm(request: Request) -> VerifiedTrials:
     robot, contract = request.robot, request.loaded.contract
     assert isinstance(robot, Manipulator)
     task = task_of(contract.task)
-    held, left_out = held_by(request.names, robot)
-    if not held:
-        raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
     most = request.episodes or max(TRIALS, TRIALS_IN_ENGINES, TRIALS_OVER_TOPICS)
     trials = held_out(task, robot, most, _VERIFIED + request.seed)
+    held, left_out = _held(request.names, task, robot, trials)
+    if not held:
+        raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
     tried: dict[str, ArmTried] = {}
     asked: dict[str, ArmThresholds] = {}
     for name in held:
@@ -100,6 +103,20 @@ def verify_arm(request: Request) -> VerifiedTrials:
         command=request.command,
     )
     return concluded(request, verification)
+
+
+def _held(
+    names: Sequence[str], task: ArmTask, robot: Manipulator, trials: Trials
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return which simulators can hold a task, and of the others why they cannot."""
+    if task.objects is None:
+        return held_by(names, robot)
+    try:
+        world = world_of(task, trials, 0)
+    except UserError as error:
+        others = {name: str(error) for name in names if name != BATCH}
+        return tuple(name for name in names if name == BATCH), others
+    return held_by(names, robot, world)
 
 
 def task_of(name: str) -> ArmTask:

@@ -115,6 +115,10 @@ class IsaacEngine:
         """Refuse: there are no kinematic obstacles here."""
         moved_one({}, name)
 
+    def obstacle_pose(self, name: str) -> tuple[Array, Array]:
+        """Refuse: where obstacles have been pushed to is not asked of PhysX yet."""
+        raise UserError(f"Where '{name}' is in Isaac Sim is not known here: choose MuJoCo or PyBullet for it.")
+
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give one robot's body another mass and inertia."""
         self._robots.set_mass(index, mass_kg, inertia_kg_m2)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
-from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one
+from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one, pushed_one
 from rlstack.sim.mujoco_bodies import FreeBodies, Joints, Loose, mass_properties
 from rlstack.sim.mujoco_eye import Eye, add_eye
 from rlstack.sim.robot import AloneInAWorld
@@ -79,6 +79,8 @@ class MujocoEngine:
         self._passed = [np.flatnonzero(np.isin(of_geom, roots) if isolated else of_geom == root) for root in roots]
         moved = [obstacle.name for obstacle in obstacles if obstacle.kinematic]
         self._moved = {name: int(model.body(PREFIX + name).mocapid[0]) for name in moved}
+        pushed = [obstacle.name for obstacle in obstacles if obstacle.mass_kg > 0.0]
+        self._pushed = {name: int(model.joint(PREFIX + name).qposadr[0]) for name in pushed}
         self._scratch: Any = None
         self._stale = False
         self._eye: Eye | None = None
@@ -143,6 +145,12 @@ class MujocoEngine:
     def move_obstacle(self, name: str, position: Array) -> None:
         """Put a kinematic obstacle elsewhere."""
         self.data.mocap_pos[moved_one(self._moved, name)] = position
+
+    def obstacle_pose(self, name: str) -> tuple[Array, Array]:
+        """Return where an obstacle is that can be pushed."""
+        first = pushed_one(self._pushed, name)
+        pose = self.data.qpos[first : first + 7]
+        return pose[:3].copy(), pose[[4, 5, 6, 3]]
 
     def mass_properties(self, index: int) -> MassProperties:
         """Return what MuJoCo holds."""

@@ -28,6 +28,7 @@ from rlstack.sim.engine import (
     Scene,
     View,
     moved_one,
+    pushed_one,
 )
 from rlstack.sim.robot import AloneInAWorld
 
@@ -177,6 +178,12 @@ class PybulletEngine:
         """Put a kinematic obstacle elsewhere."""
         still = (0.0, 0.0, 0.0)
         self._server.move(moved_one(self._moved, name), position.tolist(), (0.0, 0.0, 0.0, 1.0), still, still)
+
+    def obstacle_pose(self, name: str) -> tuple[Array, Array]:
+        """Return where an obstacle is that can be pushed."""
+        body = pushed_one({obstacle.name: body for body, obstacle in self._loose}, name)
+        position, orientation, *_ = self._server.motion(body)
+        return np.array(position), np.array(orientation)
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Give one robot's body another mass and inertia."""

@@ -9,7 +9,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.obstacle import TORSION_M, Obstacle
 
 RAYS, FIXED, MOVING, ROBOT, SEEN = 1, 2, 4, 8, 16
 """Collision groups: of rays, which PyBullet gives its first, of what stands still, of what else moves, of robots, and
@@ -108,7 +108,9 @@ class Server:
             )
         )
         if obstacle.mass_kg > 0.0:
-            self.settle(body, 1.0, MOVING, EVERYTHING)
+            self.settle(body, 1.0 if obstacle.friction is None else obstacle.friction, MOVING, EVERYTHING)
+            if obstacle.friction is not None:  # what is pinched must not spin between two pads
+                bullet.changeDynamics(body, -1, spinningFriction=TORSION_M, physicsClientId=client)
         else:
             kinematic = obstacle.kinematic
             self.settle(body, 1.0, SEEN if kinematic else FIXED, RAYS if kinematic else EVERYTHING & ~FIXED)

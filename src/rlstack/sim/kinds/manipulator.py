@@ -1,4 +1,4 @@
-"""Manipulators in a simulation: joint targets in, joint states out."""
+"""Manipulators in a simulation: joint targets in; joint states out, and where what they handle is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces.backend import Signals
+from rlstack.robots import frames
 from rlstack.sim.drives import joint_positions
 from rlstack.sim.state import checked_command
 
@@ -16,25 +17,40 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+OBJECT = "object"
+"""The obstacle of a world that an arm handles."""
+
 
 class ManipulatorKind:
     """One arm; see :class:`rlstack.sim.kinds.Kind`."""
 
-    sensed = ("joint_position", "joint_velocity", "joint_effort")
     commanded = ("joint_target",)
 
     def __init__(self, simulation: Simulation, index: int) -> None:
         self._simulation, self._index = simulation, index
         self._robot = simulation.robots[index]
+        things = simulation.world.obstacles if simulation.world else ()
+        self._handles = any(thing.name == OBJECT and thing.mass_kg > 0.0 for thing in things)
+        self.sensed = (*_SENSED, *(("object_position", "object_orientation") if self._handles else ()))
 
     def read(self) -> dict[str, Array]:
-        """Return the joints' state (joints,) in the robot file's order, rad or m, and N m or N."""
+        """Return the joints' state (joints,) in the robot file's order, rad or m, and N m or N.
+
+        Where the world has an obstacle called ``object`` that can be pushed, also its pose (3,) m and (4,) xyzw in
+        ``base_link``: an arm's ``odom`` is where it stands.
+        """
         joints = self._simulation.engine.joints(self._index)
-        return {
+        signals = {
             "joint_position": np.array(joints.position),
             "joint_velocity": np.array(joints.velocity),
             "joint_effort": np.array(joints.effort),
         }
+        if self._handles:
+            place, turn = self._simulation.engine.obstacle_pose(OBJECT)
+            base = self._simulation.motion(self._index)
+            signals["object_position"] = frames.rotate_inverse(base["orientation"], place - base["position"])
+            signals["object_orientation"] = frames.multiply(frames.inverse(base["orientation"]), turn)
+        return signals
 
     def write(self, command: Signals) -> Signals:
         """Command ``joint_target`` (joints,) rad or m; return it clipped to the joints' ranges."""
@@ -50,5 +66,7 @@ class ManipulatorKind:
         """Hold the joints where they are: an arm that goes limp falls."""
         self._simulation.engine.drive(self._index, "file", self._simulation.engine.joints(self._index).position)
 
+
+_SENSED = ("joint_position", "joint_velocity", "joint_effort")
 
 KIND = ManipulatorKind
