@@ -126,7 +126,10 @@ def test_rlif_earns_where_a_step_makes_somebody_intervene_and_nowhere_else(tmp_p
                 assert end == newest[end % lanes]
     batch = algorithm._batch()
     assert set(batch["reward"].tolist()) <= {0.0, -1.0}
-    assert (batch["reward"][16 : 32 - algorithm._corrected] == 0.0).all()  # demonstrations, whose own are -1 a step
+    assert algorithm.lessons is not None
+    shown = algorithm.lessons._drawn(algorithm.lessons.prior, 50, 0.0, 1.0)
+    assert (shown["reward"] == -1.0).any()  # not by what the task says of demonstrations, which are drawn first
+    assert (batch["reward"][16:20] == 0.0).all()
 
 
 def test_hindsight_is_refused_with_rlif() -> None:

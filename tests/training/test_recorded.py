@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from rlstack.data.lerobot import Dataset
+from rlstack.data.lerobot import Dataset, DatasetWriter
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.catalog.arm_push import PushTask
-from rlstack.training.recorded import record, recorded
+from rlstack.training.recorded import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,28 @@ def arms() -> ArmEnvironment:
     task = PushTask(rewards="sparse")
     robot = task.reference(load_robot("panda"))
     return task.environment(robot, task.pipeline(robot), 4, "cpu", 0)
+
+
+def record(path: Path, environment: ArmEnvironment, wanted: int, task: str) -> None:
+    """Write successful episodes of the scripted expert into a dataset."""
+    names, found = environment.task.inputs, 0
+    environment.restart(torch.arange(environment.count))
+    going: list[list[dict[str, Any]]] = [[] for _ in range(environment.count)]
+    with DatasetWriter(path, environment.task.rate_hz, environment.robot.name, frame_features(environment)) as writer:
+        while found < wanted:
+            senses, action = environment.senses(), environment.expert_action()
+            result = environment.step(action)
+            for robot in range(environment.count):
+                frame = {OBSERVATION + name: senses[name][robot].astype(np.float32) for name in names}
+                done = bool(result.success[robot])
+                going[robot].append({**frame, ACTION: action[robot].numpy(), SUCCESS: done})
+            for robot in result.done.nonzero().flatten().tolist():
+                if bool(result.success[robot]) and found < wanted:
+                    for frame in going[robot]:
+                        writer.add_frame(frame)
+                    writer.end_episode(task)
+                    found += 1
+                going[robot] = []
 
 
 def test_a_dataset_gives_the_steps_that_were_recorded(arms: ArmEnvironment, tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ def test_rlpd_learns_from_demonstrations_and_uses_them_again(tmp_path: Path) -> 
     for k in range(22):
         algorithm.iterate(k / 22)
     assert success(algorithm) > 0.75
-    prior = algorithm._prior
-    assert prior is not None
+    assert algorithm.lessons is not None
+    prior = algorithm.lessons.prior
     assert len(prior.buffer.episodes()) == 10
     rewards = prior.buffer.gather(prior.buffer.indices())["reward"]
     assert (rewards == 0.0).sum() == 10  # each succeeds once, at its end

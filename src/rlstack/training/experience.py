@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlstack.data.replay import ReplayBuffer, ReplaySpec, fields
+from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.tasks.goals import GoalEnvironment, GoalStep
 
 REPLAY = "replay"
@@ -38,64 +38,21 @@ def rows_of(action: Tensor, result: GoalStep) -> Rows:
     }
 
 
-class Experience:
-    """The steps of N robots, each an episode of its own.
+class Replay:
+    """Steps that are kept on disk, to draw batches from; who writes them may be another process.
 
     Args:
-        environment: What makes them.
-        capacity: Steps that are kept; the oldest make room.
-        folder: Where they lie; None: in a temporary folder that goes with this object.
+        buffer: Where they are.
         seed: Of what is drawn.
-        lanes: Episodes that are written at the same time; None: one for each robot.
+        environment: What made them; None: nothing is judged by other goals.
     """
 
-    def __init__(
-        self,
-        environment: GoalEnvironment,
-        capacity: int,
-        folder: Path | None = None,
-        seed: int = 0,
-        lanes: int | None = None,
-    ) -> None:
-        self._environment = environment
-        columns, actions = environment.pipeline.size, environment.pipeline.action_size
-        goal = tuple(environment.achieved_goal().shape[1:])
-        seen = fields(observation=((columns,), "float32"), achieved=(goal, "float32"))
-        made = fields(action=((actions,), "float32"), reward=((), "float32"), goes_on=((), "float32"))
-        spec = ReplaySpec(seen, made, capacity, lanes or environment.count)
-        self._temporary = None
-        if folder is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-replay-")
-            folder = Path(self._temporary.name) / REPLAY
-        self.buffer = ReplayBuffer(folder, spec)
+    def __init__(self, buffer: ReplayReader, seed: int = 0, environment: GoalEnvironment | None = None) -> None:
+        self.buffer, self._environment = buffer, environment
         self.rng = np.random.default_rng(seed)
 
     def __len__(self) -> int:
         return len(self.buffer)
-
-    def begin(self, observation: Tensor, robots: NDArray[np.intp] | None = None) -> None:
-        """Begin episodes with the first observations (N, columns) of all robots, or of those at ``robots`` alone."""
-        lanes = np.arange(self._environment.count) if robots is None else robots
-        if len(lanes):
-            now = {"observation": observation.numpy()[lanes]}
-            now["achieved"] = self._environment.achieved_goal().numpy()[lanes]
-            self.buffer.begin_lanes(now, lanes)
-
-    def add(self, action: Tensor, result: GoalStep) -> None:
-        """Keep a step of every robot, and begin the episodes that follow those that are over."""
-        rows, spec = rows_of(action, result), self.buffer.spec
-        made = {name: rows[name] for name in spec.transitions}
-        self.buffer.add_lanes(made, {name: rows[name] for name in spec.observations}, np.arange(spec.lanes))
-        self.begin(result.actor, np.flatnonzero(result.done.numpy()))
-
-    def add_episode(self, steps: Sequence[Rows]) -> None:
-        """Keep a whole episode: its first observation, then what each step was and led to, by the fields' names."""
-        first, *others = steps
-        spec = self.buffer.spec
-        self.buffer.begin({name: first[name] for name in spec.observations})
-        for step in others:
-            before = {name: step[name] for name in spec.transitions}
-            self.buffer.add(before, {name: step[name] for name in spec.observations})
 
     def sample(self, count: int, hindsight: float = 0.0, ahead: int = 1, gamma: float = 1.0) -> dict[str, Tensor]:
         """Return a batch for :class:`rlstack.training.soft.SoftLearner`.
@@ -109,7 +66,7 @@ class Experience:
         """
         drawn = self.buffer.draw(count, self.rng)
         batch = {name: torch.from_numpy(array) for name, array in self.buffer.gather(drawn).items()}
-        other = slice(0, round(hindsight * count))
+        other = slice(0, round(hindsight * count) if self._environment is not None else 0)
         reached = None
         if other.stop:
             reached = torch.from_numpy(self.buffer.observe(self.buffer.later(drawn[other], self.rng))["achieved"])
@@ -119,12 +76,6 @@ class Experience:
         if reached is not None:
             self._relabel_seen(batch, "next_", other, reached)
         return batch
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self.buffer.close()
-        if self._temporary is not None:
-            self._temporary.cleanup()
 
     def state_dict(self) -> dict[str, Any]:
         """Return what is not in the files."""
@@ -151,7 +102,7 @@ class Experience:
             at = drawn + k * lanes
             inside = at < last
             more = {n: torch.from_numpy(a) for n, a in self.buffer.gather(np.where(inside, at, drawn)).items()}
-            if reached is not None:
+            if reached is not None and self._environment is not None:
                 more["reward"][other] = self._environment.reward_of(more["next_achieved"][other], reached)
                 more["goes_on"][other] = 1.0
             weight = torch.where(torch.from_numpy(inside), gamma * weight, weight)
@@ -163,11 +114,76 @@ class Experience:
         batch["goes_on"] *= weight
 
     def _relabel(self, batch: dict[str, Tensor], rows: slice, goal: Tensor) -> None:
+        assert self._environment is not None
         self._relabel_seen(batch, "", rows, goal)
         batch["reward"][rows] = self._environment.reward_of(batch["next_achieved"][rows], goal)
         batch["goes_on"][rows] = 1.0  # whether it would have ended there depends on what was not asked
 
     def _relabel_seen(self, batch: dict[str, Tensor], which: str, rows: slice, goal: Tensor) -> None:
+        assert self._environment is not None
         name = f"{which}observation"
         achieved = batch[f"{which}achieved"][rows]
         batch[name][rows] = self._environment.relabelled(batch[name][rows], achieved, goal)
+
+
+class Experience(Replay):
+    """The steps of N robots, each an episode of its own.
+
+    Args:
+        environment: What makes them.
+        capacity: Steps that are kept; the oldest make room.
+        folder: Where they lie; None: in a temporary folder that goes with this object.
+        seed: Of what is drawn.
+        lanes: Episodes that are written at the same time; None: one for each robot.
+    """
+
+    def __init__(
+        self,
+        environment: GoalEnvironment,
+        capacity: int,
+        folder: Path | None = None,
+        seed: int = 0,
+        lanes: int | None = None,
+    ) -> None:
+        columns, actions = environment.pipeline.size, environment.pipeline.action_size
+        goal = tuple(environment.achieved_goal().shape[1:])
+        seen = fields(observation=((columns,), "float32"), achieved=(goal, "float32"))
+        made = fields(action=((actions,), "float32"), reward=((), "float32"), goes_on=((), "float32"))
+        spec = ReplaySpec(seen, made, capacity, lanes or environment.count)
+        self._temporary = None
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-replay-")
+            folder = Path(self._temporary.name) / REPLAY
+        self.buffer: ReplayBuffer = ReplayBuffer(folder, spec)
+        self._made_by = environment
+        super().__init__(self.buffer, seed, environment)
+
+    def begin(self, observation: Tensor, robots: NDArray[np.intp] | None = None) -> None:
+        """Begin episodes with the first observations (N, columns) of all robots, or of those at ``robots`` alone."""
+        lanes = np.arange(self._made_by.count) if robots is None else robots
+        if len(lanes):
+            now = {"observation": observation.numpy()[lanes]}
+            now["achieved"] = self._made_by.achieved_goal().numpy()[lanes]
+            self.buffer.begin_lanes(now, lanes)
+
+    def add(self, action: Tensor, result: GoalStep) -> None:
+        """Keep a step of every robot, and begin the episodes that follow those that are over."""
+        rows, spec = rows_of(action, result), self.buffer.spec
+        made = {name: rows[name] for name in spec.transitions}
+        self.buffer.add_lanes(made, {name: rows[name] for name in spec.observations}, np.arange(spec.lanes))
+        self.begin(result.actor, np.flatnonzero(result.done.numpy()))
+
+    def add_episode(self, steps: Sequence[Rows]) -> None:
+        """Keep a whole episode: its first observation, then what each step was and led to, by the fields' names."""
+        first, *others = steps
+        spec = self.buffer.spec
+        self.buffer.begin({name: first[name] for name in spec.observations})
+        for step in others:
+            before = {name: step[name] for name in spec.transitions}
+            self.buffer.add(before, {name: step[name] for name in spec.observations})
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.buffer.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()

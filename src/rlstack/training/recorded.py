@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from rlstack.data.demonstrations import ACTION, Demonstrations
-from rlstack.data.lerobot import DatasetWriter, Feature
+from rlstack.data.lerobot import Feature
 from rlstack.errors import UserError
 from rlstack.training.experience import Rows
 
@@ -78,39 +78,3 @@ def _steps(frames: dict[str, np.ndarray], environment: Any) -> list[Rows]:
         none = np.array(0.0, np.float32)
         steps.append({**seen[-1], "reward": none, "goes_on": none})
     return steps
-
-
-def record(path: Path, environment: Any, wanted: int, task: str) -> int:
-    """Write successful episodes of a task's scripted expert into a dataset; return how many episodes it took.
-
-    Args:
-        path: The dataset's folder, new or one that these fit.
-        environment: N arms; see :class:`rlstack.tasks.arms.environment.ArmEnvironment`.
-        wanted: Episodes.
-        task: What the robot does, in words.
-    """
-    names, tried, found = environment.task.inputs, 0, 0
-    environment.restart(torch.arange(environment.count))
-    going: list[list[dict[str, Any]]] = [[] for _ in range(environment.count)]
-    with DatasetWriter(path, environment.task.rate_hz, environment.robot.name, frame_features(environment)) as writer:
-        while found < wanted:
-            senses, action = environment.senses(), environment.expert_action()
-            result = environment.step(action)
-            for robot in range(environment.count):
-                frame = {OBSERVATION + name: senses[name][robot].astype(np.float32) for name in names}
-                done = bool(result.success[robot])
-                going[robot].append({**frame, ACTION: action[robot].numpy(), SUCCESS: done})
-            for robot in result.done.nonzero().flatten().tolist():
-                tried += 1
-                if bool(result.success[robot]) and found < wanted:
-                    for frame in going[robot]:
-                        writer.add_frame(frame)
-                    writer.end_episode(task)
-                    found += 1
-                going[robot] = []
-            if tried > 20 * (wanted + environment.count):
-                raise UserError(
-                    f"The scripted expert succeeded in {found} of {tried} episodes, and {wanted} are wanted."
-                )
-    environment.reset_all()
-    return tried

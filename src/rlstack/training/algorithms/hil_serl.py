@@ -20,8 +20,10 @@ from rlstack.schema import value
 from rlstack.tasks.goals import GoalStep
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
+from rlstack.training.experience import Experience
 from rlstack.training.interveners import Intervener, IntervenerSettings, Intervention, ScriptedIntervener
 from rlstack.training.interventions import Interventions
+from rlstack.training.lessons import Lessons
 
 _GRIPPER = "gripper"
 """Name of the action that closes it; see :data:`rlstack.tasks.arms.motion.AXES`."""
@@ -50,6 +52,8 @@ class HILSERL(RLPD):
 
     Settings = HILSERLSettings
     settings: HILSERLSettings
+    unrewarded = False
+    """Whether demonstrations earn nothing."""
 
     def __init__(self, settings: HILSERLSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment)
@@ -58,20 +62,11 @@ class HILSERL(RLPD):
         )
         self.interventions: Interventions | None = None
         self._coming: Intervention | None = None
-        self._drawn_corrections: dict[str, Any] | None = None
         self._achieved = self.environment.achieved_goal()
         axes = getattr(environment.pipeline, "axes", ())
         self._grip = axes.index(_GRIPPER) if _GRIPPER in axes else None
         self._gripped = torch.zeros(environment.count)
-        self._taken, self._corrected = 0.0, 0
-
-    def open(self, folder: Path | None) -> None:
-        """Keep steps, demonstrations and interventions in a run's folder."""
-        super().open(folder)
-        seed = torch.initial_seed() % 2**32
-        self.interventions = Interventions(self.environment, self.settings.capacity, folder, seed)
-        if self._drawn_corrections is not None:
-            self.interventions.steps.load_state_dict(self._drawn_corrections)
+        self._taken = 0.0
 
     def iterate(self, done: float) -> dict[str, float]:
         """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
@@ -81,14 +76,12 @@ class HILSERL(RLPD):
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; the steps are in their files."""
-        corrections = None if self.interventions is None else self.interventions.steps.state_dict()
-        return {**super().state_dict(), "intervener": self.intervener.state_dict(), "corrections": corrections}
+        return {**super().state_dict(), "intervener": self.intervener.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state_dict`."""
         super().load_state_dict(state)
         self.intervener.load_state_dict(state["intervener"])
-        self._drawn_corrections = state["corrections"]
         self._coming = None
 
     def _action(self, observation: Tensor) -> Tensor:
@@ -119,19 +112,11 @@ class HILSERL(RLPD):
         self._gripped = torch.where(result.done, 0.0, torch.where(told == 0.0, self._gripped, told))
         return result.reward - self.settings.gripper_penalty * changed
 
-    def _shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
-        """Return a batch of what experts did: demonstrations and interventions, as many as there are of each."""
-        assert self._prior is not None
-        corrected = len(self.interventions) if self.interventions is not None else 0
-        some = self._corrected = round(count * corrected / (corrected + len(self._prior)))
-        batch = super()._shown(count - some, hindsight)
-        if not some or self.interventions is None:
-            return batch
-        more = {
-            **self.interventions.steps.sample(some, 0.0, self.settings.ahead, self.settings.gamma),
-            "demonstrated": torch.ones(some),
-        }
-        return {name: torch.cat([batch[name], more[name]]) for name in batch}
+    def _lessons(self, prior: Experience, folder: Path | None) -> Lessons:
+        assert self._experience is not None
+        seed = torch.initial_seed() % 2**32
+        self.interventions = Interventions(self.environment, self.settings.capacity, folder, seed)
+        return Lessons(self.settings, self._experience, prior, self.interventions.steps, self.unrewarded)
 
 
 ALGORITHM = HILSERL

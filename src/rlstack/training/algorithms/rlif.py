@@ -39,6 +39,7 @@ class RLIF(HILSERL):
 
     Settings = RLIFSettings
     settings: RLIFSettings
+    unrewarded = True  # nobody intervened in a demonstration
 
     def __init__(self, settings: RLIFSettings, environment: LearningEnvironment) -> None:
         if settings.hindsight:
@@ -53,12 +54,6 @@ class RLIF(HILSERL):
         begins = coming & ~now & ~result.done
         # after a loss one would intervene for ever
         return torch.where(lost, -1.0 / max(1.0 - self.settings.gamma, 1e-3), -begins.float())
-
-    def _shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
-        batch = super()._shown(count, hindsight)
-        # nobody intervened in a demonstration, whatever the task's reward was; interventions have their own
-        shown = torch.arange(count) < count - self._corrected
-        return {**batch, "reward": torch.where(shown, 0.0, batch["reward"])}
 
 
 ALGORITHM = RLIF

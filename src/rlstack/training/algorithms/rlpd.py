@@ -19,6 +19,7 @@ from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from rlstack.training.demonstrated import open_demonstrations, scripted
 from rlstack.training.experience import Experience
+from rlstack.training.lessons import Lessons
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,23 +58,23 @@ class RLPD(SAC):
 
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
-        self._prior: Experience | None = None
+        self.lessons: Lessons | None = None
         self._pretrained, self._done = False, 0.0
-        self._drawn_prior: dict[str, Any] | None = None
+        self._drawn_lessons: dict[str, Any] | None = None
 
     def open(self, folder: Path | None) -> None:
         """Keep steps and demonstrations in a run's folder; those that are there already are used again."""
         super().open(folder)
         settings = self.settings
-        self._prior = open_demonstrations(
+        prior = open_demonstrations(
             self.environment, folder, settings.demonstrations, settings.dataset, torch.initial_seed() % 2**32
         )
-
-        if self._drawn_prior is not None:
-            self._prior.load_state_dict(self._drawn_prior)
+        self.lessons = self._lessons(prior, folder)
+        if self._drawn_lessons is not None:
+            self.lessons.load_state_dict(self._drawn_lessons)
         if not self._pretrained:
             for _ in range(settings.pretraining):
-                self.learner.clone(self._shown(settings.batch))
+                self.learner.clone(self.lessons.shown(settings.batch))
         self._pretrained = True
 
     def iterate(self, done: float) -> dict[str, float]:
@@ -83,13 +84,13 @@ class RLPD(SAC):
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; the steps are in their files."""
-        prior = None if self._prior is None else self._prior.state_dict()
-        return {**super().state_dict(), "pretrained": self._pretrained, "prior": prior}
+        lessons = None if self.lessons is None else self.lessons.state_dict()
+        return {**super().state_dict(), "pretrained": self._pretrained, "lessons": lessons}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state_dict`."""
         super().load_state_dict(state)
-        self._pretrained, self._drawn_prior = state["pretrained"], state["prior"]
+        self._pretrained, self._drawn_lessons = state["pretrained"], state["lessons"]
 
     def _action(self, observation: Tensor) -> Tensor:
         return self.learner.act(observation) if self.settings.pretraining else super()._action(observation)
@@ -103,17 +104,12 @@ class RLPD(SAC):
         return logged
 
     def _batch(self) -> dict[str, Tensor]:
-        assert self._experience is not None
-        half, hindsight = self.settings.batch // 2, self.settings.hindsight
-        own = self._experience.sample(self.settings.batch - half, hindsight, self.settings.ahead, self.settings.gamma)
-        own["demonstrated"] = torch.zeros(len(own["reward"]))
-        prior = self._shown(half, hindsight)
-        return {name: torch.cat([own[name], prior[name]]) for name in own}
+        assert self.lessons is not None
+        return self.lessons.batch()
 
-    def _shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
-        assert self._prior is not None
-        shown = self._prior.sample(count, hindsight, self.settings.ahead, self.settings.gamma)
-        return {**shown, "demonstrated": torch.ones(count)}
+    def _lessons(self, prior: Experience, folder: Path | None) -> Lessons:
+        assert self._experience is not None
+        return Lessons(self.settings, self._experience, prior)
 
 
 ALGORITHM = RLPD

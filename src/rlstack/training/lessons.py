@@ -1,0 +1,65 @@
+"""Batches of what the policy did itself and of what was shown to it, half and half."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlstack.training.experience import Replay
+
+
+class Lessons:
+    """Where batches for RLPD and what is built on it come from.
+
+    Args:
+        settings: :class:`rlstack.training.algorithms.rlpd.RLPDSettings`.
+        own: What the robots did.
+        prior: Demonstrations.
+        corrections: What was done while somebody intervened; these are shown, too.
+        unrewarded: Whether demonstrations earn nothing, whatever the task's reward was.
+    """
+
+    def __init__(
+        self, settings: Any, own: Replay, prior: Replay, corrections: Replay | None = None, unrewarded: bool = False
+    ) -> None:
+        self.settings, self.own, self.prior, self.corrections = settings, own, prior, corrections
+        self.unrewarded = unrewarded
+
+    def batch(self) -> dict[str, Tensor]:
+        """Return a batch for :class:`rlstack.training.soft.SoftLearner`, with ``demonstrated`` (n,)."""
+        settings = self.settings
+        half = settings.batch // 2
+        own = self._drawn(self.own, settings.batch - half, settings.hindsight, 0.0)
+        shown = self.shown(half, settings.hindsight)
+        return {name: torch.cat([own[name], shown[name]]) for name in own}
+
+    def shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
+        """Return a batch of what was shown: demonstrations, then corrections, as many as there are of each."""
+        corrected = len(self.corrections) if self.corrections is not None else 0
+        some = round(count * corrected / (corrected + len(self.prior)))
+        batch = self._drawn(self.prior, count - some, hindsight, 1.0)
+        if self.unrewarded:
+            batch["reward"].zero_()
+        if self.corrections is None or not some:
+            return batch
+        more = self._drawn(self.corrections, some, 0.0, 1.0)
+        return {name: torch.cat([batch[name], more[name]]) for name in batch}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the random states of what is drawn."""
+        return {name: replay.state_dict() for name, replay in self._all().items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        for name, replay in self._all().items():
+            replay.load_state_dict(state[name])
+
+    def _all(self) -> dict[str, Replay]:
+        every = {"own": self.own, "prior": self.prior, "corrections": self.corrections}
+        return {name: replay for name, replay in every.items() if replay is not None}
+
+    def _drawn(self, replay: Replay, count: int, hindsight: float, demonstrated: float) -> dict[str, Tensor]:
+        batch = replay.sample(count, hindsight, self.settings.ahead, self.settings.gamma)
+        return {**batch, "demonstrated": torch.full((count,), demonstrated)}
