@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlstack.errors import Diverged, UserError
 from rlstack.evaluation.flock import engine_of
@@ -134,7 +133,7 @@ class ArmCell:
             return
         self._sense()
         if not self.lost and "object_position" in self._true:
-            self.lost = bool(off_table(self.task, self._true["object_position"]))
+            self.lost = bool(self.task.off(self._true["object_position"]))
 
     def reset(self, state: Any = None) -> None:
         """Begin the trial again."""
@@ -173,10 +172,3 @@ def world_of(task: Any, trials: Trials, number: int) -> World:
     far = 2.0
     bounds = ((-far, -far, -far), (far, far, far))
     return World(name="table", seed=0, floor=True, obstacles=(box,), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),))
-
-
-def off_table(task: Any, place: Array) -> NDArray[np.bool_]:
-    """Return (...) whether objects at places (..., 3) m are off the table."""
-    low, high = (np.array(corner) for corner in task.workspace.corners)
-    away = ((place[..., :2] < low[:2] - 0.1) | (place[..., :2] > high[:2] + 0.1)).any(axis=-1)
-    return np.asarray(away | (place[..., 2] < -0.05))

@@ -1,4 +1,4 @@
-"""Policies of arms at held-out trials in any simulator, in process, and how recorded trials are judged."""
+"""Policies of arms at held-out trials in any simulator, in process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
 from rlstack.evaluation.arm_cell import ArmCell
 from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.manipulation import Manipulated, manipulate
+from rlstack.evaluation.manipulation import Manipulated, check_fits, commanded, judged, manipulate
 from rlstack.evaluation.rollout import Steppable
-from rlstack.policies import PolicyOutputError
 from rlstack.robots import Manipulator
 from rlstack.tasks.arms.trials import Trials
 
@@ -75,28 +73,6 @@ class TrialBook:
         return judged(self._cell.task, self._achieved, self._cell.trials.goal, self._gone)
 
 
-def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_]) -> Manipulated:
-    """Return how N trials went, as :func:`rlstack.evaluation.manipulation.manipulate` judges them.
-
-    Args:
-        task: Its ``done`` judges.
-        achieved: (steps + 1, N, 3) m: what is to be at the goal, at every control period.
-        goal: (N, 3) m.
-        gone: (steps + 1, N) whether each was lost by then.
-    """
-    count = achieved.shape[1]
-    held, time_s = np.zeros(count, dtype=np.intp), np.full(count, np.inf)
-    distances, error = [], np.zeros(count)
-    for k, (place, lost) in enumerate(zip(achieved, gone)):
-        held = np.where(task.done(place, goal) & ~lost, held + 1, 0)
-        time_s = np.where((held >= task.hold_steps) & np.isinf(time_s), k / task.rate_hz, time_s)
-        error = np.where(lost, error, np.linalg.norm(goal - place, axis=1))
-        distances.append(np.where(lost, np.nan, error))
-    stays = np.isfinite(time_s) if task.ends else held >= task.hold_steps
-    success = stays & (~gone[-1] | np.isfinite(time_s))
-    return Manipulated(success, gone[-1] & ~success, np.where(success, time_s, np.inf), error, np.array(distances))
-
-
 def joined(parts: Sequence[Manipulated]) -> Manipulated:
     """Return the trials of all parts, in order."""
     names = ("success", "lost", "time_s", "error_m")
@@ -140,7 +116,7 @@ def try_in(
                 on_progress(k + len(some), count)
         return ArmTried(BATCH, task.rate_hz, joined(parts), time.monotonic() - begin)
     cell = ArmCell(simulator, task, robot, trials, seed, first)
-    inputs, output = [port.name for port in policy.contract.inputs], policy.contract.outputs[0].name
+    inputs, output = check_fits(policy, task, robot)
     cell.connect()
     book = TrialBook(cell)
     try:
@@ -151,10 +127,8 @@ def try_in(
             while not book.keep(number, period):
                 if period % cell.every == 0:
                     sensed = {**cell.read().signals, "goal_position": cell.goal}
-                    try:
-                        command = policy.step({name: sensed[name] for name in inputs})[output]
-                    except PolicyOutputError as error:
-                        raise UserError(f"{error} That was in trial {first + number}: train it again.") from error
+                    at_s = period / robot.control_rate_hz
+                    command = commanded(policy, {name: sensed[name] for name in inputs}, output, at_s)
                 cell.write({output: command})
                 cell.step(1.0 / robot.control_rate_hz)
                 period += 1

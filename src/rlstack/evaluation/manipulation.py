@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +79,38 @@ def manipulate(
     Raises:
         UserError: The policy is for another robot or rate, wants what is not sensed, or its command is not finite.
     """
-    contract, count = policy.contract, len(trials)
+    inputs, output = check_fits(policy, task, robot)
+    count = len(trials)
+    bench = Bench(task, robot, count, seed, threads)
+    bench.start(np.arange(count), trials)
+    policy.reset(count)
+    lost = np.zeros(count, dtype=np.bool_)
+    achieved: list[Array] = []
+    gone: list[NDArray[np.bool_]] = []
+    try:
+        for k in range(task.steps + 1):
+            achieved.append(bench.achieved())
+            gone.append(lost.copy())
+            if k == task.steps:
+                break
+            sensed = bench.noisy(bench.true())
+            bench.worlds.step(commanded(policy, {name: sensed[name] for name in inputs}, output, k / task.rate_hz))
+            fresh = bench.lost() & ~lost
+            if fresh.any():  # one that left the numbers must not end the others' trials
+                bench.start(np.flatnonzero(fresh), trials.take(np.flatnonzero(fresh)))
+                lost |= fresh
+    finally:
+        bench.close()
+    return judged(task, np.array(achieved), trials.goal, np.array(gone))
+
+
+def check_fits(policy: Steppable, task: Any, robot: Manipulator) -> tuple[list[str], str]:
+    """Return the names of a policy's inputs and of its output, which the task senses and the arm takes.
+
+    Raises:
+        UserError: The policy is for another robot or rate, or wants or commands something else.
+    """
+    contract = policy.contract
     check_robot(contract, robot, str(policy.path))
     if contract.rate_hz != task.rate_hz:
         raise UserError(f"{policy.path} runs at {contract.rate_hz:g} Hz, and this task at {task.rate_hz:g} Hz.")
@@ -87,40 +119,39 @@ def manipulate(
         raise UserError(f"{policy.path} wants {', '.join(missing)}, and the task senses {', '.join(task.inputs)}.")
     if output != "joint_target":
         raise UserError(f"{policy.path} commands {output}, and arms take joint_target.")
-    bench = Bench(task, robot, count, seed, threads)
-    everyone = np.arange(count)
-    bench.start(everyone, trials)
-    policy.reset(count)
-    held, time_s = np.zeros(count, dtype=np.intp), np.full(count, np.inf)
-    lost = np.zeros(count, dtype=np.bool_)
-    distances, error = [], np.zeros(count)
+    return inputs, output
+
+
+def commanded(policy: Steppable, sensed: Mapping[str, Array], output: str, at_s: float) -> Array:
+    """Return what a policy commands for what it senses, ``at_s`` into its trials.
+
+    Raises:
+        UserError: It is not finite.
+    """
     try:
-        for k in range(task.steps + 1):
-            achieved = bench.achieved()
-            held = np.where(task.done(achieved, bench.goal) & ~lost, held + 1, 0)
-            time_s = np.where((held >= task.hold_steps) & np.isinf(time_s), k / task.rate_hz, time_s)
-            error = np.where(lost, error, np.linalg.norm(bench.goal - achieved, axis=1))
-            distances.append(np.where(lost, np.nan, error))
-            if k == task.steps:
-                break
-            sensed = bench.noisy(bench.true())
-            try:
-                command = policy.step({name: sensed[name] for name in inputs})[output]
-            except PolicyOutputError as error_:
-                raise UserError(
-                    f"{error_} That was {k / task.rate_hz:g} s into the trials: train it again."
-                ) from error_
-            bench.worlds.step(command)
-            gone = bench.lost() & ~lost
-            if gone.any():  # one that left the numbers must not end the others' trials
-                bench.start(np.flatnonzero(gone), trials.take(np.flatnonzero(gone)))
-                lost |= gone
-    finally:
-        bench.close()
-    success = _succeeded(task, held, time_s) & (~lost | np.isfinite(time_s))
-    return Manipulated(success, lost & ~success, np.where(success, time_s, np.inf), error, np.array(distances))
+        return policy.step(sensed)[output]
+    except PolicyOutputError as error:
+        raise UserError(f"{error} That was {at_s:g} s into the trials: train it again.") from error
 
 
-def _succeeded(task: Any, held: NDArray[np.intp], time_s: Array) -> NDArray[np.bool_]:
-    """Return who has done it: once, where that ends an episode; else who stays there to its end."""
-    return np.isfinite(time_s) if task.ends else held >= task.hold_steps
+def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_]) -> Manipulated:
+    """Return how N trials went.
+
+    Args:
+        task: Its ``done`` judges.
+        achieved: (steps + 1, N, 3) m: what is to be at the goal, at every control period.
+        goal: (N, 3) m.
+        gone: (steps + 1, N) whether each was lost by then.
+    """
+    count = achieved.shape[1]
+    held, time_s = np.zeros(count, dtype=np.intp), np.full(count, np.inf)
+    distances, error = [], np.zeros(count)
+    for k, (place, lost) in enumerate(zip(achieved, gone)):
+        held = np.where(task.done(place, goal) & ~lost, held + 1, 0)
+        time_s = np.where((held >= task.hold_steps) & np.isinf(time_s), k / task.rate_hz, time_s)
+        error = np.where(lost, error, np.linalg.norm(goal - place, axis=1))
+        distances.append(np.where(lost, np.nan, error))
+    # once, where that ends an episode; else who stays there to its end
+    stays = np.isfinite(time_s) if task.ends else held >= task.hold_steps
+    success = stays & (~gone[-1] | np.isfinite(time_s))
+    return Manipulated(success, gone[-1] & ~success, np.where(success, time_s, np.inf), error, np.array(distances))

@@ -22,7 +22,7 @@ from rlstack.evaluation.trials import TrialColumn, TrialVerification
 from rlstack.robots import Manipulator
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.thresholds import IN_PROCESS, OVER_TOPICS, ArmThresholds
+from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import Trials
 
 TRIALS, TRIALS_IN_ENGINES, TRIALS_OVER_TOPICS = 500, 100, 40
@@ -64,7 +64,7 @@ def verify_arm(request: Request) -> VerifiedTrials:
         some = trials.take(np.arange(request.episodes or (TRIALS if name == BATCH else TRIALS_IN_ENGINES)))
         shown = request.shown(name)
         tried[name] = try_in_parallel(request.policy, task, robot, some, name, seed=request.seed, on_progress=shown)
-        asked[name] = getattr(task, "thresholds", IN_PROCESS)
+        asked[name] = task.thresholds
     for name in (name for name in held if request.topics and name != BATCH):
         label, some = over_topics(name), trials.take(np.arange(request.episodes or TRIALS_OVER_TOPICS))
         tried[label] = try_over_topics_in_parallel(
@@ -77,7 +77,7 @@ def verify_arm(request: Request) -> VerifiedTrials:
             seed=request.seed,
             on_progress=request.shown(label),
         )
-        asked[label] = getattr(task, "thresholds_over_topics", OVER_TOPICS)
+        asked[label] = task.thresholds_over_topics
     words = f"{task.moved.replace('_', ' ')} within {task.tolerance_m:g} m of the goal for {task.hold_s:g} s"
     words += "" if task.ends else ", and still there at the end"
     columns = {

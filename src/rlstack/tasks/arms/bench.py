@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Manipulator, frames
+from rlstack.robots import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.worlds import ArmWorlds
+from rlstack.tasks.arms.senses import noisy
 from rlstack.tasks.arms.trials import OBJECT, Trials
 
 if TYPE_CHECKING:
@@ -76,18 +77,7 @@ class Bench:
 
     def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
         """Return signals (n, ...) as they are sensed."""
-        noise, rng = self.task.noise, self._rng
-        sensed = dict(signals)
-        for name, sigma in (("joint_position", noise.joint_rad), ("joint_velocity", noise.joint_velocity_rad_s)):
-            sensed[name] = signals[name] + sigma * rng.standard_normal(signals[name].shape)
-        if self._handled:
-            place, turn = signals["object_position"], signals["object_orientation"]
-            sensed["object_position"] = place + noise.object_m * rng.standard_normal(place.shape)
-            half = 0.5 * noise.object_rad * rng.standard_normal(len(turn))
-            zero = np.zeros(len(turn))
-            about = np.stack([zero, zero, np.sin(half), np.cos(half)], axis=1)
-            sensed["object_orientation"] = frames.multiply(about, turn)
-        return sensed
+        return noisy(self.task.noise, signals, self._rng)
 
     def tool(self) -> Array:
         """Return where the tools are, (N, 3) m in base_link."""
@@ -112,10 +102,7 @@ class Bench:
         finite = np.isfinite(self.worlds.state).all(axis=1)
         if not self._handled:
             return ~finite
-        place = self.worlds.pose(OBJECT)[0]
-        low, high = (np.array(corner) for corner in self.task.workspace.corners)
-        away = ((place[:, :2] < low[:2] - 0.1) | (place[:, :2] > high[:2] + 0.1)).any(axis=1)
-        return ~finite | away | (place[:, 2] < -0.05)
+        return ~finite | self.task.off(self.worlds.pose(OBJECT)[0])
 
     def close(self) -> None:
         """End the threads."""

@@ -14,8 +14,10 @@ from rlstack.errors import UserError
 from rlstack.robots import Manipulator, RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.arms.motion import Motion
+from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import OBJECT, ArmNoise, ObjectRange, Region, Starts, Trials, draw_starts
 from rlstack.tasks.arms.view import ArmView
+from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.worlds import ArmWorlds
@@ -68,6 +70,10 @@ class ArmTask(ABC):
     """What stands fixed in the scene, and where it stands seen from the goal, m."""
     differentiable: ClassVar[bool] = False
     examiner: ClassVar[str] = "arm"
+    thresholds: ClassVar[ArmThresholds] = ArmThresholds()
+    """What a policy must reach in each simulator in process to pass its verification."""
+    thresholds_over_topics: ClassVar[ArmThresholds] = ArmThresholds(episodes=ENOUGH_OVER_TOPICS, intervened=0.05)
+    """The same through the nodes that are deployed."""
 
     def reference(self, robot: RobotSpec) -> Manipulator:
         """Return the robot that training moves.
@@ -177,6 +183,12 @@ class ArmTask(ABC):
     def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
         """Return (N,) whether what is achieved (N, 3) m is at what is desired (N, 3) m."""
         return np.asarray(np.linalg.norm(achieved - desired, axis=-1) < self.tolerance_m)
+
+    def off(self, place: Array) -> NDArray[np.bool_]:
+        """Return (...) whether objects at places (..., 3) m are off the table."""
+        low, high = (np.array(corner) for corner in self.workspace.corners)
+        away = ((place[..., :2] < low[:2] - 0.1) | (place[..., :2] > high[:2] + 0.1)).any(axis=-1)
+        return np.asarray(away | (place[..., 2] < -0.05))
 
     def reward_of(self, achieved: Array, desired: Array) -> Array:
         """Return the sparse reward (N,) of a step: 0 where it is done, else -1; also for goals that were not asked."""

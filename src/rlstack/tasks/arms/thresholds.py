@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlstack.schema import value
-from rlstack.tasks.criteria import ENOUGH, ENOUGH_OVER_TOPICS
+from rlstack.tasks.criteria import ENOUGH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,3 @@ class ArmThresholds:
     """Greatest 99th percentile of the control latency."""
     episodes: int = value(ENOUGH, at_least=1)
     """Least number of trials; fewer prove too little."""
-
-
-IN_PROCESS = ArmThresholds()
-OVER_TOPICS = ArmThresholds(episodes=ENOUGH_OVER_TOPICS, intervened=0.05)
-"""Of tasks that ask nothing else."""
