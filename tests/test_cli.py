@@ -48,7 +48,7 @@ def test_help_of_every_verb_explains_every_option(verb, capsys):
         assert (
             described in shown
             or field in ("policy", "recipe")
-            or (verb.startswith("demo ") and field in ("task", "dataset"))
+            or (verb.startswith("demo ") and field in ("task", "dataset", "bags"))
             or (verb, field) in (("rviz", "robot"), ("model", "robot"), ("world", "name"))
         )
 

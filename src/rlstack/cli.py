@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from rlstack.bringup.demos import DemoFilter, DemoRecord, DemoReplay, DemoShow
+from rlstack.bringup.demos import DemoExport, DemoFilter, DemoImport, DemoRecord, DemoReplay, DemoShow
 from rlstack.bringup.teleop import Teleop
 from rlstack.bringup.up import Deploy, Simulate, UpTrain
 from rlstack.bringup.world import World
@@ -280,6 +280,8 @@ VERBS: dict[str, Verb] = {
     "demo show": Verb("say what a dataset holds", DemoShow),
     "demo replay": Verb("replay a demonstration and say how far it departs", DemoReplay),
     "demo filter": Verb("find demonstrations that fight the others", DemoFilter),
+    "demo import": Verb("make a dataset from ROS 2 bags", DemoImport),
+    "demo export": Verb("write a demonstration into a ROS 2 bag", DemoExport),
     "model": Verb("show a robot's mass and joints, write its URDF or MJCF, check a model file", Model),
     "world": Verb("describe a world, draw its map, write it for Gazebo", World),
     "rviz": Verb("write an RViz configuration for a robot", Rviz),

@@ -145,6 +145,69 @@ class DemoFilter:
         return 0
 
 
+@dataclass(frozen=True)
+class DemoImport:
+    """Make episodes of a LeRobot dataset from ROS 2 bags of an arm: one of each bag.
+
+    A frame holds joint_states, the pictures of every CAMERA/image_raw, and as its action the command, as they were.
+    """
+
+    bags: tyro.conf.Positional[tuple[Path, ...]]
+    """Bags' folders, or .mcap and .db3 files."""
+    out: _Out
+    """The dataset's folder, a new one or one to add to."""
+    robot: str = "panda"
+    """An arm's name or file."""
+    fps: float = 20.0
+    """The dataset's frames per second."""
+    task: str = ""
+    """What the robot did, in words."""
+    namespace: str = ""
+    """Of the robot's topics; left out, where the bag's only joint_states are."""
+    command: str = "cmd/joints"
+    """The topic of its commands: JointTrajectory, JointState or Float64MultiArray."""
+
+    def run(self) -> int:
+        """Read and write, and say what there is."""
+        from rlstack.data.bags import add_bag, features_of, open_bag
+        from rlstack.data.lerobot import DatasetWriter
+        from rlstack.evaluation.demonstrations.sheet import arm_called
+
+        if not self.bags:
+            raise UserError("Give at least one bag: rlstack demo import BAG --out FOLDER.")
+        robot = arm_called(self.robot)
+        joints = tuple(drive.name for drive in robot.drives)
+        for path in self.bags:
+            recording = open_bag(path, joints, namespace=self.namespace, command=self.command)
+            with DatasetWriter(self.out, self.fps, robot.name, features_of(recording, joints)) as writer:
+                number = add_bag(writer, recording, self.fps, self.task)
+            print(f"{path} is episode {number} of {self.out}.")
+        return 0
+
+
+@dataclass(frozen=True)
+class DemoExport:
+    """Write an episode into a ROS 2 bag (MCAP), as if it had been recorded from the robot's topics."""
+
+    dataset: _Folder
+    """Its folder."""
+    out: _Out
+    """The bag's folder, which must not exist yet."""
+    episode: int = 0
+    """Its number."""
+    namespace: str = ""
+    """Of the topics; left out, it is the robot's name."""
+
+    def run(self) -> int:
+        """Write it."""
+        from rlstack.data.bags import write_bag
+        from rlstack.data.lerobot import Dataset
+
+        write_bag(self.out, Dataset(self.dataset), self.episode, namespace=self.namespace)
+        print(f"Episode {self.episode} is in {self.out}.")
+        return 0
+
+
 @contextlib.contextmanager
 def _led(given: DemoRecord, robot: Any, task: Any, show: Callable[[Any], None]) -> Iterator[Any]:
     """Yield who decides: the expert, a hand, or both; the device is open as long as the context lasts."""

@@ -1,0 +1,202 @@
+"""A bag of one robot: its joints, its commands and its cameras, each with the stamps that its messages bear."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.data.bags.libraries import import_rosbags, message_definitions
+from rlstack.errors import UserError
+from rlstack.interfaces.images import rgb_array
+from rlstack.interfaces.messages import NameOrder, stamp_to_ns
+from rlstack.interfaces.topics import IMAGE, JOINT_COMMAND, JOINT_STATES
+
+Array = NDArray[np.float64]
+Stamps = NDArray[np.int64]
+
+IMAGE_TYPE = "sensor_msgs/msg/Image"
+_STATE = ("sensor_msgs/msg/JointState",)
+_COMMAND = (
+    "trajectory_msgs/msg/JointTrajectory",
+    "sensor_msgs/msg/JointState",
+    "std_msgs/msg/Float64MultiArray",
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a bag holds of one robot.
+
+    Attributes:
+        path: Of the bag.
+        namespace: Of the robot's topics, such as ``/panda``.
+        state_ns: (states,) stamps of the joints' states, increasing.
+        position: (states, joints) rad or m, by the robot's order.
+        velocity: (states, joints) rad/s or m/s; None: the states have none.
+        command_ns: (commands,) stamps, increasing: of the observations that they answer, where commands say so.
+        command: (commands, joints) rad or m.
+        cameras: By name, the stamps of its pictures as they lie in the bag, and their size (height, width).
+        topics: By camera's name, its topic.
+    """
+
+    path: Path
+    namespace: str
+    state_ns: Stamps
+    position: Array
+    velocity: Array | None
+    command_ns: Stamps
+    command: Array
+    cameras: Mapping[str, tuple[Stamps, tuple[int, int]]]
+    topics: Mapping[str, str]
+
+    def pictures(self, camera: str) -> Iterator[tuple[int, Any]]:
+        """Yield number and message of each picture of a camera, as they lie in the bag; see :func:`rgb`."""
+        with _opened(self.path) as reader:
+            of = [c for c in reader.connections if c.topic == self.topics[camera]]
+            for number, (connection, _, data) in enumerate(reader.messages(connections=of)):
+                yield number, lambda data=data, kind=connection.msgtype: reader.deserialize(data, kind)
+
+
+def rgb(message: Any, where: str) -> NDArray[np.uint8]:
+    """Return a picture (height, width, 3).
+
+    Raises:
+        UserError: It is none of colours or grey.
+    """
+    try:
+        return rgb_array(message)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}.") from error
+
+
+def open_bag(
+    path: str | Path, joints: Sequence[str], *, namespace: str = "", command: str = JOINT_COMMAND
+) -> Recording:
+    """Read all of a bag but its pictures.
+
+    Args:
+        path: Its folder, or its ``.mcap`` or ``.db3`` file.
+        joints: The robot's, in the order that is wanted.
+        namespace: Of the robot's topics; empty: where the only ``joint_states`` are.
+        command: The topic of its commands in this namespace.
+
+    Raises:
+        UserError: It cannot be read, has no such topics, or is of a robot with other joints.
+    """
+    path = Path(path)
+    order = NameOrder(joints)
+    with _opened(path) as reader:
+        types = {c.topic: c.msgtype for c in reader.connections}
+        space = _namespace(namespace, types, path)
+        named = {JOINT_STATES: _STATE, command: _COMMAND}
+        for name, allowed in named.items():
+            kind = types.get(f"{space}/{name}")
+            if kind is None:
+                raise UserError(f"{path} has no topic {space}/{name}. It has: {', '.join(sorted(types))}.")
+            if kind not in allowed:
+                raise UserError(f"{path}: {space}/{name} is a {kind}, and must be a {' or '.join(allowed)}.")
+        images = {
+            topic.removeprefix(f"{space}/").removesuffix(f"/{IMAGE}").replace("/", "."): topic
+            for topic, kind in types.items()
+            if kind == IMAGE_TYPE and topic.startswith(f"{space}/") and topic.endswith(f"/{IMAGE}")
+        }
+        rows: dict[str, list[tuple[int, Any]]] = {topic: [] for topic in (f"{space}/{n}" for n in named)}
+        sizes: dict[str, tuple[int, int]] = {}
+        stamps: dict[str, list[int]] = {topic: [] for topic in images.values()}
+        wanted = [c for c in reader.connections if c.topic in rows or c.topic in stamps]
+        for connection, logged_ns, data in reader.messages(connections=wanted):
+            message, topic = reader.deserialize(data, connection.msgtype), connection.topic
+            stamp_ns = _stamp(message) or logged_ns
+            if topic in stamps:
+                size = (int(message.height), int(message.width))
+                if sizes.setdefault(topic, size) != size:
+                    raise UserError(
+                        f"{path}: the pictures on {topic} are of different sizes, {sizes[topic]} and {size}."
+                    )
+                stamps[topic].append(stamp_ns)
+                continue
+            try:
+                rows[topic].append((stamp_ns, _joints(message, order)))
+            except ValueError as error:
+                raise UserError(f"{path}: {topic} does not fit the robot: {error}.") from error
+    (state_ns, states), (command_ns, commands) = (_in_order(found, path, topic) for topic, found in rows.items())
+    velocities = [velocity for _, velocity in states]
+    return Recording(
+        path=path,
+        namespace=space,
+        state_ns=state_ns,
+        position=np.array([position for position, _ in states]),
+        velocity=None if any(velocity is None for velocity in velocities) else np.array(velocities),
+        command_ns=command_ns,
+        command=np.array([target for target, _ in commands]),
+        cameras={name: (np.array(stamps[topic]), sizes[topic]) for name, topic in images.items() if topic in sizes},
+        topics=images,
+    )
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    highlevel = import_rosbags("highlevel")
+    try:
+        with highlevel.AnyReader([path], default_typestore=message_definitions()) as reader:
+            yield reader
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f"There is no bag {path}: check the path.") from error
+    except Exception as error:  # rosbags raises its own errors and those of its decoders
+        raise UserError(f"{path} cannot be read as a bag ({error}): `ros2 bag reindex` may mend it.") from error
+
+
+def _namespace(given: str, types: Mapping[str, str], path: Path) -> str:
+    if given:
+        return "/" + given.strip("/")
+    found = sorted(topic.removesuffix(f"/{JOINT_STATES}") for topic in types if topic.endswith(f"/{JOINT_STATES}"))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UserError(f"{path} has no topic {JOINT_STATES}. It has: {', '.join(sorted(types)) or 'none'}.")
+    raise UserError(f"{path} has {len(found)} robots, {', '.join(found)}: say which with --namespace.")
+
+
+def _stamp(message: Any) -> int:
+    header = getattr(message, "header", None)
+    return 0 if header is None else stamp_to_ns(header.stamp)
+
+
+def _joints(message: Any, order: NameOrder) -> tuple[Array, Array | None]:
+    """Return positions and, where there are some, velocities in the wanted order.
+
+    Raises:
+        ValueError: The joints are others, or there is not one number for each.
+    """
+    if hasattr(message, "points"):  # a trajectory
+        if len(message.points) != 1:
+            raise ValueError(f"a trajectory has {len(message.points)} points: commands have one")
+        names, position, velocity = message.joint_names, message.points[0].positions, ()
+    elif hasattr(message, "name"):
+        names, position, velocity = message.name, message.position, message.velocity
+    else:
+        if len(message.data) != len(order.names):
+            raise ValueError(f"there are {len(message.data)} numbers for the joints {list(order.names)}")
+        return np.array(message.data, dtype=float), None
+    names = list(names)
+
+    def arranged(values: Any) -> Array:
+        return order.arrange(tuple(names), lambda: names, np.array(values, dtype=float))
+
+    return arranged(position), arranged(velocity) if len(velocity) else None
+
+
+def _in_order(found: list[tuple[int, Any]], path: Path, topic: str) -> tuple[Stamps, list[Any]]:
+    """Return stamps, increasing, and what bears them; of several with one stamp the last."""
+    if not found:
+        raise UserError(f"{path}: nothing was recorded on {topic}.")
+    last = dict(sorted(found, key=lambda row: row[0]))
+    return np.array(list(last), dtype=np.int64), list(last.values())

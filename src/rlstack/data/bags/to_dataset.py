@@ -1,0 +1,127 @@
+"""From a bag to an episode of a dataset: at each of its frames, what was known then."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.data.bags.reading import Recording, Stamps, rgb
+from rlstack.data.lerobot import DatasetWriter, Feature, image, vector
+from rlstack.errors import UserError
+from rlstack.interfaces.messages import NANOSECONDS
+
+STATE, ACTION = "observation.state", "action"
+CAMERA = "observation.images."
+
+STALE_S = 0.5
+"""What is older than this says nothing of the present."""
+
+Index = NDArray[np.intp]
+
+
+def features_of(recording: Recording, joints: tuple[str, ...]) -> dict[str, Feature]:
+    """Return what the frames of such a recording hold: joints, targets as actions, and a picture of each camera."""
+    speeds = [f"{name}.vel" for name in joints] if recording.velocity is not None else []
+    return {
+        STATE: vector(*(f"{name}.pos" for name in joints), *speeds),
+        ACTION: vector(*(f"{name}.pos" for name in joints)),
+        **{CAMERA + name: image(*size) for name, (_, size) in recording.cameras.items()},
+    }
+
+
+def add_bag(writer: DatasetWriter, recording: Recording, fps: float, task: str) -> int:
+    """Add a recording to a dataset as an episode.
+
+    A frame has the newest state and pictures that are not younger than it, and the newest command likewise: commands
+    here bear the stamp of the observation that they answer.
+
+    Args:
+        writer: Of a dataset with the features of :func:`features_of`.
+        recording: The bag.
+        fps: The dataset's rate.
+        task: What the robot did, in words.
+
+    Returns:
+        The episode's number.
+
+    Raises:
+        UserError: The states are slower than the dataset, a topic was silent for too long, or the recording is too
+            short; says which.
+    """
+    at_ns = _frames(recording, fps)
+    state = _newest(recording.state_ns, at_ns, "joint_states", recording)
+    command = _newest(recording.command_ns, at_ns, "the commands", recording)
+    seen: dict[str, Index] = {}
+    for name, (stamps, _) in recording.cameras.items():
+        order = np.argsort(stamps, kind="stable")
+        seen[name] = order[_newest(stamps[order], at_ns, f"the camera {name}", recording)]
+    pictures = {name: _Pictures(recording, name, chosen) for name, chosen in seen.items()}
+    try:
+        for frame in range(len(at_ns)):
+            position = recording.position[state[frame]]
+            parts = [position] if recording.velocity is None else [position, recording.velocity[state[frame]]]
+            writer.add_frame(
+                {
+                    STATE: np.concatenate(parts).astype(np.float32),
+                    ACTION: recording.command[command[frame]].astype(np.float32),
+                    **{CAMERA + name: source.take(frame) for name, source in pictures.items()},
+                }
+            )
+    except BaseException:
+        writer.discard()
+        raise
+    return writer.end_episode(task)
+
+
+class _Pictures:
+    """One camera's pictures, decoded when they are first wanted and dropped when they are no more."""
+
+    def __init__(self, recording: Recording, camera: str, chosen: Index) -> None:
+        self._where = f"{recording.path}: {recording.topics[camera]}"
+        self._chosen, self._source = chosen, recording.pictures(camera)
+        self._last = {int(number): frame for frame, number in enumerate(chosen)}
+        self._held: dict[int, NDArray[np.uint8]] = {}
+
+    def take(self, frame: int) -> NDArray[np.uint8]:
+        number = int(self._chosen[frame])
+        while number not in self._held:
+            found, message = next(self._source)
+            if found in self._last:
+                self._held[found] = rgb(message(), self._where)
+        picture = self._held[number]
+        self._held = {held: kept for held, kept in self._held.items() if self._last[held] > frame}
+        return picture
+
+
+def _frames(recording: Recording, fps: float) -> Stamps:
+    """Return the frames' times, ns: from when everything has come to when the first thing ends."""
+    if not (fps > 0 and math.isfinite(fps)):
+        raise UserError(f"The rate {fps} is not allowed: give the dataset's frames per second.")
+    spans = [recording.state_ns, recording.command_ns, *(np.sort(stamps) for stamps, _ in recording.cameras.values())]
+    start, end = max(int(s[0]) for s in spans), min(int(s[-1]) for s in spans)
+    if end <= start:
+        raise UserError(f"{recording.path}: states, commands and pictures were never recorded at the same time.")
+    usual = float(np.median(np.diff(recording.state_ns))) / NANOSECONDS
+    if fps * usual > 1.5:
+        raise UserError(
+            f"{recording.path}: its joint_states come {1 / usual:.3g} times a second, and a dataset at {fps:g} Hz would"
+            f" repeat them: give --fps {1 / usual:.0f} or less."
+        )
+    count = int((end - start) * fps / NANOSECONDS + 1e-6) + 1
+    return start + np.rint(np.arange(count) * NANOSECONDS / fps).astype(np.int64)
+
+
+def _newest(stamps: Stamps, at_ns: Stamps, what: str, recording: Recording) -> Index:
+    """Return for each time the newest that is not younger; two stamps of rounded times may differ by some ns."""
+    found = np.searchsorted(stamps, at_ns + 1000, side="right") - 1
+    age_s: Any = (at_ns - stamps[found]) / NANOSECONDS
+    if (worst := int(age_s.argmax())) is not None and age_s[worst] > STALE_S:
+        since = (stamps[found[worst]] - at_ns[0]) / NANOSECONDS
+        raise UserError(
+            f"{recording.path}: {what} were silent for more than {STALE_S:g} s, {since:.1f} s after the beginning: cut"
+            " the bag there."
+        )
+    return found.astype(np.intp)

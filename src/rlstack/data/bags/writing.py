@@ -1,0 +1,133 @@
+"""From an episode of a dataset to a bag, as if it had been recorded from the robot's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.data.bags.libraries import import_rosbags, message_definitions
+from rlstack.data.bags.reading import IMAGE_TYPE
+from rlstack.data.bags.to_dataset import ACTION, CAMERA, STATE
+from rlstack.data.lerobot import Dataset
+from rlstack.errors import UserError
+from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.topics import BODY_FRAME, IMAGE, JOINT_COMMAND, JOINT_STATES
+
+COMMAND = "command"
+"""Targets of the joints, where a dataset's actions are something else."""
+
+START_NS = NANOSECONDS
+"""The stamp of the first frame: datasets do not say when they were recorded, and a stamp of 0 means none."""
+
+
+def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "") -> None:
+    """Write an episode into a new bag (MCAP): ``joint_states``, ``cmd/joints`` and ``CAMERA/image_raw``.
+
+    Args:
+        path: Its folder, which must not exist yet.
+        dataset: Of a robot with joints: its ``observation.state`` and commands are of elements ``NAME.pos``.
+        episode: Its number.
+        namespace: Of the topics; empty: the robot's name.
+
+    Raises:
+        UserError: The folder exists, or the dataset has no joints or no targets of joints.
+    """
+    joints, columns = _joints(dataset, STATE, ".pos")
+    speeds, speed_columns = _joints(dataset, STATE, ".vel")
+    source = COMMAND if COMMAND in dataset.features else ACTION
+    targets, target_columns = _joints(dataset, source, ".pos")
+    if not joints or not targets:
+        raise UserError(
+            f"{dataset.path} has no joints in {STATE} and {source}, elements like elbow.pos, so it cannot be a bag."
+        )
+    path, space = Path(path), "/" + (namespace or dataset.robot_type or "robot").strip("/")
+    if path.exists():
+        raise UserError(f"{path} exists already: give a new folder.")
+    cameras = [name for name in dataset.features if name.startswith(CAMERA)]
+    names = list(dict.fromkeys([STATE, source, *cameras]))
+    frames = dataset.read(episode, names)  # before the bag is begun: a film or a damaged file is refused here
+    out = _Bag(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with out:
+        for k in range(dataset.episodes[episode].length):
+            stamp_ns = START_NS + round(k * NANOSECONDS / dataset.fps)
+            header = out.header(stamp_ns)
+            state = frames[STATE][k].astype(np.float64)
+            velocity = state[speed_columns] if speeds == joints else np.empty(0)
+            kind = "sensor_msgs/msg/JointState"
+            given = {"name": joints, "position": state[columns], "velocity": velocity, "effort": np.empty(0)}
+            out.say(f"{space}/{JOINT_STATES}", kind, stamp_ns, header=header, **given)
+            for camera in cameras:
+                topic = f"{space}/{camera.removeprefix(CAMERA).replace('.', '/')}/{IMAGE}"
+                out.picture(topic, stamp_ns, frames[camera][k])
+            out.trajectory(f"{space}/{JOINT_COMMAND}", stamp_ns, targets, frames[source][k][target_columns])
+
+
+class _Bag:
+    """A bag that is being written."""
+
+    def __init__(self, path: Path) -> None:
+        rosbag2 = import_rosbags("rosbag2")
+        self._store = message_definitions()
+        self._writer = rosbag2.Writer(path, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP)
+        self._connections: dict[str, Any] = {}
+
+    def __enter__(self) -> _Bag:
+        self._writer.open()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.close()
+
+    def header(self, stamp_ns: int, frame: str = BODY_FRAME) -> Any:
+        """Return a header."""
+        seconds, nanoseconds = divmod(stamp_ns, NANOSECONDS)
+        stamp = self._store.types["builtin_interfaces/msg/Time"](sec=seconds, nanosec=nanoseconds)
+        return self._store.types["std_msgs/msg/Header"](stamp=stamp, frame_id=frame)
+
+    def say(self, topic: str, kind: str, stamp_ns: int, **fields: Any) -> None:
+        """Write a message."""
+        if topic not in self._connections:
+            self._connections[topic] = self._writer.add_connection(topic, kind, typestore=self._store)
+        message = self._store.types[kind](**fields)
+        self._writer.write(self._connections[topic], stamp_ns, self._store.serialize_cdr(message, kind))
+
+    def trajectory(self, topic: str, stamp_ns: int, joints: Sequence[str], target: np.ndarray) -> None:
+        """Write targets of joints."""
+        none, at_once = np.empty(0), self._store.types["builtin_interfaces/msg/Duration"](sec=0, nanosec=0)
+        point = self._store.types["trajectory_msgs/msg/JointTrajectoryPoint"](
+            positions=target.astype(np.float64),
+            velocities=none,
+            accelerations=none,
+            effort=none,
+            time_from_start=at_once,
+        )
+        kind = "trajectory_msgs/msg/JointTrajectory"
+        self.say(topic, kind, stamp_ns, header=self.header(stamp_ns), joint_names=list(joints), points=[point])
+
+    def picture(self, topic: str, stamp_ns: int, picture: np.ndarray) -> None:
+        """Write a picture (height, width, 3)."""
+        height, width, _ = picture.shape
+        self.say(
+            topic,
+            IMAGE_TYPE,
+            stamp_ns,
+            header=self.header(stamp_ns, topic.strip("/").rpartition("/")[0].rpartition("/")[2] + "_optical_frame"),
+            height=height,
+            width=width,
+            encoding="rgb8",
+            is_bigendian=0,
+            step=3 * width,
+            data=np.ascontiguousarray(picture).reshape(-1),
+        )
+
+
+def _joints(dataset: Dataset, name: str, ending: str) -> tuple[list[str], list[int]]:
+    """Return the joints of a feature's elements with an ending, and their columns."""
+    feature = dataset.features.get(name)
+    elements = list(enumerate(feature.names)) if feature is not None else []
+    chosen = [(element.removesuffix(ending), k) for k, element in elements if element.endswith(ending)]
+    return [joint for joint, _ in chosen], [k for _, k in chosen]
