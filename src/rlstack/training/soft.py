@@ -160,7 +160,8 @@ class SoftLearner:
     """
 
     def __init__(self, settings: SoftSettings, columns: int, actions: int, generator: torch.Generator) -> None:
-        self.settings, self.generator, self.actions = settings, generator, actions
+        self.settings, self.generator = settings, generator
+        self.columns, self.actions = columns, actions
         self.actor = SquashedActor(columns, actions, settings.hidden)
         self.critics = Critics(columns + actions, settings.hidden, settings.critics, settings.layer_norm)
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)

@@ -3,12 +3,13 @@
 Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning" (arXiv
 2410.21845): an intervention replaces the action; all steps are experience, and those in which somebody intervened are
 demonstrations as well; a gripper that changes its mind costs. Theirs has a critic of its own for the gripper, which is
-discrete there, and one process that acts and one that learns; here the gripper is one of the actions, and both are one.
+discrete there; here it is one of the actions. As there, one process can act and another learn (``apart``).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.goals import GoalStep
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
-from rlstack.training.experience import Experience
+from rlstack.training.apart import LearnerProcess
+from rlstack.training.demonstrated import DEMONSTRATIONS
+from rlstack.training.experience import REPLAY, Experience
 from rlstack.training.interveners import Intervener, IntervenerSettings, Intervention, ScriptedIntervener
-from rlstack.training.interventions import Interventions
+from rlstack.training.interventions import INTERVENTIONS, Interventions
 from rlstack.training.lessons import Lessons
+
+_WAIT_S = 0.005
+"""Between looks at what the learner has done."""
 
 _GRIPPER = "gripper"
 """Name of the action that closes it; see :data:`rlstack.tasks.arms.motion.AXES`."""
@@ -37,6 +44,15 @@ class HILSERLSettings(RLPDSettings):
     gripper_penalty: float = value(0.02, at_least=0.0)
     """What it costs when the gripper is told to open after it was told to close, or the other way round."""
     hindsight: float = value(0.0, at_least=0.0, at_most=1.0)
+    apart: bool = False
+    """Whether a process of its own learns. If it dies, the robots finish their episodes and wait for the next one."""
+    lead: int = value(4, at_least=1)
+    """With that, iterations that the robots may be ahead of what is learned; real robots do not wait if it is large."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.apart and self.hindsight:
+            raise ValueError("hindsight: must be 0 with apart: the learner has no task to judge by other goals.")
 
 
 class HILSERL(RLPD):
@@ -61,6 +77,8 @@ class HILSERL(RLPD):
             settings.intervener, self.environment, torch.initial_seed() % 2**63
         )
         self.interventions: Interventions | None = None
+        self.apart: LearnerProcess | None = None
+        self._over = torch.zeros(environment.count, dtype=torch.bool)
         self._coming: Intervention | None = None
         self._achieved = self.environment.achieved_goal()
         axes = getattr(environment.pipeline, "axes", ())
@@ -68,11 +86,61 @@ class HILSERL(RLPD):
         self._gripped = torch.zeros(environment.count)
         self._taken = 0.0
 
+    def open(self, folder: Path | None) -> None:
+        """Keep steps, demonstrations and interventions in a run's folder, and start the learner if it is apart.
+
+        Raises:
+            UserError: It is to be apart and there is no folder to meet in.
+        """
+        super().open(folder)
+        if self.settings.apart:
+            if folder is None:
+                raise UserError("apart: true needs a run's folder, through which robots and learner meet.")
+            self.apart = LearnerProcess(
+                folder,
+                self.learner,
+                self.settings,
+                (REPLAY, DEMONSTRATIONS, INTERVENTIONS),
+                self.unrewarded,
+                torch.initial_seed() % 2**32,
+            )
+            self.apart.start()
+
     def iterate(self, done: float) -> dict[str, float]:
         """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
         self._taken = 0.0
+        logged = self._attend(done) if self.apart is not None else {}
         scalars = super().iterate(done)
-        return {**scalars, "train/intervened": self._taken / self.settings.rollout}
+        if self.apart is not None:
+            self.apart.tell(self._steps)
+        losses = {f"loss/{name}": loss for name, loss in logged.items()}
+        return {**scalars, **losses, "train/intervened": self._taken / self.settings.rollout}
+
+    def close(self) -> None:
+        """End the learner, if it is apart; it saves first."""
+        if self.apart is not None:
+            self.apart.close()
+
+    def _attend(self, done: float) -> dict[str, float]:
+        """Wait for the learner, with all robots at the end of an episode if it has died; take its newest policy."""
+        settings, learner = self.settings, self.apart
+        assert learner is not None
+        logged: dict[str, float] = {}
+        while True:
+            logged |= learner.take(self.learner.actor)
+            if not learner.running:
+                self._over[:] = False
+                while not self._over.all():
+                    super().iterate(done)
+                learner.tell(self._steps)
+                learner.start()
+            behind = settings.updates * (self._steps - settings.warm_up) - learner.updates
+            if behind <= settings.updates * settings.lead * self.steps_per_iteration:
+                return logged
+            time.sleep(_WAIT_S)
+
+    def _learn(self) -> dict[str, Tensor]:
+        return {} if self.apart is not None else super()._learn()
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; the steps are in their files."""
@@ -100,6 +168,7 @@ class HILSERL(RLPD):
         self._coming = self._decided(result.actor, result.done)
         result = dataclasses.replace(result, reward=self._reward(action, result, now, self._coming.now))
         self.interventions.keep(now, before, self._achieved, action, result)
+        self._over |= result.done
         self._taken += float(now.float().mean())
         super()._keep(action, result)
 

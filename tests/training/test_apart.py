@@ -1,0 +1,66 @@
+"""Robots in one process, the learner in another: either may die, and both go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from rlstack.errors import UserError
+from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
+from tests.support.reaching import Reaching
+
+SETTINGS = HILSERLSettings(
+    hidden=(16,), batch=32, warm_up=64, demonstrations=5, critics=2, updates=0.5, apart=True, lead=1
+)
+
+
+@pytest.mark.integration
+def test_a_learner_that_dies_leaves_the_robots_at_the_end_of_their_episodes_and_nothing_is_lost(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    algorithm = HILSERL(SETTINGS, Reaching())
+    algorithm.open(tmp_path)
+    assert algorithm.apart is not None and algorithm._experience is not None
+    before = algorithm.actor().state_dict()["mean.bias"].clone()
+    for _ in range(4):
+        algorithm.iterate(0.0)
+    assert algorithm.apart.updates >= 0.5 * (3 * 64 - 64) - 0.5 * 64
+    assert not torch.equal(algorithm.actor().state_dict()["mean.bias"], before)
+    first, steps = algorithm.apart.number, len(algorithm._experience)
+    assert first not in (0, os.getpid())
+    os.kill(first, signal.SIGKILL)
+    assert algorithm.apart._process is not None
+    algorithm.apart._process.wait()
+    learned = algorithm.apart.updates
+    algorithm.iterate(0.0)
+    assert algorithm.apart.running and algorithm.apart.number != first
+    assert algorithm._over.all()  # all had come to the end of an episode before it was started again
+    assert len(algorithm._experience) >= steps + 2 * algorithm.steps_per_iteration
+    # the robots' process dies: the learner saves and ends; who comes next finds both
+    state = algorithm.state_dict()
+    for _ in range(3):
+        algorithm.iterate(0.0)
+    algorithm.close()
+    assert not algorithm.apart.running
+    held = len(algorithm._experience)
+    algorithm._experience.close()
+    algorithm.lessons.prior.close()  # type: ignore[union-attr]
+    algorithm.interventions.steps.close()  # type: ignore[union-attr]
+    again = HILSERL(SETTINGS, Reaching(seed=3))
+    again.load_state_dict(state)
+    again.open(tmp_path)
+    assert again.apart is not None and again._experience is not None
+    again.iterate(0.0)
+    assert again.apart.updates >= learned
+    assert len(again._experience) == held + again.steps_per_iteration
+    again.close()
+
+
+def test_it_needs_a_folder_and_no_hindsight() -> None:
+    with pytest.raises(ValueError, match="hindsight: must be 0 with apart"):
+        HILSERLSettings(apart=True, hindsight=0.5)
+    with pytest.raises(UserError, match="needs a run's folder"):
+        HILSERL(SETTINGS, Reaching()).open(None)
