@@ -74,7 +74,7 @@ class DemoRecord:
         options: dict[str, Any] = {"seed": self.seed, "keep_failures": self.keep_failures, "on_episode": told}
         with _shown(self.view) as show, _led(self, robot, task, show) as decide:
             recording.record(self.out, self.task, task, robot, decide, self.episodes, **options)
-        print(f"{kept[0]} episodes are in {self.out} now more than before. Look: rlstack demo show {self.out}")
+        print(f"{kept[0]} episodes were added to {self.out}: rlstack demo show {self.out}")
         return 0
 
 
