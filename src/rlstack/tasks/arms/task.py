@@ -164,7 +164,11 @@ class ArmTask(ABC):
             UserError: The arm cannot be there.
         """
         yaw = self.start_yaw_rad if "yaw" in self.axes else 0.0
-        return draw_starts(robot, self.starts, yaw, self.start_opening, rng, count)
+        return draw_starts(robot, self.starts, yaw, self.opened(robot), rng, count)
+
+    def opened(self, robot: Manipulator) -> float:
+        """Return how far the gripper is open at the start, a share of its range."""
+        return self.start_opening
 
     def draw(self, robot: Manipulator, rng: np.random.Generator, count: int, starts: Starts | None = None) -> Trials:
         """Draw episodes; ``starts`` are there to choose from, instead of new ones."""

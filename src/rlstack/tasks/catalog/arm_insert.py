@@ -89,7 +89,11 @@ class InsertTask(ArmTask):
     inputs = ("joint_position", "joint_velocity", "object_position", "goal_position")
     moved = "object_position"
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {"socket": (0.0, 0.0, -_HALF_LENGTH)}
-    start_opening = (_HALF_WIDTH + 0.002) / 0.04
+
+    def opened(self, robot: Manipulator) -> float:
+        """Return how far the gripper is open at the start, a share of its range: 2 mm to either side of the peg."""
+        ranges = [drive.upper - drive.lower for drive in robot.drives[len(robot.joints) :]]
+        return min(1.0, (_HALF_WIDTH + 0.002) / min(ranges, default=1.0))
 
     @property
     def objects(self) -> ObjectRange:
