@@ -56,8 +56,8 @@ HOVER_AT_M = (0.0, 0.0, 1.0)
 """Where a quadrotor goes if nothing is said, m."""
 
 _MOVES = {"quadrotor": "fly", "wheeled_base": "drive"}
-_PERIODS = 2.5
-"""Of a policy: its longest silence."""
+_PERIODS, _WINDOW = 2.5, 1.2
+"""Of a policy's period: its longest silence, and in what time an arm may move as far as it says at once."""
 
 PEOPLE_FROM = ("scan", "topic")
 """Who tells a base of the people around it: a people node, or the robot."""
@@ -261,8 +261,9 @@ def _patience(spec: RobotSpec, policy: str | Path) -> dict[str, Parameter]:
     """Return how long an arm's guard waits for a policy that is slower than arms' usual ones."""
     if not isinstance(spec, Manipulator) or not policy or not Path(policy).expanduser().is_file():
         return {}
-    needed_s = _PERIODS / load_policy(policy).contract.rate_hz
-    return {"staleness_s": needed_s} if needed_s > ArmGuardConfig.staleness_s else {}
+    period_s = 1.0 / load_policy(policy).contract.rate_hz
+    needed = {"staleness_s": _PERIODS * period_s, "window_s": _WINDOW * period_s}
+    return {name: time_s for name, time_s in needed.items() if time_s > getattr(ArmGuardConfig, name) + 1e-9}
 
 
 def _remappings(given: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -89,6 +89,9 @@ MANIPULATOR = (
     _unset("tool_velocity_m_s", "Largest speed of an arm's tool, m/s", 0, otherwise=_OWN),
     Parameter("joint_speed", 1.0, "Share of the joints' speeds that targets may move with.", minimum=0.001),
     Parameter("speed_up_s", 0.15, "Least time in which targets go from standing to full speed, s.", minimum=0.0),
+    Parameter(
+        "window_s", 0.06, "Time whose motion a target may make up for at once: a policy's period, s.", minimum=0.001
+    ),
     Parameter("self_collision", True, "Keep the arm's links from each other."),
     Parameter("apart_m", 0.02, "What is kept free between links that could meet, m.", minimum=0.0),
     STALENESS,

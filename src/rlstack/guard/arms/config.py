@@ -29,6 +29,9 @@ class ArmGuardConfig:
     speed_up_s: float = value(0.15, unit="s", at_least=0.0)
     """Targets may go from standing to a joint's full speed in no less: 15 rad/s^2 for a joint of 2.2 rad/s. They may
     always slow down at once: a target that overshot to be gentle would be the greater danger."""
+    window_s: float = value(0.06, unit="s", above=0.0)
+    """A policy may be slower than the guard: what targets move by at once may be what the speeds allow in this time, if
+    they have not moved before, and speeds are compared over so long. A little more than a policy's period."""
     overspeed: float = value(1.5, unit="1", at_least=1.0)
     """Measured speeds beyond so many times a joint's limit are a fault."""
     self_collision: bool = True

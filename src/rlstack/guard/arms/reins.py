@@ -13,10 +13,6 @@ from rlstack.robots import Manipulator
 
 Array = NDArray[np.float64]
 
-WINDOW_S = 0.1
-"""A policy may be slower than the guard: what it moves by at once may be what the speed allows in this time, if it has
-not moved before; and speeds are compared over so long."""
-
 _SHARES = np.array([1.0, 0.75, 0.5, 0.25])
 """Of a step that leads out of the workspace, or links too near to each other: the largest that does not is made."""
 
@@ -48,16 +44,17 @@ class Reins:
         self._low, self._high = np.array(config.workspace_min_m), np.array(config.workspace_max_m)
         self.sent = self._rest.copy()
         """(joints,) rad or m: the last published targets."""
-        self._sent_t, self._budget_s = 0.0, WINDOW_S
+        self._window_s = config.window_s
+        self._sent_t, self._budget_s = 0.0, self._window_s
         self._past: deque[tuple[float, Array]] = deque([(0.0, self.sent)])
         self._tool, self._off = np.zeros(3), 0.0
 
     def start(self, t: float, position: Array) -> None:
         """Begin where the joints (joints,) are."""
         self.sent = np.clip(position, self._lower, self._upper)
-        self._sent_t, self._budget_s = t, WINDOW_S
+        self._sent_t, self._budget_s = t, self._window_s
         self._past.clear()
-        self._past.append((t - 2.0 * WINDOW_S, self.sent))
+        self._past.append((t - 2.0 * self._window_s, self.sent))
         tool, off = self._judge(self.sent[None])
         self._tool, self._off = tool[0], float(off[0])
 
@@ -83,6 +80,10 @@ class Reins:
         reasons += stopped
         return self._publish(t, held), ", ".join(reasons)
 
+    def hold(self, t: float) -> Array:
+        """Return the last targets again."""
+        return self._publish(t, self.sent)
+
     def towards_rest(self, t: float) -> tuple[Array, bool]:
         """Return the next targets on the slow way to the rest position, the gripper as it is, and whether it is over.
 
@@ -90,22 +91,22 @@ class Reins:
         """
         goal = self.sent.copy()
         goal[self._arm] = self._rest[self._arm]
-        dt = min(max(0.0, t - self._sent_t), WINDOW_S)
+        dt = min(max(0.0, t - self._sent_t), self._window_s)
         left = goal - self.sent
         share = np.abs(left) / (self._fastest * self._config.parking_speed * max(dt, 1e-6))
         held, stopped = self._apart(self.sent + left / max(1.0, float(share.max())), t)
-        over = bool(stopped) or float(np.abs(goal - held).max()) < 1e-6
+        over = bool(stopped) or not left.any()
         return self._publish(t, held), over
 
     def _slowed(self, held: Array, t: float) -> tuple[Array, list[str]]:
         """Return targets that are no faster than the joints, and have not sped up faster than allowed."""
         step = held - self.sent
         along = np.sign(step)
-        before, earlier = self._was(t - WINDOW_S), self._was(t - 2.0 * WINDOW_S)
-        budget = min(self._budget_s + max(0.0, t - self._sent_t), WINDOW_S)
+        before, earlier = self._was(t - self._window_s), self._was(t - 2.0 * self._window_s)
+        budget = min(self._budget_s + max(0.0, t - self._sent_t), self._window_s)
         most = {"joint speed": budget * self._fastest}
         if self._config.speed_up_s > 0.0:
-            gain = self._fastest * WINDOW_S * WINDOW_S / self._config.speed_up_s
+            gain = self._fastest * self._window_s * self._window_s / self._config.speed_up_s
             done = along * (self.sent - before)
             most["joint acceleration"] = np.maximum(along * (before - earlier), 0.0) + gain - done
         reasons = []
@@ -147,7 +148,7 @@ class Reins:
             return held, []
         tool, off = self._judge(self.sent + _SHARES[:, None] * step)
         reasons = []
-        budget = min(self._budget_s + max(0.0, t - self._sent_t), WINDOW_S)
+        budget = min(self._budget_s + max(0.0, t - self._sent_t), self._window_s)
         far = np.linalg.norm(tool - self._tool, axis=1)
         fast = far > self._config.tool_velocity_m_s * budget * (1.0 + _ROUNDING)
         if fast[0]:
@@ -176,13 +177,13 @@ class Reins:
         if not np.isfinite(held).all():  # no input is known to lead here; the last word must hold all the same
             held = self.sent.copy()
         spent = float((np.abs(held - self.sent) / self._fastest).max())
-        self._budget_s = max(0.0, min(self._budget_s + max(0.0, t - self._sent_t), WINDOW_S) - spent)
+        self._budget_s = max(0.0, min(self._budget_s + max(0.0, t - self._sent_t), self._window_s) - spent)
         self._sent_t = t
         if (held != self.sent).any():
             self.sent = held
             tool, off = self._judge(held[None])
             self._tool, self._off = tool[0], float(off[0])
         self._past.append((t, self.sent))
-        while len(self._past) > 1 and self._past[1][0] < t - 2.5 * WINDOW_S:
+        while len(self._past) > 1 and self._past[1][0] < t - 2.5 * self._window_s:
             self._past.popleft()
         return self.sent.copy()

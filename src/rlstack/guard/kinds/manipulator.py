@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.errors import UserError
 from rlstack.guard.arms.body import ArmBody
 from rlstack.guard.arms.config import ArmGuardConfig
 from rlstack.guard.arms.reins import Reins
@@ -58,7 +59,7 @@ class ArmGuard(Machine[JointsSeen]):
         config: Limits and times; the robot's own if None.
 
     Raises:
-        UserError: Its model, of which the kinematics come, cannot be read.
+        UserError: Its model, of which the kinematics come, cannot be read; or it is several arms.
     """
 
     CONFIG = ArmGuardConfig
@@ -68,6 +69,10 @@ class ArmGuard(Machine[JointsSeen]):
     ACTS: ClassVar[tuple[Mode, ...]] = (Mode.HOLD, Mode.PARK)
 
     def __init__(self, robot: Manipulator, config: ArmGuardConfig | None = None) -> None:
+        if robot.arms:
+            raise UserError(
+                f"The guard knows one arm and its tool, and {robot.name} is {len(robot.arms)}: no guard for it."
+            )
         self.robot = robot
         self.config = config or ArmGuardConfig.from_robot(robot)
         super().__init__(self.config, len(robot.drives))
@@ -134,7 +139,7 @@ class ArmGuard(Machine[JointsSeen]):
         if t - self._mode_t > self.config.hold_before_parking_s:
             self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
             return self._off(before)
-        return self._said(before, self._reins.sent.copy())
+        return self._said(before, self._reins.hold(t))
 
     def _act(self, t: float, before: Mode) -> Decision:
         """Answer the newest observation by holding or on the way to rest, or move on to the mode that is due."""
@@ -157,7 +162,7 @@ class ArmGuard(Machine[JointsSeen]):
                 self._stop(f"parked ({self.reason})")
                 return self._off(before)
             return self._said(before, target)
-        return self._said(before, self._reins.sent.copy())
+        return self._said(before, self._reins.hold(t))
 
     def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
         assert self._seen is not None
@@ -165,7 +170,7 @@ class ArmGuard(Machine[JointsSeen]):
         return held.tolist(), bool(self.held_for)
 
     def _again(self, t: float) -> tuple[list[float], bool]:
-        return self._reins.sent.tolist(), False
+        return self._reins.hold(t).tolist(), False
 
     def _said(self, before: Mode, command: Array) -> Decision:
         return Decision(command, self._stamp_s(), self.mode, self.reason, before is not self.mode)

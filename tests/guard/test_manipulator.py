@@ -1,0 +1,248 @@
+"""The rules of the arm's guard."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlstack.errors import UserError
+from rlstack.guard import GUARDS, ArmGuard, ArmGuardConfig, Mode
+from rlstack.guard.arms.body import ArmBody
+from rlstack.guard.arms.capsules import fit, segment_distance
+from rlstack.guard.arms.reins import Reins
+from rlstack.robots import load_robot
+from tests.guard.reaching import Following, panda
+
+ROBOT = panda()
+BODY = ArmBody(ROBOT)
+CONFIG = ArmGuardConfig.from_robot(ROBOT)
+REST = np.array([drive.rest for drive in ROBOT.drives])
+LOWER, UPPER = np.array([d.lower for d in ROBOT.drives]), np.array([d.upper for d in ROBOT.drives])
+FASTEST = np.array([drive.velocity_max for drive in ROBOT.drives])
+
+
+def guard(**changes: Any) -> ArmGuard:
+    return ArmGuard(ROBOT, ArmGuardConfig.from_robot(ROBOT, **changes))
+
+
+def moved(**joints: float) -> np.ndarray:
+    target = REST.copy()
+    for name, by in joints.items():
+        target[int(name[1:]) - 1] += by
+    return target
+
+
+def armed(every: int = 1, position: np.ndarray | None = None, **changes: Any) -> Following:
+    loop = Following(guard(**changes), position, every)
+    loop.arm()
+    loop.run(0.1, lambda seen: loop.position if position is not None else REST)
+    return loop
+
+
+def test_the_guard_is_found_by_the_kind_and_knows_one_arm() -> None:
+    assert GUARDS.load(ROBOT.kind) is ArmGuard
+    with pytest.raises(UserError, match="knows one arm and its tool, and panda_pair is 2"):
+        ArmGuard(load_robot("panda_pair"))  # type: ignore[arg-type]
+
+
+def test_limits_are_the_robots_own_and_only_tightened() -> None:
+    assert CONFIG.workspace_max_m == ROBOT.limits.workspace_max_m
+    with pytest.raises(UserError, match=r"tool_velocity_m_s: 3\.0 is wider than robot 'panda' allows"):
+        ArmGuardConfig.from_robot(ROBOT, tool_velocity_m_s=3.0)
+    with pytest.raises(UserError, match=r"joint_speed: 2\.0 is wider"):
+        ArmGuardConfig.from_robot(ROBOT, joint_speed=2.0)
+    with pytest.raises(UserError, match="every number must be above workspace_min_m"):
+        ArmGuardConfig.from_robot(ROBOT, workspace_min_m=(0.5, 0.0, 0.1), workspace_max_m=(0.4, 0.1, 0.2))
+
+
+def test_what_a_policy_slower_than_the_guard_commands_within_the_limits_passes_as_it_is() -> None:
+    loop = armed(every=5)
+    path = iter(REST + np.outer(np.arange(1, 40), moved(j1=0.02, j4=0.01) - REST))
+    loop.run(1.5, lambda seen: next(path))
+    assert loop.guard.mode is Mode.POLICY and not any(decision.clipped for decision in loop.decisions)
+    assert np.diff(loop.sent[-20:], axis=0)[:, 0].max() == pytest.approx(0.02)  # at once, not smoothed
+
+
+def test_a_command_beyond_speed_or_acceleration_is_slowed_and_said_so() -> None:
+    loop = armed(speed_up_s=0.0)
+    loop.run(0.5, lambda seen: moved(j1=1.5, j2=0.2))
+    gone = np.array(loop.sent)[:, :2] - REST[:2]
+    assert np.abs(np.diff(gone[:, 0])).max() <= 2.175 * (CONFIG.window_s + 0.011)
+    assert gone[-1, 0] == pytest.approx(2.175 * (0.5 + CONFIG.window_s), abs=0.03)
+    np.testing.assert_allclose(gone[:, 1], gone[:, 0] * 0.2 / 1.5, atol=1e-9)  # the tool keeps its way
+    assert any(decision.clipped and "joint speed" in decision.held_for for decision in loop.decisions)
+    slow = armed(speed_up_s=0.4)
+    slow.run(0.2, lambda seen: moved(j1=1.5))
+    assert slow.sent[-1][0] - REST[0] < 0.6 * (gone[20, 0])
+    assert any("joint acceleration" in decision.held_for for decision in slow.decisions)
+
+
+def test_a_target_stays_in_range_and_as_near_as_the_drives_can_pull() -> None:
+    loop = armed(every=1)
+    loop.run(4.0, lambda seen: np.full(9, 9.0))
+    assert (loop.sent[-1] <= UPPER).all() and loop.guard.mode is Mode.POLICY
+    stuck = armed()
+    where = stuck.position.copy()
+    for _ in range(50):  # something holds the arm
+        stuck.position, stuck.velocity = where.copy(), np.zeros(9)
+        stuck.run(0.01, lambda seen: moved(j5=1.0))
+    assert stuck.target[4] - where[4] == pytest.approx(12.0 / 250.0)
+    assert any("joint effort" in decision.held_for for decision in stuck.decisions)
+
+
+def test_the_tool_stays_in_the_workspace_and_may_come_back_into_it() -> None:
+    box = {"workspace_min_m": (0.0, -0.2, 0.3), "workspace_max_m": (0.8, 0.2, 0.8)}
+    loop = armed(**box)
+    loop.run(1.5, lambda seen: moved(j1=1.2))
+    tool = BODY.place(np.array(loop.sent))[0]
+    assert 0.15 < tool[:, 1].max() <= 0.2 + 1e-9
+    assert any("workspace" in decision.held_for for decision in loop.decisions)
+    outside = armed(position=moved(j1=1.0), **box)
+    outside.run(0.5, lambda seen: moved(j1=1.3))
+    assert outside.sent[-1][0] <= moved(j1=1.0)[0] + 1e-9
+    outside.run(1.0, lambda seen: REST)
+    np.testing.assert_allclose(outside.sent[-1], REST, atol=1e-9)
+
+
+def test_the_arm_stays_clear_of_itself() -> None:
+    folded = moved(j2=-0.9, j4=-0.65, j6=-1.5)
+    assert BODY.place(folded[None])[1][0] < 0.0
+    loop = armed()
+    loop.run(3.0, lambda seen: folded)
+    assert BODY.place(np.array(loop.sent))[1].min() >= CONFIG.apart_m - 1e-9
+    assert any("self-collision" in decision.held_for for decision in loop.decisions)
+    free = armed(self_collision=False)
+    free.run(3.0, lambda seen: folded)
+    np.testing.assert_allclose(free.sent[-1], folded, atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.full(9, math.nan), np.zeros(3), ["far"], np.full(9, math.inf)])
+def test_a_malformed_command_holds_the_arm_for_good_and_it_parks_slowly(bad: Any) -> None:
+    loop = armed(position=moved(j1=0.3), hold_before_parking_s=1.0)
+    loop.run(0.05, lambda seen: bad)
+    assert loop.guard.mode is Mode.HOLD and all(np.isfinite(sent).all() for sent in loop.sent)
+    loop.run(0.9, lambda seen: REST)
+    assert loop.guard.mode is Mode.HOLD
+    np.testing.assert_allclose(loop.target, moved(j1=0.3), atol=1e-6)
+    first = len(loop.sent)
+    loop.run(2.0, None)
+    assert loop.guard.mode is Mode.DISARMED and "parked" in loop.guard.reason
+    np.testing.assert_allclose(loop.target, REST, atol=1e-6)
+    steps = np.abs(np.diff(loop.sent[first:], axis=0))
+    assert steps.max() <= CONFIG.parking_speed * 2.175 * 0.01 + 1e-9
+
+
+def test_a_late_policy_is_waited_for_and_commands_again_once_it_is_in_time() -> None:
+    loop = armed()
+    loop.run(0.1, None)
+    assert loop.guard.mode is Mode.POLICY  # 2.5 periods at 20 Hz
+    loop.run(0.1, None)
+    assert loop.guard.mode is Mode.HOLD and loop.guard.interventions == 1
+    loop.run(0.9, lambda seen: moved(j1=0.5))
+    np.testing.assert_allclose(loop.target, REST)
+    loop.run(0.5, lambda seen: moved(j1=0.5))
+    assert loop.guard.mode is Mode.POLICY and loop.target[0] > 0.1
+    loop.guard.estop("asked to")
+    loop.run(0.2, lambda seen: REST)
+    assert loop.guard.mode is Mode.ESTOP
+
+
+def test_without_joint_states_it_holds_and_then_disarms() -> None:
+    loop = armed(hold_before_parking_s=1.0)
+    loop.mute = True
+    loop.run(0.5, lambda seen: moved(j1=0.5))
+    assert loop.guard.mode is Mode.HOLD and "no valid observation" in loop.guard.reason
+    loop.run(1.0, lambda seen: REST)
+    assert loop.guard.mode is Mode.DISARMED
+    lame = guard()
+    for broken, why in (
+        ({}, "joint_position is missing"),
+        ({"joint_position": np.zeros(3)}, r"has shape \(3,\)"),
+        ({"joint_position": np.full(9, math.nan), "joint_velocity": np.zeros(9)}, "not finite"),
+    ):
+        lame.on_observation(0.0, 0.0, broken)
+        armed_, said = lame.arm(0.0)
+        assert not armed_
+        assert re.search(why, said)
+
+
+def test_a_joint_that_is_far_too_fast_ends_the_policys_turn() -> None:
+    loop = armed()
+    fast = {**loop.seen, "joint_velocity": np.eye(9)[0] * -4.0}
+    decision = loop.guard.on_observation(loop.time_s + 0.01, loop.time_s + 0.01, fast)
+    assert decision.mode is Mode.HOLD and "panda_joint1 moves at -4.00" in decision.reason
+
+
+@given(st.lists(st.lists(st.floats(-4.0, 4.0), min_size=9, max_size=9), min_size=3, max_size=25), st.integers(1, 6))
+@settings(deadline=None, max_examples=15)
+def test_whatever_is_wanted_what_is_published_keeps_all_limits(wanted: list[list[float]], every: int) -> None:
+    reins = Reins(ROBOT, CONFIG, BODY)
+    reins.start(0.0, REST)
+    position, t, sent = REST.copy(), 0.0, [REST.copy()]
+    for target in wanted:
+        for _ in range(every):
+            t += 0.01
+            held, _ = reins.pass_on(t, np.array(target), position, np.zeros(9))
+            position = 0.5 * (position + held)
+            sent.append(held)
+    path = np.array(sent)
+    assert (path >= LOWER - 1e-9).all() and (path <= UPPER + 1e-9).all()
+    for periods in (1, 5, 20):  # no further in any time than the speeds allow, and what was saved up
+        gone = np.abs(path[periods:] - path[:-periods])
+        assert (gone <= 1.01 * FASTEST * (CONFIG.window_s + 0.01 * periods) + 1e-6).all()
+    tool, gap = BODY.place(path)
+    assert (tool >= np.array(CONFIG.workspace_min_m) - 1e-9).all()
+    assert (tool <= np.array(CONFIG.workspace_max_m) + 1e-9).all()
+    assert gap.min() >= CONFIG.apart_m - 1e-9
+
+
+@given(st.integers(0, 1000), st.integers(1, 3))
+@settings(deadline=None, max_examples=20)
+def test_capsules_hold_their_points(seed: int, pieces: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(40, 3)) * rng.uniform(0.01, 1.0, 3)
+    capsules = fit(points, pieces)
+    apart = [segment_distance(np.stack([points, points], 1), c.ends[None]) - c.radius for c in capsules]
+    assert np.min(apart, axis=0).max() < 1e-6
+
+
+def test_segments_are_as_far_apart_as_their_nearest_points() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, 30, 2, 3))
+    s, t = np.meshgrid(np.linspace(0, 1, 101), np.linspace(0, 1, 101))
+    on_first = first[:, None, None, 0] + s[..., None] * (first[:, 1] - first[:, 0])[:, None, None]
+    on_second = second[:, None, None, 0] + t[..., None] * (second[:, 1] - second[:, 0])[:, None, None]
+    nearest = np.linalg.norm(on_first - on_second, axis=-1).min(axis=(1, 2))
+    found = segment_distance(first, second)
+    assert (found <= nearest + 1e-12).all() and np.abs(found - nearest).max() < 0.02
+    assert segment_distance(np.zeros((2, 3)), np.ones((2, 3))) == pytest.approx(math.sqrt(3.0))
+
+
+def test_no_link_that_mujoco_sees_touch_another_is_taken_for_clear() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    from rlstack.robots.mjcf import add_robot, new_world
+
+    spec = new_world(timestep_s=0.001, floor=False)
+    add_robot(spec, ROBOT, timestep_s=0.001)
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    places = [int(model.joint(drive.name).qposadr[0]) for drive in ROBOT.drives]
+    order = {f"panda_link{k}": k for k in range(9)}
+    drawn = np.random.default_rng(3).uniform(LOWER, UPPER, (300, 9))
+    gaps = BODY.place(drawn)[1]
+    touched = 0
+    for joints, gap in zip(drawn, gaps):
+        data.qpos[places] = joints
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_collision(model, data)
+        names = [[model.body(model.geom_bodyid[g]).name for g in c.geom] for c in data.contact if c.dist < 0.0]
+        if any(abs(order.get(a, 7) - order.get(b, 7)) > 2 for a, b in names):
+            touched += 1
+            assert gap < CONFIG.apart_m
+    assert touched > 3
