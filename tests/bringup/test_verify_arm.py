@@ -1,0 +1,62 @@
+"""Verification of arms: short, with a stand-in policy, in process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlstack.bringup.verifiers import manipulator
+from rlstack.bringup.verify import verify
+from rlstack.errors import UserError
+from rlstack.evaluation.arm_score import score_arm
+from rlstack.evaluation.arm_trials import ArmTried, joined
+from rlstack.evaluation.manipulation import judged
+from rlstack.tasks.catalog.arm_reach import ReachTask
+from tests.guard.reaching import panda
+from tests.support.arms import write_posture_policy
+
+pytest.importorskip("matplotlib")
+
+ROBOT = panda()
+REST = np.array([drive.rest for drive in ROBOT.drives])
+
+
+def test_a_policy_that_goes_nowhere_near_is_tried_recorded_and_fails(tmp_path: Path) -> None:
+    policy = write_posture_policy(tmp_path / "policy.onnx", ROBOT, REST)
+    verified = verify(policy, backends=["batch", "mujoco"], topics=False, episodes=2, robot="panda")
+    data = json.loads((tmp_path / "verify_in_process.json").read_text())
+    assert not verified.passed and data["robot"] == "panda" and data["task"] == "arm_reach"
+    assert set(data["backends"]) == {"batch", "mujoco"}
+    for entry in data["backends"].values():
+        assert entry["episodes"] == 2 and entry["success"] == 0.0 and "0.01 m of the goal" in entry["done"]
+    assert "success" in verified.table() and "2 episodes prove too little" in " ".join(data["reasons"])
+    page = (tmp_path / "report.html").read_text()
+    assert "Distance to the goal" in page and (tmp_path / "distances.png").stat().st_size > 1000
+
+
+def test_tasks_of_arms_alone_are_verified_so() -> None:
+    assert isinstance(manipulator.task_of("arm_reach"), ReachTask)
+    with pytest.raises(UserError, match=r"'base_navigation' is no arm's; those that are: .*arm_push"):
+        manipulator.task_of("base_navigation")
+
+
+def test_trials_are_judged_by_staying_there_and_scores_say_so() -> None:
+    task = ReachTask(episode_s=0.5, hold_s=0.1)
+    goal = np.zeros((4, 3))
+    achieved = np.full((task.steps + 1, 4, 3), 0.1)
+    achieved[4:, 0] = 0.0  # comes and stays
+    achieved[4:8, 1] = 0.0  # comes and leaves
+    achieved[9:, 2] = 0.0
+    gone = np.zeros(achieved.shape[:2], dtype=bool)
+    gone[5:, 2] = True  # lost before it came
+    done = judged(task, achieved, goal, gone)
+    assert done.success.tolist() == [True, False, False, False] and done.lost.tolist() == [False, False, True, False]
+    assert done.time_s[0] == pytest.approx(5 / 20.0) and np.isnan(done.distance_m[5:, 2]).all()
+    both = joined([done, done])
+    score = score_arm(ArmTried("batch", 20.0, both, 1.0, np.array([0, 1] * 4), np.array([0.002])), "there")
+    assert (score.episodes, score.success, score.lost, score.interventions) == (8, 0.25, 0.25, 4)
+    assert score.error_m == 0.0 and score.intervened == 0.5 and score.latency_p99_ms == pytest.approx(2.0)
+    assert score.cell().texts()["success, %"].startswith("25.0 [")

@@ -1,0 +1,75 @@
+"""A stand-in policy for arms: a small graph that leads the joints to a posture, a little at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from rlstack.policies import contract_for, write_policy
+from rlstack.robots import Manipulator
+
+Array = NDArray[np.float64]
+
+_OPSET, _IR_VERSION = 17, 8
+
+
+def write_posture_policy(
+    path: Path,
+    robot: Manipulator,
+    posture: Array,
+    *,
+    speed: float = 0.2,
+    task: str = "arm_reach",
+    inputs: tuple[str, ...] = ("joint_position", "goal_position"),
+    rate_hz: float = 20.0,
+) -> Path:
+    """Write a policy whose target is where the joints are, and nearer to a posture (joints,) by a share of their speed.
+
+    The goal is an input that changes nothing, as do others.
+    """
+    contract = contract_for(robot, inputs, ("joint_target",), name="posture", task=task, rate_hz=rate_hz)
+    (output,) = contract.outputs
+    most = speed / rate_hz * np.array([drive.velocity_max for drive in robot.drives])
+    constants = {
+        "posture": posture[None],
+        "most": most[None],
+        "least": -most[None],
+        "low": np.array(output.minimum)[None],
+        "high": np.array(output.maximum)[None],
+        "nothing": np.array(0.0),
+    }
+    nodes = [
+        helper.make_node("Sub", ["posture", "joint_position"], ["left"]),
+        helper.make_node("Min", ["left", "most"], ["capped"]),
+        helper.make_node("Max", ["capped", "least"], ["change"]),
+        helper.make_node("Add", ["joint_position", "change"], ["wanted_0"]),
+    ]
+    for k, name in enumerate(inputs[1:]):
+        nodes += [
+            helper.make_node("ReduceSum", [name], [f"sum_{k}"], keepdims=0, noop_with_empty_axes=0),
+            helper.make_node("Mul", [f"sum_{k}", "nothing"], [f"none_{k}"]),
+            helper.make_node("Add", [f"wanted_{k}", f"none_{k}"], [f"wanted_{k + 1}"]),
+        ]
+    nodes += [
+        helper.make_node("Max", [f"wanted_{len(inputs) - 1}", "low"], ["raised"]),
+        helper.make_node("Min", ["raised", "high"], ["joint_target"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "posture",
+        [_tensor(port.name, port.shape) for port in contract.inputs],
+        [_tensor(port.name, port.shape) for port in contract.outputs],
+        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)])
+    model.ir_version = _IR_VERSION
+    write_policy(model, contract, path)
+    return path
+
+
+def _tensor(name: str, shape: tuple[int | str, ...]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *shape])
