@@ -28,6 +28,12 @@ def panda() -> Manipulator:
 PANDA = panda()
 
 
+@pytest.fixture(autouse=True)
+def few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding a thousand places of the arm takes longer than most tests."""
+    monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 64)
+
+
 def environment(name: str, count: int = 4, seed: int = 0, **changes: Any) -> ArmEnvironment:
     task = replace(TASKS.load(name)(), **changes)
     made = task.environment(PANDA, task.pipeline(PANDA), count, "cpu", seed)
@@ -37,14 +43,15 @@ def environment(name: str, count: int = 4, seed: int = 0, **changes: Any) -> Arm
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_scripted_expert_does_it(name: str) -> None:
-    # every trial is its own draw; 95% and more of 500 succeed, measured apart from this
-    some = environment(name, 24, seed=1)
-    some.restart(torch.arange(24))
-    won, over = torch.zeros(24, dtype=torch.bool), torch.zeros(24, dtype=torch.bool)
+    # every trial is its own draw; 98% and more of 500 succeed, measured apart from this (benchmarks/arm_experts.py)
+    count = 12
+    some = environment(name, count, seed=1)
+    some.restart(torch.arange(count))
+    won, over = torch.zeros(count, dtype=torch.bool), torch.zeros(count, dtype=torch.bool)
     for _ in range(some.task.steps):
         step = some.step(some.expert_action())
         won, over = won | (step.success & ~over), over | step.done
-    assert int(won.sum()) >= 21
+    assert int(won.sum()) >= 11
     some.close()
 
 
