@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlstack.control.navigation import PLANNERS, Status
-from rlstack.control.navigation.frontier import choose, expected_gain, frontiers
+from rlstack.control.navigation.frontier import Known, best, expected_gain, frontiers
 from tests.control.navigation.floor import burger, floor, sensed, simulator
 
 ROBOT = burger()
@@ -59,11 +59,9 @@ def test_greedy_takes_the_nearest_and_utility_what_shows_more() -> None:
     way[~free] = np.inf
     found = frontiers(free, unknown, way)
     assert len(found) == 2
-    near = choose(found, "greedy", occupied, unknown, sight=4.0, weight=1.0)
-    much = choose(found, "utility", occupied, unknown, sight=4.0, weight=1.0)
-    assert near is not None and much is not None
+    known = Known(occupied, unknown, 4.0, 1.0)
+    near, much = (found[best(found, rule, known, weight=1.0)] for rule in ("greedy", "utility"))
     assert near.cost < much.cost
-    assert choose([], "greedy", occupied, unknown, sight=4.0, weight=1.0) is None
 
 
 @pytest.mark.parametrize("name", ["frontier_greedy", "frontier_utility"])

@@ -99,24 +99,36 @@ def expected_gain(cell: tuple[int, int], occupied: Mask, unknown: Mask, sight: f
     return int((new * np.maximum(share, 0.0)).sum())
 
 
-def choose(
-    found: list[Frontier], rule: str, occupied: Mask, unknown: Mask, *, sight: float, weight: float
-) -> Frontier | None:
-    """Return the frontier to go to, or None where there is none.
+@dataclass(frozen=True)
+class Known:
+    """What is known of one map, in the cells of frontiers.
 
     Args:
-        found: As :func:`frontiers` returns them.
-        rule: ``greedy``: the least way; ``utility``: the most gain times ``weight`` less the way.
-        occupied: (rows, columns).
-        unknown: (rows, columns).
+        solid: (rows, columns) occupied, or too near to what is.
+        blind: (rows, columns) unknown.
         sight: How far is seen, in cells.
-        weight: Cells of way that are gone for one more cell seen.
+        cell_m: Side of a cell.
     """
-    if not found:
-        return None
+
+    solid: Mask
+    blind: Mask
+    sight: float
+    cell_m: float
+
+
+def best(found: list[Frontier], rule: str, known: Known, *, weight: float) -> int:
+    """Return the number of the frontier to go to.
+
+    Args:
+        found: As :func:`frontiers` returns them, one or more.
+        rule: ``greedy``: the least way; ``utility``: the most gain times ``weight`` less the way.
+        known: The map.
+        weight: Metres of way that are gone for one more m^2 seen.
+    """
     if rule == "greedy":
-        return min(found, key=lambda frontier: frontier.cost)
-    return max(found, key=lambda f: weight * expected_gain(f.cell, occupied, unknown, sight) - f.cost)
+        return min(range(len(found)), key=lambda k: found[k].cost)
+    gains = [expected_gain(frontier.cell, known.solid, known.blind, known.sight) for frontier in found]
+    return max(range(len(found)), key=lambda k: weight * known.cell_m * gains[k] - found[k].cost)
 
 
 class FrontierPlanner:
@@ -190,17 +202,19 @@ class FrontierPlanner:
         found = frontiers(~blind & ~solid, blind, way, max(1, round(self.settings.smallest_m / cell_m)))
         found = [f for f in found if not self._given_up(n, origin + (np.array(f.cell[::-1]) + 0.5) * cell_m)]
         sight = (self.settings.sight_m or guide.grids.sight_m) / cell_m
-        chosen = choose(found, self.settings.rule, solid, blind, sight=sight, weight=self.settings.weight_m * cell_m)
-        if chosen is None:
+        if not found:
             self.status[n] = Status.ARRIVED
             return
         self.status[n] = Status.DRIVING
-        places = np.array([f.cell for f in found])[:, ::-1] + 0.5
-        still = np.linalg.norm(origin + places * cell_m - self.goal[n], axis=1).min() < 2.0 * cell_m
-        arrived = self.planner.status[n] != Status.DRIVING
-        if self.settings.rule == "utility" and still and not arrived:
+        places = origin + (np.array([f.cell for f in found])[:, ::-1] + 0.5) * cell_m
+        still = bool(np.linalg.norm(places - self.goal[n], axis=1).min() < 2.0 * cell_m)
+        if self.settings.rule == "utility" and still and self.planner.status[n] == Status.DRIVING:
             return  # what was chosen is still to be seen
-        self.goal[n] = origin + (np.array(chosen.cell[::-1]) + 0.5) * cell_m
+        self.goal[n] = places[self._best(n, position, found, places, Known(solid, blind, sight, cell_m))]
+
+    def _best(self, n: int, position: Array, found: list[Frontier], places: Array, known: Known) -> int:
+        """Return the number of the frontier to go to, of those ``found`` at ``places`` (F, 2) m, odom."""
+        return best(found, self.settings.rule, known, weight=self.settings.weight_m)
 
     def _given_up(self, n: int, place: Array) -> bool:
         return any(float(np.linalg.norm(place - left)) < 3.0 * self.planner.body.radius_m for left in self._left[n])

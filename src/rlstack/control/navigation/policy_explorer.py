@@ -1,8 +1,9 @@
 """Exploration by a learned policy: it says where to go next on a coarse map, and the classical stack drives there.
 
 The policy moves from cell to cell. A base that stopped in each would be slow, so the policy is asked on, as if the map
-stayed as it is, until it comes to the edge of the known, turns back on itself or has gone far enough; that is the goal.
-Where the policy knows of nothing that can be reached, frontiers finish what is left.
+stayed as it is, until it comes to the edge of the known, turns back on itself or has gone far enough. The frontier that
+is nearest to there is driven to, for as long as it is one: frontiers are places that the base fits into, cells are not.
+Where the policy knows of nothing that can be reached, the frontiers' own rule finishes what is left.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.control.navigation.driver import Status
-from rlstack.control.navigation.frontier import FrontierPlanner, FrontierSettings
+from rlstack.control.navigation.frontier import Frontier, FrontierPlanner, FrontierSettings, Known
 from rlstack.control.navigation.occupancy import Field
 from rlstack.control.navigation.planner import GoalPlanner
 from rlstack.schema import value
@@ -33,7 +33,7 @@ class PolicyExplorerSettings:
     area_min_m: tuple[float, float] = value((-4.0, -4.0), unit="m")
     area_max_m: tuple[float, float] = value((4.0, 4.0), unit="m")
     """Corners of the area to explore, odom; all else counts as occupied."""
-    ahead: int = value(10, unit="moves", at_least=1)
+    ahead: int = value(30, unit="moves", at_least=1)
     """So far the policy is asked on."""
     patience: int = value(15, unit="choices", at_least=1)
     """After so many choices in which no cell came to be known, frontiers are followed until one does."""
@@ -71,21 +71,15 @@ class PolicyExplorer(FrontierPlanner):
         self._known = np.zeros(batch, dtype=np.intp)
         self._idle = np.zeros(batch, dtype=np.intp)
 
-    def _choose(self, n: int, position: Array) -> None:
-        settings = self._cells
-        seen = coarse(self.guide.grids.part(n, position[None]), settings, position)
-        known = int((seen >= 0.0).sum())
-        self._idle[n] = 0 if known > self._known[n] else self._idle[n] + 1
-        self._known[n] = known
-        way = None
-        failed = self.planner.status[n] in (Status.UNREACHABLE, Status.STUCK)
-        if self._idle[n] < settings.patience and not failed:
-            way = self._asked(seen, position)
-        if way is None:
-            super()._choose(n, position)
-            return
-        self.status[n] = Status.DRIVING
-        self.goal[n] = way
+    def _best(self, n: int, position: Array, found: list[Frontier], places: Array, known: Known) -> int:
+        seen = coarse(self.guide.grids.part(n, position[None]), self._cells, position)
+        count = int((seen >= 0.0).sum())
+        self._idle[n] = 0 if count > self._known[n] else self._idle[n] + 1
+        self._known[n] = count
+        led = self._asked(seen, position) if self._idle[n] < self._cells.patience else None
+        if led is None:
+            return super()._best(n, position, found, places, known)
+        return int(np.linalg.norm(places - led, axis=1).argmin())
 
     def _asked(self, seen: Array, position: Array) -> Array | None:
         """Return where the policy leads (2,) m, odom; None: it is where it is to stay."""

@@ -52,7 +52,7 @@ def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
     chosen = schema.load(Options, mine, "the options of the planner explorer_policy")
     policy = load_policy(chosen.policy, robot=robot)
     settings = _settings(chosen.cells, policy.contract, chosen.policy)
-    frontier = exploring.build("greedy", robot, **options)
+    frontier = exploring.build("utility", robot, **options)
     grid = frontier.guide.grids.settings
     if settings.cell_m < grid.resolution_m:
         raise UserError(
@@ -62,7 +62,7 @@ def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
     side = max(high - low for low, high in zip(settings.area_min_m, settings.area_max_m))
     cells = 2 * math.ceil(side / grid.resolution_m)  # half of the map reaches over the area from any place in it
     if cells > grid.cells and "grid" not in options:
-        frontier = exploring.build("greedy", robot, **options, grid=asdict(replace(grid, cells=cells)))
+        frontier = exploring.build("utility", robot, **options, grid=asdict(replace(grid, cells=cells)))
     return PolicyExplorer(frontier.planner, frontier.settings, policy, settings)
 
 
