@@ -12,6 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("quick", max_examples=40)
+settings.register_profile("thorough", max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))  # where a test does not say how many itself
 
 _DOMAINS = range(1, 101)  # above 101 a domain's ports lie among those that Linux hands out to anyone
 

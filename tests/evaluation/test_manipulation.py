@@ -60,11 +60,11 @@ def test_a_policy_file_takes_joint_states_and_gives_joint_targets_that_reach(pol
     assert (output.name, output.topic) == ("joint_target", "cmd/joints")
     assert output.element_names == tuple(drive.name for drive in drives)
     assert output.minimum == tuple(drive.lower for drive in drives)
-    done = manipulate(policy, TASK, panda(), held_out(TASK, panda(), 40, 0), threads=1)
+    done = manipulate(policy, TASK, panda(), held_out(TASK, panda(), 20, 0), threads=1)
     assert done.success.mean() > 0.95 and not done.lost.any()
     assert np.nanmedian(done.error_m) < 0.005 and np.isfinite(done.time_s[done.success]).all()
     figures = done.figures()
-    assert figures["episodes"] == 40 and 0.2 < figures["time_s"] < 2.0
+    assert figures["episodes"] == 20 and 0.2 < figures["time_s"] < 2.0
 
 
 def test_the_file_does_what_the_training_policy_does(policy: Policy) -> None:

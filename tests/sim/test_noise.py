@@ -80,7 +80,7 @@ def test_a_bias_walks_with_the_square_root_of_time_however_often_it_is_read(step
 def test_a_late_reading_is_what_was_true_then(latency_s: float, period_s: float) -> None:
     """Of a robot that moves and turns evenly, whatever the rate of reading."""
     noise = SensorNoise(robot(odom=Sensor(rate_hz=100.0, latency_s=latency_s), imu=Sensor(rate_hz=100.0)), 0)
-    for k in range(300):
+    for k in range(100):
         time_s = k * period_s
         signals = truth()
         signals["position"] = np.array([[2.0 * time_s, 0.0, 0.0]])
