@@ -143,6 +143,8 @@ def test_bad_settings_and_robots_are_refused_in_words() -> None:
     task = TASKS.load("arm_pick_place")()
     with pytest.raises(UserError, match="crazyflie is a quadrotor; this task wants an arm: --robot panda"):
         task.reference(load_robot("crazyflie"))
+    with pytest.raises(UserError, match="panda_pair is 2 arms; this task is for one: --robot panda"):
+        task.reference(load_robot("panda_pair"))
     with pytest.raises(UserError, match="panda has no gripper, which this task needs"):
         task.reference(replace(PANDA, gripper=()))
     with pytest.raises(UserError, match="use the device cpu"):

@@ -79,10 +79,12 @@ class ArmTask(ABC):
         """Return the robot that training moves.
 
         Raises:
-            UserError: It is no arm, or has no gripper where one is needed.
+            UserError: It is no arm, or several, or has no gripper where one is needed.
         """
         if not isinstance(robot, Manipulator):
             raise UserError(f"{robot.name} is a {robot.kind}; this task wants an arm: --robot panda.")
+        if robot.arms:
+            raise UserError(f"{robot.name} is {len(robot.arms)} arms; this task is for one: --robot panda.")
         if "gripper" in self.axes and not robot.gripper:
             raise UserError(f"{robot.name} has no gripper, which this task needs: --robot panda.")
         return robot
