@@ -50,8 +50,9 @@ EXTRAS = {
     "cuda": ["warp-lang>=1.12"],
     "view": ["matplotlib>=3.9", "pillow>=10"],
     # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them. rosbags reads and writes
-    # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS
-    "data": ["pyarrow>=17", "pillow>=10", "rosbags>=0.11"],
+    # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS.
+    # PyAV is FFmpeg as a wheel: films of cameras; LeRobot takes it, too
+    "data": ["pyarrow>=17", "pillow>=10", "rosbags>=0.11", "av>=14"],
     # what humans lead arms with: SpaceMouse (every model's reports), Feetech's servo bus (its maker's library)
     "teleop": ["pyspacemouse>=2.1", "feetech-servo-sdk>=1.0"],
     # images and point clouds; Open3D takes 1.1 GB and the system package libusb-1.0-0: the tests do without it
@@ -59,6 +60,7 @@ EXTRAS = {
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [
+        "av>=14",
         "casadi>=3.6",
         "colcon-core>=0.18",
         "colcon-ros>=0.5",

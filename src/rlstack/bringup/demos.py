@@ -166,6 +166,8 @@ class DemoImport:
     """Of the robot's topics; left out, where the bag's only joint_states are."""
     command: str = "cmd/joints"
     """The topic of its commands: JointTrajectory, JointState or Float64MultiArray."""
+    films: bool = False
+    """Keep the cameras' pictures as films (MP4), which are smaller and not exact; left out, as PNG."""
 
     def run(self) -> int:
         """Read and write, and say what there is."""
@@ -179,7 +181,8 @@ class DemoImport:
         joints = tuple(drive.name for drive in robot.drives)
         for path in self.bags:
             recording = open_bag(path, joints, namespace=self.namespace, command=self.command)
-            with DatasetWriter(self.out, self.fps, robot.name, features_of(recording, joints)) as writer:
+            features = features_of(recording, joints, films=self.films)
+            with DatasetWriter(self.out, self.fps, robot.name, features) as writer:
                 number = add_bag(writer, recording, self.fps, self.task)
             print(f"{path} is episode {number} of {self.out}.")
         return 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.data.bags.reading import Recording, Stamps, rgb
-from rlstack.data.lerobot import DatasetWriter, Feature, image, vector
+from rlstack.data.lerobot import DatasetWriter, Feature, film, image, vector
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
 
@@ -22,13 +22,20 @@ STALE_S = 0.5
 Index = NDArray[np.intp]
 
 
-def features_of(recording: Recording, joints: tuple[str, ...]) -> dict[str, Feature]:
-    """Return what the frames of such a recording hold: joints, targets as actions, and a picture of each camera."""
+def features_of(recording: Recording, joints: tuple[str, ...], *, films: bool = False) -> dict[str, Feature]:
+    """Return what the frames of such a recording hold: joints, targets as actions, and a picture of each camera.
+
+    Args:
+        recording: The bag.
+        joints: The robot's.
+        films: Keep the cameras' pictures as films, which are smaller and not exact.
+    """
+    camera = film if films else image
     speeds = [f"{name}.vel" for name in joints] if recording.velocity is not None else []
     return {
         STATE: vector(*(f"{name}.pos" for name in joints), *speeds),
         ACTION: vector(*(f"{name}.pos" for name in joints)),
-        **{CAMERA + name: image(*size) for name, (_, size) in recording.cameras.items()},
+        **{CAMERA + name: camera(*size) for name, (_, size) in recording.cameras.items()},
     }
 
 

@@ -22,8 +22,7 @@ class Feature:
     """One entry of a frame.
 
     Attributes:
-        dtype: One of ``NUMBERS``, ``bool``, ``image``, ``video`` or ``string``; of the latter two, this package writes
-            none.
+        dtype: One of ``NUMBERS``, ``bool``, ``image``, ``video`` or ``string``; of the last, this package writes none.
         shape: Of one frame; a single number has (1,), an image (height, width, 3).
         names: Of a vector's elements, in order, such as joints: they say which element is which, nothing else does.
     """
@@ -36,6 +35,11 @@ class Feature:
     def is_image(self) -> bool:
         """Whether it comes from a camera."""
         return self.dtype in IMAGES
+
+    @property
+    def is_film(self) -> bool:
+        """Whether its pictures are a film beside the table."""
+        return self.dtype == "video"
 
     def to_data(self) -> dict[str, Any]:
         """Return it as it stands in ``meta/info.json``."""
@@ -55,6 +59,11 @@ def number(dtype: str = "float32") -> Feature:
 def image(height: int, width: int) -> Feature:
     """Return the feature of a colour image: uint8 (height, width, 3), red first."""
     return Feature("image", (height, width, 3), ("height", "width", "channels"))
+
+
+def film(height: int, width: int) -> Feature:
+    """Return the feature of a colour camera whose pictures are kept as a film: smaller, and not exact to the bit."""
+    return Feature("video", (height, width, 3), ("height", "width", "channels"))
 
 
 ALWAYS = {
@@ -91,12 +100,14 @@ def check_features(features: Mapping[str, Feature]) -> None:
             raise UserError(f"'{name}' cannot be a feature's name: it must not be empty, nor contain '/'.")
         if name in _TAKEN:
             raise UserError(f"'{name}' cannot be a feature's name: LeRobot gives every frame one of its own.")
-        if feature.dtype == "image":
+        if feature.is_image:
             if len(feature.shape) != 3 or feature.shape[2] != 3 or min(feature.shape) < 1:
                 raise UserError(f"The image '{name}' must have the shape (height, width, 3), not {feature.shape}.")
+            if feature.is_film and (feature.shape[0] % 2 or feature.shape[1] % 2):
+                raise UserError(f"The film '{name}' must have an even height and width, not {_size(feature)}.")
             continue
         if feature.dtype not in (*NUMBERS, "bool"):
-            raise UserError(f"'{name}' cannot be '{feature.dtype}': one of image, bool, {', '.join(NUMBERS)}.")
+            raise UserError(f"'{name}' cannot be '{feature.dtype}': one of image, video, bool, {', '.join(NUMBERS)}.")
         if len(feature.shape) != 1 or feature.shape[0] < 1:
             raise UserError(f"'{name}' must be a vector of at least one element, not of shape {feature.shape}.")
         if feature.names and len(feature.names) != feature.shape[0]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.data.lerobot.features import ALWAYS, Feature, from_data
+from rlstack.data.lerobot.films import described
 from rlstack.errors import UserError
 
 VERSION = "v3.0"
@@ -36,6 +37,7 @@ class Info:
         total_tasks: Different tasks, as they are put into words.
         chunks_size: Files in a chunk's folder.
         data_path: Where the frames are, with ``{chunk_index}`` and ``{file_index}``.
+        video_path: Where films are, with ``{video_key}`` as well.
     """
 
     robot_type: str | None
@@ -46,10 +48,12 @@ class Info:
     total_tasks: int = 0
     chunks_size: int = CHUNK
     data_path: str = DATA
+    video_path: str = VIDEOS
 
     def to_json(self) -> str:
         """Return the file's text."""
         every = {**self.features, **ALWAYS}
+        films = {name: feature for name, feature in every.items() if feature.is_film}
         data = {
             "codebase_version": VERSION,
             "robot_type": self.robot_type,
@@ -62,8 +66,11 @@ class Info:
             "fps": int(self.fps) if float(self.fps).is_integer() else self.fps,
             "splits": {"train": f"0:{self.total_episodes}"},
             "data_path": self.data_path,
-            "video_path": VIDEOS if any(feature.dtype == "video" for feature in every.values()) else None,
-            "features": {name: feature.to_data() for name, feature in every.items()},
+            "video_path": self.video_path if films else None,
+            "features": {
+                name: {**feature.to_data(), **({"info": described(feature, self.fps)} if name in films else {})}
+                for name, feature in every.items()
+            },
         }
         return json.dumps(data, indent=4, ensure_ascii=False) + "\n"
 
@@ -93,11 +100,13 @@ def read_info(folder: Path) -> Info:
         totals = {name: int(data[name]) for name in ("total_episodes", "total_frames", "total_tasks")}
         chunk, data_path = int(data.get("chunks_size", CHUNK)), str(data.get("data_path", DATA))
         data_path.format(chunk_index=0, file_index=0)
+        video_path = str(data.get("video_path") or VIDEOS)
+        video_path.format(video_key="", chunk_index=0, file_index=0)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise UserError(f"{path} is not as LeRobot's version 3 has it ({error!r}): copy the dataset again.") from error
     if not fps > 0 or chunk < 1 or min(totals.values()) < 0:
         raise UserError(f"{path}: fps and chunks_size must be above 0, and no total below it.")
-    return Info(robot, fps, features, **totals, chunks_size=chunk, data_path=data_path)
+    return Info(robot, fps, features, **totals, chunks_size=chunk, data_path=data_path, video_path=video_path)
 
 
 def following(place: tuple[int, ...], chunk: int) -> tuple[int, int]:
@@ -108,6 +117,11 @@ def following(place: tuple[int, ...], chunk: int) -> tuple[int, int]:
 def at(pattern: str, place: tuple[int, ...]) -> str:
     """Return the path of the file at ``place`` (chunk, file)."""
     return pattern.format(chunk_index=place[0], file_index=place[1])
+
+
+def film_at(pattern: str, camera: str, place: tuple[int, ...]) -> str:
+    """Return the path of a camera's film at ``place`` (chunk, file)."""
+    return pattern.format(video_key=camera, chunk_index=place[0], file_index=place[1])
 
 
 def read_statistics(folder: Path) -> dict[str, dict[str, Any]] | None:

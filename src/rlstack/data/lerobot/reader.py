@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,26 @@ import numpy as np
 
 from rlstack.data.lerobot import tables
 from rlstack.data.lerobot.features import ALWAYS, Feature
-from rlstack.data.lerobot.layout import TASKS, Info, at, read_info, read_statistics
+from rlstack.data.lerobot.films import read_film
+from rlstack.data.lerobot.layout import TASKS, Info, at, film_at, read_info, read_statistics
 from rlstack.data.lerobot.statistics import Statistics, together
 from rlstack.errors import UserError
 
 _PLACE = ("episode_index", "tasks", "length", "dataset_from_index", "dataset_to_index")
 _FILE = ("data/chunk_index", "data/file_index")
+
+
+@dataclass(frozen=True)
+class Film:
+    """Where an episode's pictures of one camera are.
+
+    Attributes:
+        place: Chunk and file of the film.
+        start_s: Where the episode begins in it, s.
+    """
+
+    place: tuple[int, int]
+    start_s: float
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,7 @@ class Episode:
         start: The number of its first frame in the dataset.
         place: Chunk and file of its frames.
         row: The row of its first frame in that file.
+        films: Of the cameras that are kept as films, by name.
     """
 
     index: int
@@ -38,6 +53,7 @@ class Episode:
     start: int
     place: tuple[int, int]
     row: int
+    films: Mapping[str, Film] = field(default_factory=dict)
 
 
 class Dataset:
@@ -78,6 +94,7 @@ class Dataset:
             len(self.tasks),
             said.chunks_size,
             said.data_path,
+            said.video_path,
         )
 
     def __len__(self) -> int:
@@ -126,18 +143,29 @@ class Dataset:
         for name in wanted:
             if name not in every:
                 raise UserError(f"{self.path} has no feature '{name}'. It has: {', '.join(every)}.")
-            if every[name].dtype == "video":
-                raise UserError(f"{self.path}: '{name}' is kept as a film, which this version does not read yet.")
         stop = where.length if stop is None else min(stop, where.length)
         start = max(0, min(start, stop))
         path = self.path / at(self.info.data_path, where.place)
         read = tables.read_rows(
-            path, where.row + start, where.row + stop, list(dict.fromkeys([*wanted, "episode_index"]))
+            path,
+            where.row + start,
+            where.row + stop,
+            list(dict.fromkeys([*(name for name in wanted if not every[name].is_film), "episode_index"])),
         )
         whose = tables.column_values(read["episode_index"], "episode_index", ALWAYS["episode_index"], str(path))
         if (whose != episode).any():
             raise UserError(f"{path}: episode {episode} is not where meta/episodes says: the dataset is damaged.")
-        return {name: tables.column_values(read[name], name, every[name], str(path)) for name in wanted}
+        return {
+            name: self._film(where, name, start, stop)
+            if every[name].is_film
+            else tables.column_values(read[name], name, every[name], str(path))
+            for name in wanted
+        }
+
+    def _film(self, episode: Episode, name: str, start: int, stop: int) -> np.ndarray:
+        found = episode.films[name]
+        path = self.path / film_at(self.info.video_path, name, found.place)
+        return read_film(path, self.features[name], self.fps, found.start_s, start, stop)
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         """Yield the frames of one episode after the other, as :meth:`read` returns them."""
@@ -179,6 +207,7 @@ def _whole_episodes(folder: Path, said: Info) -> tuple[tuple[Episode, ...], str]
     rows: dict[tuple[int, int], int] = {}
     first: dict[tuple[int, int], int] = {}
     frames = 0
+    films = [name for name, feature in said.features.items() if feature.is_film]
 
     def lacking(why: str) -> tuple[tuple[Episode, ...], str]:
         return tuple(found), (
@@ -191,7 +220,9 @@ def _whole_episodes(folder: Path, said: Info) -> tuple[tuple[Episode, ...], str]
         if tables.count_rows(path) < 0:
             return lacking(f"{path.relative_to(folder)} is not whole")
         try:
-            listed = tables.read_table(path, [*_PLACE, *_FILE]).to_pylist()
+            listed = tables.read_table(
+                path, [*_PLACE, *_FILE, *(c for n in films for c in _film_columns(n))]
+            ).to_pylist()
         except UserError as error:
             return lacking(str(error).rstrip("."))
         for row in listed:
@@ -208,11 +239,26 @@ def _whole_episodes(folder: Path, said: Info) -> tuple[tuple[Episode, ...], str]
             if rows[place] < at_row + row["length"]:
                 what = "is missing or not whole" if rows[place] < 0 else "ends before it"
                 return lacking(f"episode {len(found)}'s file {data.relative_to(folder)} {what}")
-            found.append(Episode(len(found), tuple(row["tasks"] or ()), row["length"], frames, place, at_row))
+            seen = {name: _film_of(row, name) for name in films}
+            for name, film in seen.items():
+                where = film_at(said.video_path, name, film.place)
+                if not (folder / where).is_file():
+                    return lacking(f"episode {len(found)}'s film {where} is missing")
+            tasks = tuple(row["tasks"] or ())
+            found.append(Episode(len(found), tasks, row["length"], frames, place, at_row, seen))
             frames += row["length"]
     if len(found) < said.total_episodes:
         return lacking(f"meta/episodes ends with episode {len(found) - 1}")
     return tuple(found), ""
+
+
+def _film_columns(name: str) -> tuple[str, str, str]:
+    return f"videos/{name}/chunk_index", f"videos/{name}/file_index", f"videos/{name}/from_timestamp"
+
+
+def _film_of(row: Mapping[str, Any], name: str) -> Film:
+    chunk, number, start_s = (row[column] for column in _film_columns(name))
+    return Film((int(chunk or 0), int(number or 0)), float(start_s or 0.0))
 
 
 def _follows(row: Mapping[str, Any], episode: int, frames: int) -> bool:

@@ -57,7 +57,7 @@ def frames_table(columns: Mapping[str, Any], features: Mapping[str, Feature]) ->
         features: What the dataset holds, without ``ALWAYS``.
     """
     arrow, _ = import_pyarrow()
-    every = {**features, **ALWAYS}
+    every = tabled(features)
     arrays = []
     for name, feature in every.items():
         column = columns[name]
@@ -72,10 +72,15 @@ def frames_table(columns: Mapping[str, Any], features: Mapping[str, Feature]) ->
     return arrow.Table.from_arrays(arrays, schema=frames_schema(features))
 
 
+def tabled(features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """Return what of the features is in the table, and what every frame has: all but films."""
+    return {name: feature for name, feature in {**features, **ALWAYS}.items() if not feature.is_film}
+
+
 def frames_schema(features: Mapping[str, Feature]) -> Any:
     """Return the columns of a table of frames, as a PyArrow schema."""
     arrow, _ = import_pyarrow()
-    every = {**features, **ALWAYS}
+    every = tabled(features)
     fields = [arrow.field(name, _type(feature)) for name, feature in every.items()]
     described = {"info": {"features": {name: _described(feature) for name, feature in every.items()}}}
     return arrow.schema(fields, {"huggingface": json.dumps(described)})

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from rlstack.data.lerobot import tables
-from rlstack.data.lerobot.features import ALWAYS, Feature, check_features, check_fits, check_frame
-from rlstack.data.lerobot.layout import EPISODES, INFO, STATISTICS, TASKS, Info, at, following
+from rlstack.data.lerobot.features import Feature, check_features, check_fits, check_frame
+from rlstack.data.lerobot.films import FilmWriter
+from rlstack.data.lerobot.layout import EPISODES, INFO, STATISTICS, TASKS, Info, at, film_at, following
 from rlstack.data.lerobot.reader import Dataset, episode_files
 from rlstack.data.lerobot.statistics import Colours, Statistics, of_values, together
 from rlstack.errors import UserError
@@ -99,8 +100,6 @@ class DatasetWriter:
         held = Dataset(self.path)
         wanted = (self._info.robot_type, self._info.fps, self._info.features)
         check_fits((held.robot_type, held.fps, held.features), wanted, str(self.path), all_of_it=True)
-        if films := [name for name, feature in held.features.items() if feature.dtype == "video"]:
-            raise UserError(f"{self.path} keeps the camera '{films[0]}' as films, which this cannot add to.")
         statistics = held.statistics() if len(held) else {}
         _drop_all_but(held)
         self._info, self._tasks, self._statistics = held.info, list(held.tasks), statistics
@@ -116,7 +115,7 @@ class DatasetWriter:
         last = held.episodes[-1]
         path = self.path / at(self._info.data_path, last.place)
         rows = last.row + last.length
-        names = [*self._info.features, *ALWAYS]
+        names = list(tables.tabled(self._info.features))
         if tables.count_rows(path) > rows:  # an episode that was being written when its writer stopped
             self._write(path, tables.to_bytes([tables.read_rows(path, 0, rows, names)]))
         if path.stat().st_size < MOST_BYTES:
@@ -149,7 +148,7 @@ class DatasetWriter:
         return self._info.total_episodes
 
     def add_frame(self, frame: Mapping[str, Any]) -> None:
-        """Add a frame to the episode that is being recorded; it is kept in memory until the episode ends.
+        """Add a frame to the episode that is being recorded; it is kept in memory, films encoded, until that ends.
 
         Args:
             frame: A value for each feature; images uint8 (height, width, 3).
@@ -161,11 +160,15 @@ class DatasetWriter:
             raise UserError("The dataset was closed: open it again to write.")
         arrays = check_frame(frame, self._info.features, self._count)
         for name, array in arrays.items():
-            if self._info.features[name].is_image:
-                self._columns_so_far[name].append(tables.to_png(array))
-                self._colours[name].add(array)
+            feature = self._info.features[name]
+            if feature.is_film:
+                if name not in self._films:
+                    self._films[name] = FilmWriter(feature, self._info.fps)
+                self._films[name].add(array)
             else:
-                self._columns_so_far[name].append(array)
+                self._columns_so_far[name].append(tables.to_png(array) if feature.is_image else array)
+            if feature.is_image:
+                self._colours[name].add(array)
         self._count += 1
 
     def discard(self) -> None:
@@ -202,7 +205,7 @@ class DatasetWriter:
         if len(rows) >= MOST_ROWS:
             rows_file, rows = following(rows_file, self._info.chunks_size), []
         found = self._episode_statistics(columns)
-        place = {
+        place: dict[str, Any] = {
             "episode_index": episode,
             "tasks": [task],
             "length": self._count,
@@ -213,10 +216,17 @@ class DatasetWriter:
             "meta/episodes/chunk_index": rows_file[0],
             "meta/episodes/file_index": rows_file[1],
         }
+        film_place = divmod(episode, self._info.chunks_size)  # a film for each episode: none is ever written again
+        for name in self._films:
+            at_start = {"chunk_index": film_place[0], "file_index": film_place[1]}
+            times = {"from_timestamp": 0.0, "to_timestamp": self._count / self._info.fps}
+            place |= {f"videos/{name}/{key}": number for key, number in (at_start | times).items()}
         rows = [*rows, tables.episode_row(place, found)]
         statistics = together([self._statistics, found] if self._statistics else [found])
         info = replace(self._info, total_episodes=episode + 1, total_frames=start + self._count, total_tasks=len(tasks))
 
+        for name, film in self._films.items():
+            self._write(film_at(info.video_path, name, film_place), film.finish())
         self._write(at(info.data_path, file), data)
         self._write(at(EPISODES, rows_file), tables.rows_to_bytes(rows))
         if len(tasks) > len(self._tasks):
@@ -247,6 +257,7 @@ class DatasetWriter:
     def _forget(self) -> None:
         self._count = 0
         self._columns_so_far: dict[str, list[Any]] = {name: [] for name in self._info.features}
+        self._films: dict[str, FilmWriter] = {}
         self._colours = {name: Colours() for name, feature in self._info.features.items() if feature.is_image}
 
     def _with_places(self, episode: int, start: int, task: int) -> dict[str, Any]:
@@ -256,6 +267,7 @@ class DatasetWriter:
             **{
                 name: column if self._info.features[name].is_image else np.stack(column)
                 for name, column in self._columns_so_far.items()
+                if not self._info.features[name].is_film
             },
             "timestamp": (numbers / self._info.fps).astype(np.float32),
             "frame_index": numbers,
@@ -270,7 +282,7 @@ class DatasetWriter:
             if name in self._colours
             else of_values(column.reshape(len(column), -1))
             for name, column in columns.items()
-        }
+        } | {name: self._colours[name].statistics() for name in self._films}
 
     def _write(self, name: str | Path, data: bytes | str) -> None:
         write_atomically(self.path / name, data, what="the dataset's")
@@ -288,15 +300,25 @@ def _drop_all_but(held: Dataset) -> None:
     behind one that is, get another name and stay.
     """
     kept = {held.path / at(held.info.data_path, episode.place) for episode in held.episodes}
+    kept |= {
+        held.path / film_at(held.info.video_path, name, film.place)
+        for episode in held.episodes
+        for name, film in episode.films.items()
+    }
     listed = 0
     for path in episode_files(held.path):
         if listed < len(held):
             kept.add(path)
             listed += tables.count_rows(path)
-    for path in (*held.path.glob("data/*/*.parquet"), *episode_files(held.path)):
+    films = held.path.glob("videos/*/*/*.mp4")
+    for path in (*held.path.glob("data/*/*.parquet"), *episode_files(held.path), *films):
         if path not in kept and held.cut_off:
             path.rename(path.with_name(path.name + ASIDE))
         elif path not in kept:
             path.unlink()
-    for path in (*held.path.glob("data/*/.*.tmp"), *held.path.glob("meta/**/.*.tmp")):
+    for path in (
+        *held.path.glob("data/*/.*.tmp"),
+        *held.path.glob("meta/**/.*.tmp"),
+        *held.path.glob("videos/*/*/.*.tmp"),
+    ):
         path.unlink(missing_ok=True)  # what a writer that was killed did not finish

@@ -1,0 +1,122 @@
+"""Cameras as films: an MP4 for each episode and camera, by PyAV, which brings FFmpeg with it.
+
+A film is smaller than pictures, and not the same to the bit. Every second picture stands for itself, as LeRobot has it,
+so that single frames are found fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.data.lerobot.features import Feature
+from rlstack.errors import UserError
+
+CODEC, PIXELS = "libx264", "yuv420p"
+_OPTIONS = {"g": "2", "bf": "0", "crf": "20", "preset": "veryfast"}
+"""Constant quality: of noise-free pictures hardly to be told from them."""
+
+
+def import_av() -> Any:
+    """Return the module ``av``.
+
+    Raises:
+        UserError: It cannot be imported; says what to install.
+    """
+    try:
+        return importlib.import_module("av")
+    except ImportError as error:
+        raise UserError(f"Films need PyAV, which cannot be imported ({error}): pip install 'rlstack[data]'.") from error
+
+
+class FilmWriter:
+    """Encodes one film, picture by picture, in memory.
+
+    Args:
+        feature: Of the camera.
+        fps: Pictures per second.
+    """
+
+    def __init__(self, feature: Feature, fps: float) -> None:
+        av = import_av()
+        self._av, self._file = av, io.BytesIO()
+        self._container = av.open(self._file, "w", format="mp4")
+        rate = Fraction(fps).limit_denominator(1001)
+        self._stream = self._container.add_stream(CODEC, rate=rate, options=dict(_OPTIONS))
+        self._stream.height, self._stream.width = feature.shape[:2]
+        self._stream.pix_fmt = PIXELS
+        self._data: bytes | None = None
+
+    def add(self, picture: NDArray[np.uint8]) -> None:
+        """Add a picture, uint8 (height, width, 3)."""
+        frame = self._av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+        self._container.mux(self._stream.encode(frame))
+
+    def finish(self) -> bytes:
+        """Return the whole film; a second call returns it again."""
+        if self._data is None:
+            self._container.mux(self._stream.encode(None))
+            self._container.close()
+            self._data = self._file.getvalue()
+        return self._data
+
+
+def read_film(path: Path, feature: Feature, fps: float, start_s: float, first: int, stop: int) -> NDArray[np.uint8]:
+    """Return pictures of an episode, uint8 (stop - first, height, width, 3).
+
+    Args:
+        path: The film.
+        feature: Of the camera.
+        fps: Pictures per second.
+        start_s: Where the episode begins in it, s.
+        first: The first picture of the episode that is wanted.
+        stop: The one after the last.
+
+    Raises:
+        UserError: It is damaged, ends before that, or has pictures of another size.
+    """
+    av = import_av()
+    found = np.empty((stop - first, *feature.shape), np.uint8)
+    left = set(range(first, stop))
+    try:
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            container.seek(int((start_s + first / fps) / stream.time_base), stream=stream)
+            for frame in container.decode(stream) if left else ():
+                number = round((float(frame.pts * stream.time_base) - start_s) * fps)
+                if number in left:
+                    picture = frame.to_ndarray(format="rgb24")
+                    if picture.shape != feature.shape:
+                        raise UserError(f"{path} has pictures of {picture.shape[:2]} pixels, not {feature.shape[:2]}.")
+                    found[number - first] = picture
+                    left.discard(number)
+                if not left:
+                    break
+    except (av.FFmpegError, IndexError, OSError, TypeError) as error:
+        raise UserError(f"{path} cannot be read as a film ({error}): the dataset is damaged; copy it again.") from error
+    if left:
+        raise UserError(
+            f"{path} ends before picture {min(left)} of the episode: the dataset is damaged; copy it again."
+        )
+    return found
+
+
+def described(feature: Feature, fps: float) -> dict[str, Any]:
+    """Return what LeRobot keeps of a film in ``meta/info.json``."""
+    height, width, channels = feature.shape
+    return {
+        "video.height": height,
+        "video.width": width,
+        "video.codec": "h264",
+        "video.pix_fmt": PIXELS,
+        "video.is_depth_map": False,
+        "video.fps": fps,
+        "video.channels": channels,
+        "has_audio": False,
+    }
