@@ -60,7 +60,7 @@ def test_the_noise_of_a_trial_is_its_own_whoever_has_which_share() -> None:
         cell.step(0.01)
         seen.append(cell.read().signals["joint_position"])
         cell.close()
-    np.testing.assert_array_equal(*seen)
+    np.testing.assert_array_equal(seen[0], seen[1])
 
 
 def test_what_an_engine_cannot_hold_or_time_is_refused() -> None:

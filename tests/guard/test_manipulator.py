@@ -97,7 +97,7 @@ def test_a_target_stays_in_range_and_as_near_as_the_drives_can_pull() -> None:
 
 
 def test_the_tool_stays_in_the_workspace_and_may_come_back_into_it() -> None:
-    box = {"workspace_min_m": (0.0, -0.2, 0.3), "workspace_max_m": (0.8, 0.2, 0.8)}
+    box: dict[str, Any] = {"workspace_min_m": (0.0, -0.2, 0.3), "workspace_max_m": (0.8, 0.2, 0.8)}
     loop = armed(**box)
     loop.run(1.5, lambda seen: moved(j1=1.2))
     tool = BODY.place(np.array(loop.sent))[0]
