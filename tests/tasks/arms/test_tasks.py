@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.robots import Manipulator, load_robot
@@ -128,6 +130,28 @@ def test_a_world_whose_numbers_broke_is_lost_and_starts_anew() -> None:
     assert torch.isfinite(step.actor).all() and torch.isfinite(step.next_actor).all()
     assert torch.isfinite(step.reward).all()
     some.close()
+
+
+POINT = st.tuples(st.floats(0.2, 0.8), st.floats(-0.4, 0.4), st.floats(0.0, 0.6))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(NAMES), POINT, POINT, st.floats(0.0, 1.0))
+def test_rewards_are_told_from_what_is_achieved(name: str, at: Any, goal: Any, share: float) -> None:
+    task = TASKS.load(name)()
+    here, there = np.array([at]), np.array([goal])
+    done = bool(task.done(here, there)[0])
+    assert task.reward_of(here, there)[0] == (0.0 if done else -1.0)
+    assert task.done(there, there)[0] and task.reward_of(there, there)[0] == 0.0
+    if np.linalg.norm(here - there) > task.tolerance_m:
+        assert not done
+    # nearer on the straight way is never worse, and so many at once are each what they are alone
+    between = share * here + (1.0 - share) * there
+    both = task.reward_of(np.concatenate([here, between]), np.concatenate([there, there]))
+    assert both[0] == task.reward_of(here, there)[0] and both[1] >= both[0]
+    tool, thing = here, there
+    achieved = task.achieved(tool, thing)
+    assert achieved.shape == (1, 3) and np.isfinite(achieved).all()
 
 
 def test_what_is_held_to_the_end_is_a_success_in_the_last_step() -> None:
