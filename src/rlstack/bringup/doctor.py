@@ -307,6 +307,21 @@ PARTS: tuple[Part, ...] = (
     ),
     Part("casadi", "the fastest line around a race track", _pip("casadi"), _heavy("casadi", "casadi")),
     Part("gymnasium", "Gymnasium environments", _pip("gymnasium"), _package("gymnasium", "gymnasium")),
+    Part("pyarrow", "datasets of demonstrations", _pip("pyarrow"), _heavy("pyarrow", "pyarrow")),
+    Part("rosbags", "bags to datasets and back", _pip("rosbags"), _package("rosbags", "rosbags")),
+    Part("av", "films of cameras in datasets", _pip("av"), _heavy("av", "av")),
+    Part(
+        "pyspacemouse",
+        "a SpaceMouse that leads an arm",
+        f"{_pip('pyspacemouse')} (Debian: sudo apt install libhidapi-hidraw0)",
+        _package("pyspacemouse", "pyspacemouse"),
+    ),
+    Part(
+        "scservo_sdk",
+        "a leader arm of Feetech servos",
+        _pip("feetech-servo-sdk"),
+        _package("scservo_sdk", "feetech-servo-sdk"),
+    ),
     Part(
         "GPU",
         "faster training; everything runs on the CPU as well",
