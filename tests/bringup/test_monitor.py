@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlstack.bringup.monitor import Monitor
+from rlstack.bringup.monitor import Monitor, watched_of
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import path_message, set_stamp
+from rlstack.robots import load_quadrotor
+from tests.guard.reaching import panda
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration
@@ -82,3 +84,14 @@ def test_a_path_without_a_stamp_begins_when_it_comes(world: World) -> None:
     assert world.at(0.01) == pytest.approx(0.0, abs=1e-6)
     world.stamp_ns += 10**9
     assert world.at(0.5) == pytest.approx(0.5)
+
+
+def test_what_is_watched_of_an_arm_is_its_tool_or_what_it_handles() -> None:
+    robot = panda()
+    rest = np.array([drive.rest for drive in robot.drives])
+    tool = watched_of(robot, ("joint_position", "goal_position"))
+    assert (tool.signal, tool.names) == ("joint_position", tuple(drive.name for drive in robot.drives))
+    np.testing.assert_allclose(tool.where(rest), (0.307, 0.0, 0.485), atol=1e-3)
+    thing = watched_of(robot, ("joint_position", "object_position"))
+    assert thing.signal == "object_position" and thing.where(rest[:3]).tolist() == rest[:3].tolist()
+    assert watched_of(load_quadrotor("crazyflie")).signal == "position"

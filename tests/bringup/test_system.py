@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -22,7 +23,9 @@ from rlstack.bringup.system import (
 )
 from rlstack.errors import UserError
 from rlstack.sim.world import load_world
+from tests.guard.reaching import panda
 from tests.policies.test_people import write_wary_policy
+from tests.support.arms import write_posture_policy
 from tests.support.bases import turtlebot, write_exploring_policy
 
 
@@ -129,6 +132,27 @@ def test_a_base_has_a_map_and_a_fallback_where_that_is_asked_for():
     assert len(guard["geofence_max_m"]) == 2
     assert processes["planner"].parameters["planner"] == "astar_dwa"
     assert processes["map"].when_it_ends == "let the rest go on"
+
+
+def test_an_arm_brings_its_tool_to_a_goal_or_leaves_it_where_it_rests(tmp_path):
+    def processes(path="policy.onnx", **options):
+        return by_name(deploy_system(path, "panda", **options))
+
+    at_rest = processes()["policy"].parameters["goal_position"]
+    assert at_rest == pytest.approx((0.307, 0.0, 0.485), abs=1e-3)
+    made = processes(goal=(0.5, 0.2, 0.3), world="empty", cmd_joints_type="Float64MultiArray")
+    assert made["policy"].parameters["goal_position"] == (0.5, 0.2, 0.3)
+    assert {made[name].parameters["cmd_joints_type"] for name in ("robot", "guard")} == {"Float64MultiArray"}
+    assert not {"geofence_min_m", "allow_wider", "staleness_s"} & set(made["guard"].parameters)
+    assert "parks it" in made["policy"].why and "move without the guard" in made["guard"].why
+    goals = [one.parameters["goal_position"] for one in deploy_system("p.onnx", "panda", count=2).processes[2::2]]
+    assert goals == [at_rest, at_rest]  # each seen from its own base
+    for options, said in (({"goal": (1, 2)}, "three finite numbers x y z"), ({"driver": "dwa"}, "for wheeled bases")):
+        with pytest.raises(UserError, match=said):
+            processes(**options)
+    slow = write_posture_policy(tmp_path / "slow.onnx", panda(), np.zeros(9) - 0.07, rate_hz=10.0)
+    guard = processes(slow)["guard"].parameters  # it waits for a policy as slow as this one
+    assert (guard["staleness_s"], guard["window_s"]) == pytest.approx((0.25, 0.12))
 
 
 def test_whoever_senses_people_is_told_of_them(tmp_path):
