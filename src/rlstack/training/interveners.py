@@ -2,7 +2,7 @@
 
 The scripts are those of Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv
 2311.12996): one that takes over at random, and one that takes over where a finished run's critics think less of the
-policy's action than of the expert's. The third looks at actions alone.
+policy's action than of the expert's. The third takes over after it saw the policy do something else than the expert.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.goals import ScriptedEnvironment
 from rlstack.training.soft import Critics
+
+_ENDED = -1
+"""Of the steps that an intervention has left, after its last one."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class IntervenerSettings:
     """A script that intervenes."""
 
     kind: Literal["random", "action", "value"] = "random"
-    """When: at random; where the policy's action is far from the expert's; where critics think less of it."""
+    """When: at random; after an action of the policy that was far from the expert's; where critics think less of it."""
     rate: float = value(0.3, at_least=0.0, at_most=1.0)
     """Random: how often a step begins an intervention."""
     right: float = value(0.95, at_least=0.0, at_most=1.0)
@@ -87,6 +90,7 @@ class ScriptedIntervener:
         columns, actions = environment.pipeline.size, environment.pipeline.action_size
         self._critics = _critics(settings.critics, columns + actions) if settings.kind == "value" else None
         self._left = torch.zeros(environment.count, dtype=torch.long)
+        self._off = torch.zeros(environment.count, dtype=torch.bool)
         self._wrong = torch.zeros(environment.count, dtype=torch.bool)
         self._astray = torch.zeros(environment.count, actions)
 
@@ -94,19 +98,23 @@ class ScriptedIntervener:
         """Return what is done in the coming step; see the protocol."""
         settings, count = self.settings, len(proposed)
         expert = self.environment.expert_action()
-        left = torch.where(begins, 0, self._left)
+        left, ended = torch.where(begins, 0, self._left), torch.where(begins, False, self._left == _ENDED)
+        left = left.clamp(min=0)
         chance = torch.full((count,), settings.rate)
         if settings.kind != "random":
-            worse = self._worse(observation, proposed, expert)
+            worse = self._off & ~begins if self._critics is None else self._worse(observation, proposed, expert)
             chance = torch.where(worse, settings.right, 1.0 - settings.right)
-        starts = (torch.rand(count, generator=self.generator) < chance) & (left == 0)
+        starts = (torch.rand(count, generator=self.generator) < chance) & (left == 0) & ~ended
         wrong = torch.rand(count, generator=self.generator) >= settings.skill
         astray = 2.0 * torch.rand(proposed.shape, generator=self.generator) - 1.0
         self._wrong = torch.where(starts, wrong, self._wrong)
         self._astray = torch.where(starts[:, None], astray, self._astray)
         left = torch.where(starts, settings.hold, left)
         now = left > 0
-        self._left = (left - 1).clamp(min=0)
+        # the policy has its turn after an intervention of several steps
+        given_back = _ENDED if settings.hold > 1 else 0
+        self._left = torch.where(left > 1, left - 1, torch.where(now, given_back, 0))
+        self._off = ~now & ((proposed - expert).square().mean(dim=1).sqrt() > settings.tolerance)
         told = torch.where(self._wrong[:, None], self._astray, expert)
         return Intervention(now, torch.where(now[:, None], told, proposed))
 
@@ -118,11 +126,11 @@ class ScriptedIntervener:
         """Go on from :meth:`state_dict`; nobody is being intervened then."""
         self.generator.set_state(state["generator"])
         self._left.zero_()
+        self._off.zero_()
 
     def _worse(self, observation: Tensor, proposed: Tensor, expert: Tensor) -> Tensor:
-        """Return (N,) whether the policy's action is that much worse than the expert's."""
-        if self._critics is None:
-            return (proposed - expert).square().mean(dim=1).sqrt() > self.settings.tolerance
+        """Return (N,) whether critics think that much less of the policy's action than of the expert's."""
+        assert self._critics is not None
         with torch.no_grad():
             own, best = (self._critics(observation, action).mean(dim=0) for action in (proposed, expert))
         # alpha is a share of a value above 0; of one below, as those of -1 a step are, it leaves as much room

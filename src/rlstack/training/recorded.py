@@ -26,9 +26,12 @@ SUCCESS = "next.success"
 def frame_features(environment: Any) -> dict[str, Feature]:
     """Return what frames of a task's demonstrations hold; see the module."""
     joints = len(environment.robot.drives)
-    sizes = {"joint_position": joints, "joint_velocity": joints, "object_orientation": 4}
     axes = tuple(environment.pipeline.axes)
-    signals = {OBSERVATION + name: Feature("float32", (sizes.get(name, 3),)) for name in environment.task.inputs}
+    sizes = {
+        name: joints if name.startswith("joint_") else 4 if name.endswith("orientation") else 3
+        for name in environment.task.inputs
+    }
+    signals = {OBSERVATION + name: Feature("float32", (size,)) for name, size in sizes.items()}
     return {**signals, ACTION: Feature("float32", (len(axes),), axes), SUCCESS: Feature("bool", (1,))}
 
 

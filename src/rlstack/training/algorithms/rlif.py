@@ -1,7 +1,7 @@
 """RLIF: interventions are the only reward.
 
-Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv 2311.12996): a step that makes
-somebody intervene earns -1, every other step nothing, and RLPD learns from that. The task's reward is not used, so
+Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv 2311.12996): a step after which
+somebody intervenes earns -1, every other step nothing, and RLPD learns from that. The task's reward is not used, so
 whoever intervenes need not be good at the task, only know when it goes wrong.
 """
 
@@ -49,11 +49,10 @@ class RLIF(HILSERL):
         super().__init__(settings, environment)
 
     def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
-        """Return -1 where a step of the policy makes somebody intervene, else 0."""
+        """Return -1 where somebody intervenes in the step after, else 0."""
         lost = result.done & ~result.timed_out & ~result.success
-        begins = coming & ~now & ~result.done
         # after a loss one would intervene for ever
-        return torch.where(lost, -1.0 / max(1.0 - self.settings.gamma, 1e-3), -begins.float())
+        return torch.where(lost, -1.0 / max(1.0 - self.settings.gamma, 1e-3), -(coming & ~result.done).float())
 
 
 ALGORITHM = RLIF
