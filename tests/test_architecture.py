@@ -30,7 +30,9 @@ FLOORS = {
 TORCH_FREE = ("fused", "robots", "interfaces", "policies", "control", "guard", "hardware", "perception", "sim.backends")
 """What a robot's computer runs, with the nodes of DEPLOYED; none of it may import torch, however indirectly."""
 
-DEPLOYED = tuple(f"nodes.{name}" for name in ("robot", "policy", "guard", "planner", "nav2", "map", "people"))
+DEPLOYED = tuple(
+    f"nodes.{name}" for name in ("robot", "policy", "guard", "planner", "nav2", "map", "people", "teleop", "teleop_arm")
+)
 
 MOST_LINES = 450
 

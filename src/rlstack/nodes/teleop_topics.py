@@ -42,9 +42,10 @@ class TopicDevice:
         require_ros()
         prepare_environment()
         import rclpy
+        from rclpy.signals import SignalHandlerOptions
 
         if not rclpy.ok():
-            rclpy.init(args=[])
+            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is whoever's who records
         self._node = rclpy.create_node("demo_record", namespace=f"/{self._namespace}")
         for topic, hear, use in (
             (TWIST, self._hear, "command"),
