@@ -132,18 +132,20 @@ def test_a_world_whose_numbers_broke_is_lost_and_starts_anew() -> None:
     some.close()
 
 
+MADE = {name: TASKS.load(name)() for name in NAMES}
 POINT = st.tuples(st.floats(0.2, 0.8), st.floats(-0.4, 0.4), st.floats(0.0, 0.6))
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(NAMES), POINT, POINT, st.floats(0.0, 1.0))
 def test_rewards_are_told_from_what_is_achieved(name: str, at: Any, goal: Any, share: float) -> None:
-    task = TASKS.load(name)()
+    task = MADE[name]
     here, there = np.array([at]), np.array([goal])
     done = bool(task.done(here, there)[0])
     assert task.reward_of(here, there)[0] == (0.0 if done else -1.0)
     assert task.done(there, there)[0] and task.reward_of(there, there)[0] == 0.0
-    if np.linalg.norm(here - there) > task.tolerance_m:
+    # seen from above: a box that is pushed has no height to reach
+    if np.linalg.norm((here - there)[0, :2]) > task.tolerance_m:
         assert not done
     # nearer on the straight way is never worse, and so many at once are each what they are alone
     between = share * here + (1.0 - share) * there
