@@ -8,6 +8,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.evaluation.arm_cell import ArmCell, world_of
 from rlstack.evaluation.manipulation import held_out
+from rlstack.tasks.catalog.arm_drawer import DrawerTask
 from rlstack.tasks.catalog.arm_insert import InsertTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
@@ -63,9 +64,21 @@ def test_the_noise_of_a_trial_is_its_own_whoever_has_which_share() -> None:
     np.testing.assert_array_equal(seen[0], seen[1])
 
 
-def test_what_an_engine_cannot_hold_or_time_is_refused() -> None:
+def test_the_hole_of_a_peg_stands_around_its_goal() -> None:
     task = InsertTask()
-    with pytest.raises(UserError, match="scene of InsertTask is known to the batch simulator alone"):
+    trials = held_out(task, ROBOT, 1, 3)
+    peg, *walls = world_of(task, trials, 0).obstacles
+    assert peg.name == "object" and peg.mass_kg > 0.0 and peg.position_m == tuple(trials.position[0])
+    goal, half_width = trials.goal[0], trials.half[0, 0]
+    assert len(walls) == 4 and all(wall.mass_kg == 0.0 and wall.friction == 0.3 for wall in walls)
+    for wall in walls:
+        away = np.abs(np.array(wall.position_m) - goal)[:2] - 0.5 * np.array(wall.size_m)[:2]
+        assert away.max() == pytest.approx(half_width + 0.5 * task.clearance_m) and wall.lowest_m == pytest.approx(0.0)
+
+
+def test_what_an_engine_cannot_hold_or_time_is_refused() -> None:
+    task = DrawerTask()
+    with pytest.raises(UserError, match="scene of DrawerTask is known to the batch simulator alone"):
         world_of(task, held_out(task, ROBOT, 1, 3), 0)
     odd = ReachTask(rate_hz=30.0)
     with pytest.raises(UserError, match="no whole multiple of the task's 30 Hz"):

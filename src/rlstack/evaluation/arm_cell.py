@@ -16,7 +16,6 @@ from rlstack.sim.kinds.manipulator import OBJECT
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import World
 from rlstack.tasks.arms.senses import noisy
-from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import Trials
 
 _STREAM = 0xA12
@@ -149,12 +148,13 @@ class ArmCell:
 
 
 def world_of(task: Any, trials: Trials, number: int) -> World:
-    """Return the world of a trial: a table, its top at z = 0, and the box that is handled.
+    """Return the world of a trial: a table, its top at z = 0, the box that is handled, and what stands beside it.
 
     Raises:
-        UserError: More stands in the task's scene than that.
+        UserError: There is more in the task's scene than stands or is one box.
     """
-    if getattr(type(task), "build", ArmTask.build) is not ArmTask.build:
+    fixed = task.stands(trials.goal[number])
+    if fixed is None:
         raise UserError(
             f"What stands in the scene of {type(task).__name__} is known to the batch simulator alone: verify its"
             " policies there, with --backends batch."
@@ -171,4 +171,6 @@ def world_of(task: Any, trials: Trials, number: int) -> World:
     )
     far = 2.0
     bounds = ((-far, -far, -far), (far, far, far))
-    return World(name="table", seed=0, floor=True, obstacles=(box,), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),))
+    return World(
+        name="table", seed=0, floor=True, obstacles=(box, *fixed), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),)
+    )

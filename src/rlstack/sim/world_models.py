@@ -59,7 +59,9 @@ def add_to_mujoco(spec: Any, world: World) -> None:
             **place,
         )
         if obstacle.friction is not None:
-            geom.priority, geom.condim, geom.friction = 1, 4, [obstacle.friction, TORSION_M, ROLLING_M]
+            # what stands counts before what is handled
+            geom.priority, geom.condim = 1 if obstacle.mass_kg > 0.0 else 2, 4
+            geom.friction = [obstacle.friction, TORSION_M, ROLLING_M]
             # friction cones as they are, and stiff against slipping, or what is grasped creeps out of the fingers
             spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
         if obstacle.kinematic:

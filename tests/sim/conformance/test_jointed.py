@@ -129,7 +129,7 @@ def test_an_arm_is_put_where_it_is_told_and_holds_it(arm: Any) -> None:
     arm.reset({"joint_position": wanted})
     np.testing.assert_allclose(arm.read().signals["joint_position"], wanted, atol=1e-6)
     arm.step(1.0)
-    np.testing.assert_allclose(arm.read().signals["joint_position"], wanted, atol=0.05)
+    np.testing.assert_allclose(arm.read().signals["joint_position"], wanted, atol=0.002)
     with pytest.raises(ValueError, match="joint_position"):
         arm.reset({"joint_position": np.zeros(2)})
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.mjcf import add_robot, import_mujoco, new_world
+from rlstack.sim.obstacle import Obstacle
 
 Build = Callable[[Any], None]
 """Adds what a task handles to a ``mujoco.MjSpec``."""
@@ -85,23 +86,45 @@ class Socket:
     friction: float = 0.3
     rgba: tuple[float, float, float, float] = (0.35, 0.45, 0.55, 1.0)
 
+    def walls(self) -> list[tuple[list[float], list[float]]]:
+        """Return of each wall the middle, m seen from the socket's place, and the half lengths, m."""
+        away, thick, high = self.inner_half_m + self.wall_m / 2.0, self.wall_m / 2.0, self.height_m / 2.0
+        long = self.inner_half_m + self.wall_m
+        return [
+            ([x * away, y * away, high], [thick if x else long, thick if y else self.inner_half_m, high])
+            for x, y in ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
+        ]
+
     def add(self, spec: Any) -> None:
         """Add it to a ``mujoco.MjSpec``."""
         mujoco = import_mujoco()
         body = spec.worldbody.add_body(name=self.name, pos=[0.5, 0.0, 0.0])
-        away, thick, high = self.inner_half_m + self.wall_m / 2.0, self.wall_m / 2.0, self.height_m / 2.0
-        long = self.inner_half_m + self.wall_m
-        for x, y in ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0)):
+        for middle, half in self.walls():
             body.add_geom(
                 type=mujoco.mjtGeom.mjGEOM_BOX,
-                pos=[x * away, y * away, high],
-                size=[thick if x else long, thick if y else self.inner_half_m, high],
+                pos=middle,
+                size=half,
                 rgba=list(self.rgba),
                 friction=[self.friction, _TORSION, _ROLLING],
                 priority=2,
                 contype=HANDLED,
                 conaffinity=ARM | HANDLED,
             )
+
+
+def obstacles_of(socket: Socket, place: Any) -> tuple[Obstacle, ...]:
+    """Return a socket at a place (3,) m as obstacles of a world, for every engine."""
+    return tuple(
+        Obstacle(
+            name=f"{socket.name}_{k}",
+            shape="box",
+            size_m=tuple(2.0 * float(h) for h in half),  # type: ignore[arg-type]
+            position_m=tuple(float(p + m) for p, m in zip(place, middle)),  # type: ignore[arg-type]
+            colour=socket.rgba[:3],
+            friction=socket.friction,
+        )
+        for k, (middle, half) in enumerate(socket.walls())
+    )
 
 
 def build_scene(robot: Manipulator, build: Build | None = None, timestep_s: float = TIMESTEP_S) -> Any:

@@ -107,13 +107,14 @@ class Server:
                 physicsClientId=client,
             )
         )
+        friction = 1.0 if obstacle.friction is None else obstacle.friction
         if obstacle.mass_kg > 0.0:
-            self.settle(body, 1.0 if obstacle.friction is None else obstacle.friction, MOVING, EVERYTHING)
+            self.settle(body, friction, MOVING, EVERYTHING)
             if obstacle.friction is not None:  # what is pinched must not spin between two pads
                 bullet.changeDynamics(body, -1, spinningFriction=TORSION_M, physicsClientId=client)
         else:
             kinematic = obstacle.kinematic
-            self.settle(body, 1.0, SEEN if kinematic else FIXED, RAYS if kinematic else EVERYTHING & ~FIXED)
+            self.settle(body, friction, SEEN if kinematic else FIXED, RAYS if kinematic else EVERYTHING & ~FIXED)
         return body
 
     def motion(self, body: int) -> tuple[Sequence[float], ...]:

@@ -21,6 +21,7 @@ from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.worlds import ArmWorlds
+    from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.arms.environment import ArmEnvironment
     from rlstack.tasks.arms.expert import Expert
     from rlstack.tasks.arms.pipeline import ArmPipeline
@@ -137,6 +138,10 @@ class ArmTask(ABC):
             from rlstack.sim.arms.scene import Block
 
             Block().add(spec)
+
+    def stands(self, goal: Array) -> tuple[Obstacle, ...] | None:
+        """Return what stands fixed beside what is handled, for a goal (3,) m; None: engines cannot hold it."""
+        return () if type(self).build is ArmTask.build else None
 
     def furnish(
         self, worlds: ArmWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array

@@ -18,6 +18,8 @@ from rlstack.tasks.arms.trials import ArmNoise, ObjectRange, Region, Starts, Tri
 from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
+    from rlstack.sim.arms.scene import Socket
+    from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.pipeline import Term
 
 Array = NDArray[np.float64]
@@ -102,10 +104,21 @@ class InsertTask(ArmTask):
 
     def build(self, spec: Any) -> None:
         """Add peg and hole to the scene."""
-        from rlstack.sim.arms.scene import Block, Socket
+        from rlstack.sim.arms.scene import Block
 
         Block(half_m=(_HALF_WIDTH, _HALF_WIDTH, _HALF_LENGTH)).add(spec)
-        Socket(inner_half_m=_HALF_WIDTH + self.clearance_m / 2.0, height_m=_DEPTH).add(spec)
+        self._socket().add(spec)
+
+    def stands(self, goal: Array) -> tuple[Obstacle, ...]:
+        """Return the walls of the hole."""
+        from rlstack.sim.arms.scene import obstacles_of
+
+        return obstacles_of(self._socket(), goal + np.array(self.fixtures["socket"]))
+
+    def _socket(self) -> Socket:
+        from rlstack.sim.arms.scene import Socket
+
+        return Socket(inner_half_m=_HALF_WIDTH + self.clearance_m / 2.0, height_m=_DEPTH)
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
         """Draw what episodes are about, for arms that start at N places."""
