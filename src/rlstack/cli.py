@@ -48,9 +48,10 @@ class Verify:
     """Try policies in ways they were not trained on; write reports and say pass or fail.
 
     Quadrotors fly from held-out starts with gusts, mass and motor changes; bases drive held-out maps, beside classical
-    planners. That is done in each simulator in process, for numbers, and then over real ROS 2 topics in lock step,
-    through the very policy and guard nodes that are deployed (the batch simulator only in process). The record
-    verify.json beside a policy is what `rlstack up deploy` asks for. The exit status is 0 for passed and 1 for failed.
+    planners; arms do held-out trials. That is done in each simulator in process, for numbers, and then over real ROS 2
+    topics in lock step, through the very policy and guard nodes that are deployed (the batch simulator only in
+    process). The record verify.json beside a policy is what `rlstack up deploy` asks for. The exit status is 0 for
+    passed and 1 for failed.
 
     With --driver and no policy, a classical planner drives the same maps and gets a report: over topics, its node is in
     the policy node's place. --driver astar_policy takes a policy too, which it leads along planned ways.
