@@ -15,7 +15,20 @@ NAME = "rlstack"
 
 # What ships beside the code, in share/rlstack; rlstack.resources finds it there, and in a checkout at its top.
 DATA_FOLDERS = ("launch", "sim", "policies", "hardware", "config")
-NODES = ("robot", "policy", "guard", "planner", "nav2", "map", "people", "train", "perception", "teleop", "teleop_arm")
+NODES = (
+    "robot",
+    "policy",
+    "guard",
+    "planner",
+    "nav2",
+    "map",
+    "people",
+    "train",
+    "perception",
+    "teleop",
+    "teleop_arm",
+    "record",
+)
 MAIN = {
     "rlstack": "rlstack.cli:main",
     **{f"rlstack_{n}": f"rlstack.nodes.{n}:main" for n in NODES},

@@ -1,0 +1,97 @@
+"""The recording node: what is said on a robot's topics into a ROS 2 bag (MCAP), byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlstack.data.bags.libraries import import_rosbags, message_definitions
+from rlstack.errors import UserError
+from rlstack.interfaces import teleop_data, topics
+from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.robots import RobotSpec, load_robot
+
+PARAMETERS = (
+    Parameter("robot", "panda", "Name or file of the robot."),
+    Parameter("out", "", "The bag's folder, which must not exist yet."),
+    Parameter("topics", (), "Which topics; none: all of the robot's that are common topics.", each=str),
+)
+
+_LATCHED = frozenset({topics.GOAL, topics.GOAL_PATH, topics.GUARD_MODE, topics.MAP, teleop_data.INTERVENE})
+
+
+class RecordNode(ManagedNode):
+    """Records while it is active; the bag is whole once it was deactivated or the process has ended by a signal.
+
+    Args:
+        overrides: Parameter values.
+        options: For ``rclpy.node.Node``.
+    """
+
+    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
+        super().__init__("record", PARAMETERS, overrides, **options)
+        self._writer: Any = None
+        self._counts: dict[str, int] = {}
+
+    def configure(self) -> None:
+        """Begin the bag and listen."""
+        robot = load_robot(self.parameters["robot"])
+        types = recorded_topics(robot)
+        for name in self.parameters["topics"]:
+            if name not in types:
+                raise UserError(f"topics: '{name}' is not one of {robot.name}'s: {', '.join(types)}.")
+        out = Path(self.parameters["out"])
+        if not self.parameters["out"] or out.exists():
+            raise UserError(f"out: '{self.parameters['out']}' must be a folder that does not exist yet.")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        rosbag2, store = import_rosbags("rosbag2"), message_definitions()
+        self._writer = rosbag2.Writer(out, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP)
+        self._writer.open()
+        for name in self.parameters["topics"] or types:
+            connection = self._writer.add_connection(self.resolve_topic_name(name), types[name], typestore=store)
+            use: topics.Quality = "latched" if name in _LATCHED else "sensor_in"
+            self.subscriber(topics.message_type(types[name]), name, self._keeper(name, connection), use, raw=True)
+
+    def cleanup(self) -> None:
+        """End the bag."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def status(self) -> tuple[str, dict[str, Any]]:
+        """Say how much was recorded of what."""
+        return "" if self._counts else "nothing has come yet", dict(self._counts)
+
+    def _keeper(self, name: str, connection: Any) -> Callable[[bytes], None]:
+        def keep(data: bytes) -> None:
+            if self.active and self._writer is not None:
+                self._writer.write(connection, self.get_clock().now().nanoseconds, data)
+                self._counts[name] = self._counts.get(name, 0) + 1
+
+        return keep
+
+
+def recorded_topics(robot: RobotSpec) -> dict[str, str]:
+    """Return the message type of each of a robot's common topics that say what it saw and did, by relative name."""
+    absolute = (topics.TF, topics.TF_STATIC, topics.CLOCK, topics.WORLD_MARKERS)
+    shown = (topics.MARKERS, topics.ROBOT_DESCRIPTION, topics.DIAGNOSTICS)
+    common = {name: kind for name, kind in topics.TYPES.items() if name not in (*absolute, *shown)}
+    commands = (topics.ROTOR_COMMAND, topics.TWIST_COMMAND, topics.JOINT_COMMAND)
+    common |= {topics.POLICY_PREFIX + name: topics.TYPES[name] for name in commands}
+    for camera in robot.cameras:
+        for what in (topics.IMAGE, topics.CAMERA_INFO):
+            common[topics.camera_topic(camera, what)] = topics.CAMERA_TYPES[what]
+    for name, lidar in robot.lidars.items():
+        common[name] = topics.SCAN_TYPE if lidar.rings == 1 else topics.CLOUD_TYPE
+    return {**common, **teleop_data.TYPES}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the recording node; return the exit status."""
+    return run_nodes(RecordNode, arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,55 @@
+"""What is said on a robot's topics lies in a bag, and becomes an episode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlstack.data.lerobot import Dataset, DatasetWriter
+from rlstack.errors import UserError
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import JointMessage
+from rlstack.interfaces.trajectory_data import TrajectoryMessage
+from rlstack.robots import Manipulator, load_robot
+from tests.support.ros import Listener
+
+pytestmark = pytest.mark.integration
+pytest.importorskip("rosbags")
+
+PANDA = load_robot("panda")
+assert isinstance(PANDA, Manipulator)
+NAMES = tuple(drive.name for drive in PANDA.drives)
+
+
+def test_topics_become_a_bag_and_an_episode(listener: Listener, tmp_path: Path) -> None:
+    from rlstack.data.bags import add_bag, features_of, open_bag
+    from rlstack.nodes.record import RecordNode
+
+    states, commands = JointMessage(topics.type_of(topics.JOINT_STATES)(), NAMES), TrajectoryMessage(NAMES)
+    sender = listener.node.create_publisher(type(states.message), "/arm/joint_states", topics.quality("sensor_out"))
+    guard = listener.node.create_publisher(commands.type, "/arm/cmd/joints", topics.quality("command"))
+    bag = tmp_path / "bags" / "one"
+    node = RecordNode({"out": str(bag)}, namespace="/arm", context=listener.context)
+    listener.executor.add_node(node)
+    node.start()
+    listener.until(lambda: sender.get_subscription_count() and guard.get_subscription_count(), "it listens")
+    for k in range(1, 11):
+        sender.publish(states.fill(k * 50_000_000, np.full(9, 0.1 * k), np.zeros(9)))
+        guard.publish(commands.fill(k * 50_000_000, np.full(9, 0.1 * k + 1.0)))
+        listener.until(lambda k=k: node.status()[1] == {"joint_states": k, "cmd/joints": k}, "it is recorded")
+    node.stop()
+    listener.executor.remove_node(node)
+    node.destroy_node()
+    recording = open_bag(bag, NAMES)
+    assert recording.namespace == "/arm"
+    with DatasetWriter(tmp_path / "shown", 20, "panda", features_of(recording, NAMES)) as writer:
+        add_bag(writer, recording, 20, "")
+    (frames,) = Dataset(tmp_path / "shown")
+    np.testing.assert_allclose(frames["observation.state"][:, 0], 0.1 * np.arange(1, 11), atol=1e-6)
+    np.testing.assert_allclose(frames["action"][:, 8], 0.1 * np.arange(1, 11) + 1.0, atol=1e-6)
+    again = RecordNode({"out": str(bag)}, context=listener.context)
+    with pytest.raises(UserError, match="must be a folder that does not exist yet"):
+        again.start()
+    again.destroy_node()
