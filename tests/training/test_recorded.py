@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rlstack.errors import UserError
 from rlstack.robots import load_robot
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.catalog.arm_push import PushTask
+from rlstack.training.demonstrated import open_demonstrations
 from rlstack.training.recorded import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
 
 
@@ -79,3 +81,16 @@ def test_too_few_are_refused(arms: ArmEnvironment, tmp_path: Path) -> None:
     record(tmp_path / "shown", arms, 1, "Push.")
     with pytest.raises(UserError, match=r"has 1 demonstrations, and 2 are asked for"):
         recorded(tmp_path / "shown", arms, 2)
+
+
+def test_a_run_goes_on_when_its_dataset_is_gone(arms: ArmEnvironment, tmp_path: Path) -> None:
+    shown, run = tmp_path / "shown", tmp_path / "run"
+    record(shown, arms, 2, "Push.")
+    first = open_demonstrations(arms, run, 2, str(shown))
+    held = first.buffer.gather(first.buffer.indices())
+    first.close()
+    shutil.rmtree(shown)
+    again = open_demonstrations(arms, run, 2, str(shown))
+    for name, array in again.buffer.gather(again.buffer.indices()).items():
+        np.testing.assert_array_equal(array, held[name])
+    again.close()

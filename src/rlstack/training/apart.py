@@ -116,11 +116,11 @@ class LearnerProcess:
             )
         self._ended = weakref.finalize(self, _end, self._process)
 
-    def tell(self, steps: int) -> None:
-        """Say how many steps there are to learn from."""
+    def tell(self, steps: int, done: float) -> None:
+        """Say how many steps there are to learn from, and what share of the run lies behind."""
         path = self.folder / _STEPS
         beside = path.with_suffix(".new")
-        beside.write_text(str(steps))
+        beside.write_text(f"{steps} {done}")
         os.replace(beside, path)
 
     def take(self, actor: torch.nn.Module) -> dict[str, float]:
@@ -181,7 +181,8 @@ def learn(folder: Path, parent: int) -> None:
         _save(folder / _STATE, {"learner": learner.state_dict(), "updates": updates, "lessons": lessons.state_dict()})
 
     while not asked:
-        if updates >= settings.updates * (_steps(folder) - settings.warm_up):
+        steps, done = _told(folder)
+        if updates >= settings.updates * (steps - settings.warm_up):
             time.sleep(_IDLE_S)
         else:
             try:
@@ -191,7 +192,7 @@ def learn(folder: Path, parent: int) -> None:
             logged.update(learner.update_critics(batch))
             updates += 1
             if updates % settings.actor_every == 0:
-                logged.update(learner.update_actor(batch, settings.cloning))
+                logged.update(learner.update_actor(batch, settings.cloning * (1.0 - done)))
         now = time.monotonic()
         if now - published > _PUBLISH_S and logged:
             told = {"actor": learner.actor.state_dict(), "updates": updates, "logged": learner.check(logged)}
@@ -203,11 +204,13 @@ def learn(folder: Path, parent: int) -> None:
     save()
 
 
-def _steps(folder: Path) -> int:
+def _told(folder: Path) -> tuple[int, float]:
+    """Return what :meth:`LearnerProcess.tell` said."""
     try:
-        return int((folder / _STEPS).read_text())
+        steps, done = (folder / _STEPS).read_text().split()
     except FileNotFoundError:
-        return 0
+        return 0, 0.0
+    return int(steps), float(done)
 
 
 def _save(path: Path, data: Any) -> None:

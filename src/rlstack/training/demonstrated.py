@@ -7,6 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rlstack.data.replay.spec import read_spec
+from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.tasks.goals import ScriptedEnvironment
 from rlstack.tasks.learning import LearningEnvironment
@@ -52,17 +54,22 @@ def open_demonstrations(
     Raises:
         UserError: The expert seldom succeeds, or the dataset does not fit the task or holds fewer.
     """
-    longest = environment.task.steps + 1
-    found: list[Episode] = []
-    if dataset:
-        found = recorded(Path(dataset), environment, wanted)
-        longest = max(longest, *(len(episode) for episode in found))
     where = None if folder is None else folder / DEMONSTRATIONS
-    kept = Experience(environment, max(1000, longest * wanted), where, seed, lanes=1)
-    missing = wanted - len(kept.buffer.episodes())
-    for episode in found[wanted - missing :] if dataset else demonstrated(environment, missing):
+    if where is not None and (where / SPEC_FILE).is_file():  # a dataset that they came from may be gone by now
+        kept = Experience(environment, read_spec(where / SPEC_FILE).capacity, where, seed, lanes=1)
+        missing = wanted - len(kept.buffer.episodes())
+        found = _episodes(environment, wanted, dataset)[-missing:] if missing > 0 else []
+    else:
+        found = _episodes(environment, wanted, dataset)
+        steps = sum(max(len(episode), environment.task.steps + 1) for episode in found)
+        kept = Experience(environment, max(1000, steps), where, seed, lanes=1)
+    for episode in found:
         kept.add_episode(episode)
     return kept
+
+
+def _episodes(environment: ScriptedEnvironment, wanted: int, dataset: str) -> list[Episode]:
+    return recorded(Path(dataset), environment, wanted) if dataset else demonstrated(environment, wanted)
 
 
 def demonstrated(environment: ScriptedEnvironment, wanted: int) -> list[Episode]:

@@ -112,7 +112,7 @@ class HILSERL(RLPD):
         logged = self._attend(done) if self.apart is not None else {}
         scalars = super().iterate(done)
         if self.apart is not None:
-            self.apart.tell(self._steps)
+            self.apart.tell(self._steps, done)
         losses = {f"loss/{name}": loss for name, loss in logged.items()}
         return {**scalars, **losses, "train/intervened": self._taken / self.settings.rollout}
 
@@ -132,7 +132,7 @@ class HILSERL(RLPD):
                 self._over[:] = False
                 while not self._over.all():
                     super().iterate(done)
-                learner.tell(self._steps)
+                learner.tell(self._steps, done)
                 learner.start()
             behind = settings.updates * (self._steps - settings.warm_up) - learner.updates
             if behind <= settings.updates * settings.lead * self.steps_per_iteration:
