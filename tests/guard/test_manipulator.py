@@ -16,7 +16,7 @@ from rlstack.guard import GUARDS, ArmGuard, ArmGuardConfig, Mode
 from rlstack.guard.arms.body import ArmBody
 from rlstack.guard.arms.capsules import fit, segment_distance
 from rlstack.guard.arms.reins import Reins
-from rlstack.robots import load_robot
+from rlstack.robots import Manipulator, load_robot
 from tests.guard.reaching import Following, panda
 
 ROBOT = panda()
@@ -45,10 +45,28 @@ def armed(every: int = 1, position: np.ndarray | None = None, **changes: Any) ->
     return loop
 
 
-def test_the_guard_is_found_by_the_kind_and_knows_one_arm() -> None:
+def test_the_guard_is_found_by_the_kind() -> None:
     assert GUARDS.load(ROBOT.kind) is ArmGuard
-    with pytest.raises(UserError, match="knows one arm and its tool, and panda_pair is 2"):
-        ArmGuard(load_robot("panda_pair"))  # type: ignore[arg-type]
+
+
+def test_two_arms_on_one_table_are_kept_from_each_other() -> None:
+    pair = load_robot("panda_pair")
+    assert isinstance(pair, Manipulator)
+    both = ArmGuard(pair)
+    rest = np.array([drive.rest for drive in pair.drives])
+    tools, gap = both.body.place(rest[None])
+    np.testing.assert_allclose(tools[0, 0] - tools[0, 1], (0.0, 0.6, 0.0), atol=1e-9)
+    assert gap[0] > 0.05 and both.notes == "" and both.body.arm.tolist() == [*range(7), *range(9, 16)]
+    loop = Following(both, rest)
+    loop.arm()
+    names = [drive.name for drive in pair.drives]
+    towards = rest.copy()
+    towards[names.index("left_panda_joint1")], towards[names.index("right_panda_joint1")] = -1.2, 1.2
+    assert both.body.place(towards[None])[1][0] < 0.0
+    loop.run(2.0, lambda seen: towards)
+    assert both.body.place(np.array(loop.sent))[1].min() >= CONFIG.apart_m - 1e-9
+    assert any("self-collision" in decision.held_for for decision in loop.decisions)
+    assert loop.sent[-1][names.index("left_panda_joint1")] < -0.2
 
 
 def test_limits_are_the_robots_own_and_only_tightened() -> None:
@@ -100,7 +118,7 @@ def test_the_tool_stays_in_the_workspace_and_may_come_back_into_it() -> None:
     box: dict[str, Any] = {"workspace_min_m": (0.0, -0.2, 0.3), "workspace_max_m": (0.8, 0.2, 0.8)}
     loop = armed(**box)
     loop.run(1.5, lambda seen: moved(j1=1.2))
-    tool = BODY.place(np.array(loop.sent))[0]
+    tool = BODY.place(np.array(loop.sent))[0][:, 0]
     assert 0.15 < tool[:, 1].max() <= 0.2 + 1e-9
     assert any("workspace" in decision.held_for for decision in loop.decisions)
     outside = armed(position=moved(j1=1.0), **box)

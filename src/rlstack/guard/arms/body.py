@@ -1,13 +1,15 @@
-"""Where an arm's tool and links are, in plain numpy: forward kinematics and capsules about its links."""
+"""Where tools and links of an arm, or several, are, in plain numpy: forward kinematics, and capsules about links."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.guard.arms.capsules import fit, segment_distance
-from rlstack.robots import Manipulator
+from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.kinematics import Chain, chain_in, chain_of
 from rlstack.robots.model import Model
 from rlstack.robots.shell import read_shell
@@ -25,7 +27,7 @@ _POSTURES = 300
 
 
 class ArmBody:
-    """The chain of an arm from base to tool, and capsules about its links.
+    """The chain from base to tool of an arm, or of each arm of several, and capsules about their links.
 
     Links that are joined, and pairs whose capsules overlap at rest or in most postures, pass each other: capsules are
     wider than links. What hangs on the gripper's joints counts as part of the hand, the gripper open.
@@ -44,46 +46,53 @@ class ArmBody:
         points: dict[str, Array] = {}
         try:
             model, points = read_shell(robot)
-            self.chain: Chain = chain_in(model, robot, robot.tool_link)
+            self.chains: list[Chain] = [chain_in(model, robot, tool) for tool in tools_of(robot)]
         except UserError as error:
-            self.chain, self.blind = chain_of(robot), str(error)
-        self._index = list(self.chain.index)
+            self.chains, self.blind = [chain_of(robot, tool) for tool in tools_of(robot)], str(error)
+        self.arm = np.array(sorted({k for chain in self.chains for k in chain.index}))
+        """Which of the joints lead to a tool; the others are grippers'."""
         ends: list[Array] = []
         radii: list[float] = []
-        owner: list[int] = []
+        owner: list[tuple[int, int]] = []
         if not self.blind:
-            on = _carriers(model, self.chain)
+            on = _carriers(model, self.chains)
             for link, cloud in points.items():
-                for capsule in fit(_opened(cloud, link, model, robot), PIECES):
+                for capsule in fit(_opened(cloud, link, model, robot, self.arm), PIECES):
                     ends.append(capsule.ends)
                     radii.append(capsule.radius)
                     owner.append(on[link])
         self._ends = np.array(ends).reshape(-1, 2, 3)
-        self._radii, self._owner = np.array(radii), np.array(owner, dtype=int)
+        self._radii, self._owner = np.array(radii), np.array(owner, dtype=int).reshape(-1, 2)
+        first = np.cumsum([0, *(len(chain.index) + 1 for chain in self.chains)])
+        self._frame = first[np.maximum(self._owner[:, 0], 0)] + self._owner[:, 1]
+        self._tools = first[1:] - 1
         self._pairs = self._found_pairs(robot)
         if not self.blind and not len(self._pairs[0]):
             self.blind = f"no links of {robot.name} are known to be able to meet"
 
     def place(self, joints: Array) -> tuple[Array, Array]:
-        """Return where the tool is, (N, 3) m in base_link, and how near (N,) m links come to each other.
+        """Return where the tools are, (N, tools, 3) m in base_link, and how near (N,) m links come to each other.
 
         Args:
             joints: (N, joints) rad or m, in the robot file's order.
         """
         moved = self._moved(joints)
-        tool = moved[:, -1] @ self.chain.screws.tool
-        return tool[:, :3, 3], self._gap(moved)
+        tools = moved[:, self._tools] @ np.array([chain.screws.tool for chain in self.chains])
+        return tools[..., :3, 3], self._gap(moved)
 
     def _moved(self, joints: Array) -> Array:
-        """Return (N, J + 1, 4, 4): how each joint's link has moved since all joints were at zero, the base first."""
-        s = self.chain.screws
-        angle = joints[:, self._index, None, None]
-        alone = np.sin(angle) * s.sine + (1.0 - np.cos(angle)) * s.versine + angle * s.linear + s.unit
-        moved = np.empty((len(joints), len(self._index) + 1, 4, 4))
-        moved[:, 0] = s.unit
-        for k in range(len(self._index)):
-            moved[:, k + 1] = moved[:, k] @ alone[:, k]
-        return moved
+        """Return (N, frames, 4, 4): how each chain's links have moved since all joints were at zero, its base first."""
+        parts = []
+        for chain in self.chains:
+            s, index = chain.screws, list(chain.index)
+            angle = joints[:, index, None, None]
+            alone = np.sin(angle) * s.sine + (1.0 - np.cos(angle)) * s.versine + angle * s.linear + s.unit
+            moved = np.empty((len(joints), len(index) + 1, 4, 4))
+            moved[:, 0] = s.unit
+            for k in range(len(index)):
+                moved[:, k + 1] = moved[:, k] @ alone[:, k]
+            parts.append(moved)
+        return np.concatenate(parts, axis=1)
 
     def _gap(self, moved: Array) -> Array:
         one, other = self._pairs
@@ -95,13 +104,14 @@ class ArmBody:
 
     def _ends_of(self, moved: Array) -> Array:
         """Return the capsules' ends (N, C, 2, 3)."""
-        motion = moved[:, self._owner]
+        motion = moved[:, self._frame]
         return np.asarray(self._ends @ motion[..., :3, :3].swapaxes(-1, -2) + motion[..., None, :3, 3])
 
     def _found_pairs(self, robot: Manipulator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the capsules of links that may meet."""
         one, other = np.triu_indices(len(self._radii), 1)
-        far = np.abs(self._owner[one] - self._owner[other]) > NEIGHBOURS
+        (chain, k), (others, n) = self._owner[one].T, self._owner[other].T
+        far = ((chain != others) & (chain >= 0) & (others >= 0)) | (np.abs(k - n) > NEIGHBOURS)
         one, other = one[far], other[far]
         if not len(one):
             return one, other
@@ -114,25 +124,33 @@ class ArmBody:
         return one[kept], other[kept]
 
 
-def _carriers(model: Model, chain: Chain) -> dict[str, int]:
-    """Return by link how many joints of the chain carry it."""
+def tools_of(robot: Manipulator) -> list[str]:
+    """Return the links that are tools: of several arms each one's."""
+    if not robot.arms:
+        return [robot.tool_link]
+    return [arm.prefix + str(getattr(load_robot(arm.robot), "tool_link", "")) for arm in robot.arms]
+
+
+def _carriers(model: Model, chains: Sequence[Chain]) -> dict[str, tuple[int, int]]:
+    """Return by link which chain carries it, by how many of its joints; -1, 0: none does."""
     child = {joint.child: joint.name for joint in model.joints}
-    found: dict[str, int] = {}
+    place = {name: (c, k + 1) for c, chain in enumerate(chains) for k, name in enumerate(chain.joints)}
+    found: dict[str, tuple[int, int]] = {}
     for link in model.links:
         at: str | None = link
-        found[link] = 0
+        found[link] = (-1, 0)
         while at is not None:
-            if child.get(at) in chain.joints:
-                found[link] = chain.joints.index(child[at]) + 1
+            if child.get(at) in place:
+                found[link] = place[child[at]]
                 break
             at = model.parents.get(at)
     return found
 
 
-def _opened(points: Array, link: str, model: Model, robot: Manipulator) -> Array:
+def _opened(points: Array, link: str, model: Model, robot: Manipulator, arm: NDArray[np.intp]) -> Array:
     """Return a link's points, and where the gripper's joints may slide them."""
     slides = {drive.name: drive for drive in robot.drives if drive.type == "prismatic"}
-    hands = {joint.name for joint in robot.gripper}
+    hands = {drive.name for k, drive in enumerate(robot.drives) if k not in arm}
     for joint in model.joints:
         if joint.child == link and joint.name in hands and joint.name in slides:
             drive = slides[joint.name]

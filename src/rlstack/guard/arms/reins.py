@@ -40,14 +40,14 @@ class Reins:
         self._stiffness = np.array([d.stiffness for d in drives])
         self._damping = np.array([d.damping for d in drives])
         self._rest = np.array([d.rest for d in drives])
-        self._arm = slice(0, len(robot.joints))
+        self._arm = np.isin(np.arange(len(drives)), body.arm)
         self._low, self._high = np.array(config.workspace_min_m), np.array(config.workspace_max_m)
         self.sent = self._rest.copy()
         """(joints,) rad or m: the last published targets."""
         self._window_s = config.window_s
         self._sent_t, self._budget_s = 0.0, self._window_s
         self._past: deque[tuple[float, Array]] = deque([(0.0, self.sent)])
-        self._tool, self._off = np.zeros(3), 0.0
+        self._tool, self._off = np.zeros((len(body.chains), 3)), 0.0
 
     def start(self, t: float, position: Array) -> None:
         """Begin where the joints (joints,) are."""
@@ -111,7 +111,7 @@ class Reins:
             most["joint acceleration"] = np.maximum(along * (before - earlier), 0.0) + gain - done
         reasons = []
         # all of the arm alike, so that the tool keeps its way; the gripper for itself
-        for part in (self._arm, slice(self._arm.stop, None)):
+        for part in (self._arm, ~self._arm):
             share = 1.0
             for reason, allowed in most.items():
                 far, room = np.abs(step[part]), np.maximum(allowed[part], 0.0)
@@ -149,7 +149,7 @@ class Reins:
         tool, off = self._judge(self.sent + _SHARES[:, None] * step)
         reasons = []
         budget = min(self._budget_s + max(0.0, t - self._sent_t), self._window_s)
-        far = np.linalg.norm(tool - self._tool, axis=1)
+        far = np.linalg.norm(tool - self._tool, axis=-1).max(axis=1)
         fast = far > self._config.tool_velocity_m_s * budget * (1.0 + _ROUNDING)
         if fast[0]:
             reasons.append("tool speed")
@@ -163,7 +163,7 @@ class Reins:
         return self.sent + _SHARES[k] * step, reasons
 
     def _judge(self, joints: Array) -> tuple[Array, Array]:
-        """Return tools (N, 3), and how far, m, joints (N, joints) are beyond what is allowed; below 0: they are not."""
+        """Return tools (N, tools, 3), and how far, m, joints (N, joints) are beyond what is allowed; below 0: not."""
         tool, gap = self._body.place(joints)
         off = self._outside(tool)
         if self._config.self_collision:
@@ -171,7 +171,7 @@ class Reins:
         return tool, off
 
     def _outside(self, tool: Array) -> Array:
-        return np.asarray(np.maximum(self._low - tool, tool - self._high).max(axis=1))
+        return np.asarray(np.maximum(self._low - tool, tool - self._high).max(axis=(1, 2)))
 
     def _publish(self, t: float, held: Array) -> Array:
         if not np.isfinite(held).all():  # no input is known to lead here; the last word must hold all the same

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
 from rlstack.guard.arms.body import ArmBody
 from rlstack.guard.arms.config import ArmGuardConfig
 from rlstack.guard.arms.reins import Reins
@@ -59,7 +58,7 @@ class ArmGuard(Machine[JointsSeen]):
         config: Limits and times; the robot's own if None.
 
     Raises:
-        UserError: Its model, of which the kinematics come, cannot be read; or it is several arms.
+        UserError: Its model, of which the kinematics come, cannot be read.
     """
 
     CONFIG = ArmGuardConfig
@@ -69,18 +68,15 @@ class ArmGuard(Machine[JointsSeen]):
     ACTS: ClassVar[tuple[Mode, ...]] = (Mode.HOLD, Mode.PARK)
 
     def __init__(self, robot: Manipulator, config: ArmGuardConfig | None = None) -> None:
-        if robot.arms:
-            raise UserError(
-                f"The guard knows one arm and its tool, and {robot.name} is {len(robot.arms)}: no guard for it."
-            )
         self.robot = robot
         self.config = config or ArmGuardConfig.from_robot(robot)
         super().__init__(self.config, len(robot.drives))
         self.body = ArmBody(robot)
         self._reins = Reins(robot, self.config, self.body)
         # fingers are light, and fly where nothing is between them
-        arm = [drive.velocity_max for drive in robot.drives[: len(robot.joints)]]
-        self._fastest = self.config.overspeed * np.array(arm)
+        fastest = np.array([drive.velocity_max for drive in robot.drives])
+        fastest[np.isin(np.arange(len(fastest)), self.body.arm, invert=True)] = np.inf
+        self._fastest = self.config.overspeed * fastest
         self._names = [drive.name for drive in robot.drives]
         self.held_for = ""
         """What the last command of the policy was held back for; empty: it was passed on as it came."""
@@ -112,7 +108,7 @@ class ArmGuard(Machine[JointsSeen]):
         return JointsSeen(stamp_s, *found)
 
     def _broken(self, seen: JointsSeen) -> str:
-        over = np.abs(seen.velocity[: len(self._fastest)]) - self._fastest
+        over = np.abs(seen.velocity) - self._fastest
         k = int(np.argmax(over))
         if over[k] <= 0.0:
             return ""
