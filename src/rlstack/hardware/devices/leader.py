@@ -103,12 +103,15 @@ class Leader:
             raise UserError(f"The leader arm's port {arm.port} cannot be opened ({error}): plug it in.") from error
         if not opened:
             raise UserError(f"{arm.port} cannot run at {arm.baud} baud: these servos come with 1000000.")
-        self._port = port
+        self._port, self._missed, self._last = port, 0, {}
         packets = sdk.PacketHandler(0)  # the STS series sends low bytes first
         self._group = sdk.GroupSyncRead(port, packets, PRESENT_POSITION, 2)
         for servo in arm.servos:
-            result, _ = packets.write1ByteTxRx(port, servo.id, TORQUE_ENABLE, 0)
-            if result != sdk.COMM_SUCCESS:
+            for _ in range(_MISSED):  # a packet may be lost
+                result, _ = packets.write1ByteTxRx(port, servo.id, TORQUE_ENABLE, 0)
+                if result == sdk.COMM_SUCCESS:
+                    break
+            else:
                 self.close()
                 raise UserError(
                     f"No servo {servo.id} ({servo.joint}) answers on {arm.port}: check its power, cable and number."
