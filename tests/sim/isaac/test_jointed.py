@@ -72,7 +72,7 @@ def test_mass_properties_are_of_all_links(kit: Kit, base: WheeledBase):
 
 
 def test_an_arm_weighs_what_its_file_says(kit: Kit, arm: RobotSpec):
-    assert engine(arm).mass_properties(0).mass_kg == pytest.approx(17.96, rel=0.01)
+    assert engine(arm).mass_properties(0).mass_kg == pytest.approx(arm.mass_kg, rel=1e-6)
 
 
 def test_joints_are_in_the_files_order_and_not_in_that_of_physx(kit: Kit, arm: RobotSpec):
@@ -110,14 +110,14 @@ def test_each_mode_drives_what_it_says(kit: Kit, arm: RobotSpec, mode: DriveMode
     made.place(0, at(0.0, 0.0, 0.0))
     made.place_joints(0, rest, np.zeros(len(rest)))
     target = {"position": rest, "velocity": np.zeros(len(rest)), "effort": np.zeros(len(rest))}[mode].copy()
-    amount = 0.2 if mode == "effort" else 0.5
+    amount = 0.02 if mode == "effort" else 0.5  # more would take the light link to its speed limit
     target[0] += amount
     made.drive(0, mode, target)
     for _ in range(500):
         made.step()
     found = made.joints(0)
     measured = {"position": found.position, "velocity": found.velocity, "effort": found.effort}[mode]
-    np.testing.assert_allclose(measured, target, atol=0.02)
+    np.testing.assert_allclose(measured, target, atol=0.04 * amount)
     if mode == "effort":
         inertia = held(kit).inertia[held(kit).dof_names.index("r0000_panda_joint1")]
         assert found.velocity[0] == pytest.approx(0.5 * amount / inertia, rel=1e-3)

@@ -44,7 +44,9 @@ def arm(folder: Path, *, weightless_moves: bool = False) -> Manipulator:
     assert isinstance(panda, Manipulator)
     finger = replace(panda.gripper[0], name="lift", position_max_m=1.0, velocity_max_m_s=1.0, effort_max_n=5.0)
     joints = (replace(finger, name="mount"), finger) if weightless_moves else (finger,)
-    return replace(panda, name="arm", model=str(file), mass_kg=3.0, joints=joints, gripper=(), tool_link="hand")
+    return replace(
+        panda, name="arm", model=str(file), inertials={}, mass_kg=3.0, joints=joints, gripper=(), tool_link="hand"
+    )
 
 
 @pytest.mark.parametrize("name", ["turtlebot3_burger", "husky", "crazyflie"])
