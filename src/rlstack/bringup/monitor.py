@@ -115,8 +115,10 @@ class Monitor:
         self._node = rclpy.create_node("monitor", namespace=only, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
+        place = watched or ODOMETRY
+        self._awaited = SENSED[place.signal].topic
         self._robots = {
-            space.rpartition("/")[2]: _Watched(self._node, space, tuple(goal), watched or ODOMETRY)
+            space.rpartition("/")[2]: _Watched(self._node, space, tuple(goal), place)
             for space, goal in goals.items()
         }
 
@@ -149,7 +151,7 @@ class Monitor:
         """Return one line that says how the flight goes, of several robots who is farthest from its goal."""
         unseen = [name for name, robot in self._robots.items() if not robot.errors]
         if unseen:
-            return "waiting for odometry" + (f" of {_few(unseen)}" if len(self._robots) > 1 else "")
+            return f"waiting for {self._awaited}" + (f" of {_few(unseen)}" if len(self._robots) > 1 else "")
         far, worst = max(self._robots.items(), key=lambda item: item[1].errors[-1])
         if len(self._robots) == 1:
             return f"{self.seconds:6.1f} s  {worst.mode or 'no guard yet'}  {worst.errors[-1]:.3f} m from the goal"
