@@ -118,8 +118,7 @@ class Monitor:
         place = watched or ODOMETRY
         self._awaited = SENSED[place.signal].topic
         self._robots = {
-            space.rpartition("/")[2]: _Watched(self._node, space, tuple(goal), place)
-            for space, goal in goals.items()
+            space.rpartition("/")[2]: _Watched(self._node, space, tuple(goal), place) for space, goal in goals.items()
         }
 
     @property
