@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.evaluation.arm_trials import ArmTried
-from rlstack.evaluation.metrics import Figure, figure, percentile, wilson
+from rlstack.evaluation.metrics import Figure, described, figure, percentile, wilson
 from rlstack.evaluation.transfer import Estimate, median
 from rlstack.evaluation.trials import TrialCell
 
@@ -48,15 +47,8 @@ class ArmScore:
 
     def figures(self) -> list[tuple[Figure, float | None]]:
         """Return each figure with its definition and its value."""
-        filled = {"done": self.done}
-        return [
-            (
-                Figure(f.name, f.metadata["title"], f.metadata["unit"], f.metadata["definition"].format(**filled)),
-                getattr(self, f.name),
-            )
-            for f in dataclasses.fields(self)
-            if f.metadata
-        ]
+        told = described(self, done=self.done)
+        return [(one, getattr(self, one.key)) for one in told]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers ready for JSON; those that were not measured are None."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.evaluation.drives import Drives
-from rlstack.evaluation.metrics import Figure, figure, percentile, wilson
+from rlstack.evaluation.metrics import Figure, described, figure, percentile, wilson
 
 Array = NDArray[np.float64]
 
@@ -160,12 +160,8 @@ class DriveScore:
 
 def figures(score: DriveScore) -> list[Figure]:
     """Return the definitions of a score's figures, in report order."""
-    filled = {"arrival_m": score.arrival_m, "people_m": PEOPLE_M, "reference": score.reference or "the planner"}
-    return [
-        Figure(f.name, f.metadata["title"], f.metadata["unit"], f.metadata["definition"].format(**filled))
-        for f in dataclasses.fields(DriveScore)
-        if f.metadata
-    ]
+    reference = score.reference or "the planner"
+    return described(score, arrival_m=score.arrival_m, people_m=PEOPLE_M, reference=reference)
 
 
 def score_drives(drives: Drives, *, arrival_m: float, beside: Drives | None = None) -> DriveScore:

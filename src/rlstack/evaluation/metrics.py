@@ -50,6 +50,20 @@ def figure(title: str, unit: str, definition: str) -> Any:
     return field(metadata={"title": title, "unit": unit, "definition": definition})
 
 
+def described(score: Any, **filled: Any) -> list[Figure]:
+    """Return the definitions of the figures of a score, a dataclass with fields from :func:`figure`, in their order.
+
+    Args:
+        score: The score.
+        filled: What definitions name in braces.
+    """
+    return [
+        Figure(f.name, f.metadata["title"], f.metadata["unit"], f.metadata["definition"].format(**filled))
+        for f in dataclasses.fields(score)
+        if f.metadata
+    ]
+
+
 @dataclass(frozen=True)
 class Group:
     """The episodes with one disturbance label.
@@ -208,12 +222,7 @@ class Judged(Protocol):
 
 def figures(score: Score) -> list[Figure]:
     """Return the definitions of a score's figures, in report order."""
-    limits = dataclasses.asdict(score.criteria)
-    return [
-        Figure(f.name, f.metadata["title"], f.metadata["unit"], f.metadata["definition"].format(**limits))
-        for f in dataclasses.fields(Score)
-        if f.metadata
-    ]
+    return described(score, **dataclasses.asdict(score.criteria))
 
 
 def score(episodes: Episodes, criteria: Criteria) -> Score:

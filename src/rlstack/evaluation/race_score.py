@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.evaluation.metrics import Figure, figure, percentile, wilson
+from rlstack.evaluation.metrics import Figure, described, figure, percentile, wilson
 from rlstack.evaluation.racing import Race
 from rlstack.evaluation.transfer import Estimate, mean
 from rlstack.evaluation.trials import TrialCell
@@ -95,15 +94,8 @@ class RaceScore:
 
     def figures(self) -> list[tuple[Figure, float | None]]:
         """Return each figure with its definition and its value."""
-        filled = {"laps": self.laps, "reference": self.reference or "the yardstick"}
-        return [
-            (
-                Figure(f.name, f.metadata["title"], f.metadata["unit"], f.metadata["definition"].format(**filled)),
-                getattr(self, f.name),
-            )
-            for f in dataclasses.fields(self)
-            if f.metadata
-        ]
+        told = described(self, laps=self.laps, reference=self.reference or "the yardstick")
+        return [(one, getattr(self, one.key)) for one in told]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers ready for JSON; those that were not measured are None."""

@@ -141,3 +141,24 @@ class PlacedOffset(GoalOffset):
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """Return what is achieved, by its name."""
         return {self.moved: placed(inputs["tool_position"], inputs["object_position"])}
+
+
+def taking(middle_m: tuple[float, float, float], rate_hz: float, goal: Term) -> list[Term]:
+    """Return the observation of tasks in which the gripper takes hold of an object.
+
+    Args:
+        middle_m: Of the workspace.
+        rate_hz: Of control.
+        goal: What is left to the goal.
+    """
+    return [
+        ToolPosition(middle_m),
+        ToolVelocity(),
+        Lead(),
+        ToolYaw(),
+        Opening(),
+        ObjectOffset(),
+        ObjectVelocity(rate_hz),
+        ObjectYaw(),
+        goal,
+    ]

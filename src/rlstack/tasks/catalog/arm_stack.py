@@ -147,17 +147,7 @@ class StackTask(ArmTask):
         """Return the terms of the observation."""
         from rlstack.tasks.arms import terms
 
-        return [
-            terms.ToolPosition(self.workspace.middle),
-            terms.ToolVelocity(),
-            terms.Lead(),
-            terms.ToolYaw(),
-            terms.Opening(),
-            terms.ObjectOffset(),
-            terms.ObjectVelocity(self.rate_hz),
-            terms.ObjectYaw(),
-            terms.PlacedOffset(self.moved),
-        ]
+        return terms.taking(self.workspace.middle, self.rate_hz, terms.PlacedOffset(self.moved))
 
     def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
         """Return ``{name: (weight, term)}`` of the reward."""
