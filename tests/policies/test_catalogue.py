@@ -9,7 +9,7 @@ import pytest
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.interfaces.signals import COMMANDED, SENSED, camera_of
 from rlstack.policies import Contract, StatePort, contract_for, load_policy
 from rlstack.policies.catalogue import check_robot
 from rlstack.robots import Quadrotor, WheeledBase, load_robot
@@ -37,7 +37,7 @@ def with_output(**changes: Any) -> Contract:
 
 def test_contract_for_quotes_the_catalogue_and_the_robot() -> None:
     robot = crazyflie()
-    theirs = [name for name, signal in SENSED.items() if not {"rays", "joints"} & {*signal.shape}]
+    theirs = [name for name, s in SENSED.items() if not {"rays", "joints"} & {*s.shape} and not camera_of(s)]
     contract = contract_for(robot, theirs, ["rotor_speed"], name="all", task="t", state={"h": (2, 3)}, rate_hz=50.0)
     assert len(contract.inputs) > 15
     for port in contract.inputs:
@@ -72,7 +72,7 @@ def base_contract(robot: WheeledBase | None = None) -> Contract:
 def test_contract_for_a_base_has_its_scan_its_joints_and_its_limits() -> None:
     robot = base()
     lidar, limits = robot.lidars["scan"], robot.limits
-    theirs = [name for name, signal in SENSED.items() if "rotors" not in signal.shape]
+    theirs = [name for name, signal in SENSED.items() if "rotors" not in signal.shape and not camera_of(signal)]
     contract = contract_for(robot, theirs, ["twist"], name="all", task="t")
     ports = {port.name: port for port in contract.inputs}
     assert ports["joint_velocity"].element_names == ("wheel_left_joint", "wheel_right_joint")

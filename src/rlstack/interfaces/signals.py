@@ -48,9 +48,18 @@ _TWIST = ("cmd_vel", "geometry_msgs/msg/TwistStamped")
 _OBJECT = ("object", "geometry_msgs/msg/PoseStamped")
 _MAP = ("map", "nav_msgs/msg/OccupancyGrid")
 
-ROBOT_SIZES = {"rotors": True, "joints": True, "rays": False}
-"""Sizes in shapes that are the robot's, and whether its elements have names; ``rays`` are those of its lidar ``scan``.
-See :func:`rlstack.interfaces.kinds.element_names`."""
+PICTURED = ("wrist", "scene")
+"""Cameras whose pictures are signals, ``NAME_image`` and ``NAME_image_age``: on the hand, and looking at the table."""
+
+ROBOT_SIZES = {
+    "rotors": True,
+    "joints": True,
+    "rays": False,
+    **{f"{camera}_{size}": False for camera in PICTURED for size in ("rows", "columns")},
+}
+"""Sizes in shapes that are the robot's, and whether its elements have names; ``rays`` are those of its lidar ``scan``,
+rows and columns those of the pictures of its camera so called. See
+:func:`rlstack.interfaces.kinds.element_names`."""
 
 DYNAMIC = {"points": 2, "people": 1, "map_rows": 2, "map_columns": 2}
 """Sizes in shapes that may differ from one call to the next, with the least that is allowed; signals that name the
@@ -61,6 +70,14 @@ FAR_M = 1000.0
 
 INCREASING = frozenset({"path_time"})
 """Signals whose values must increase along their last axis."""
+
+
+def _picture(camera: str) -> tuple[Signal, Signal]:
+    """Return the signals of a camera's pictures: the newest one, and how old it is when the policy acts."""
+    source, shape = (f"{camera}/image_raw", "sensor_msgs/msg/Image"), (f"{camera}_rows", f"{camera}_columns", 3)
+    image = Signal(f"{camera}_image", shape, "0 to 255, RGB", f"{camera}_optical_frame", *source, "data")
+    return image, Signal(f"{camera}_image_age", (1,), "s", "", *source, "header.stamp")
+
 
 SENSED: dict[str, Signal] = {
     s.name: s
@@ -98,11 +115,14 @@ SENSED: dict[str, Signal] = {
             *_PATH,
             "poses[].pose.orientation",
         ),
+        *(signal for camera in PICTURED for signal in _picture(camera)),
     )
 }
 """What comes over topics. ``path_time`` is each pose's stamp minus that of the observation that the step answers;
 ``scan`` has a number for each ray of the robot's lidar ``scan``, see :mod:`rlstack.interfaces.scan_data`; where nobody
-is seen, one of the people is there all the same, too far to matter, see :mod:`rlstack.interfaces.people_data`."""
+is seen, one of the people is there all the same, too far to matter, see :mod:`rlstack.interfaces.people_data`. A
+picture is uint8, which a graph takes as float32 of the same numbers; its age is the stamp of the observation that the
+step answers minus its own, see :mod:`rlstack.interfaces.picture_data`."""
 
 ROBOT_FILE: dict[str, Signal] = {
     s.name: s
@@ -141,6 +161,12 @@ COMMANDED: dict[str, Signal] = {
     )
 }
 """What a policy can command; the policy node sends it under ``policy/``, the guard under the topic itself."""
+
+
+def camera_of(signal: Signal) -> str:
+    """Return the name of the camera whose picture, or picture's age, a signal is; empty: of none."""
+    camera, _, kind = signal.topic.partition("/")
+    return camera if camera in PICTURED and kind == "image_raw" else ""
 
 
 def sensed(name: str) -> Signal:

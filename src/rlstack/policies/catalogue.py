@@ -11,8 +11,9 @@ import rlstack
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.interfaces.kinds import command_range, element_names, shape_of
+from rlstack.interfaces.picture_data import PictureGeometry, check_pictured, is_picture, picture_geometry
 from rlstack.interfaces.scan_data import check_scanned, scan_geometry
-from rlstack.interfaces.signals import ROBOT_SIZES, Signal
+from rlstack.interfaces.signals import ROBOT_SIZES, Signal, camera_of
 from rlstack.policies.contract import NEXT_STATE_PREFIX, SCHEMA_VERSION, STATE_PREFIX, Contract, Port, StatePort
 from rlstack.robots import RobotSpec
 
@@ -34,6 +35,7 @@ def contract_for(
     envelope: Mapping[str, float] | None = None,
     training: Mapping[str, Any] | None = None,
     evaluation: Mapping[str, Any] | None = None,
+    pictures: Mapping[str, PictureGeometry] | None = None,
 ) -> Contract:
     """Return the contract of a policy for ``robot``, with every unit, frame, topic and limit filled in.
 
@@ -49,6 +51,7 @@ def contract_for(
         envelope: Start states and limits of training, SI units in the keys.
         training: Provenance.
         evaluation: Figures on held-out starts.
+        pictures: By camera, such as ``wrist``, what the policy sees of it; left out: its pictures as they are.
 
     Raises:
         UserError: No topic gives an input or takes an output; the message lists the nearest names. Or the robot has no
@@ -60,7 +63,7 @@ def contract_for(
         task=task,
         robot=robot.name,
         rate_hz=robot.control_rate_hz if rate_hz is None else rate_hz,
-        inputs=tuple(port_for(signals.sensed(n), robot) for n in inputs),
+        inputs=tuple(port_for(signals.sensed(n), robot, pictures) for n in inputs),
         outputs=tuple(_output_port(signals.commanded(n), robot) for n in outputs),
         state=tuple(StatePort(name=n, shape=tuple(shape)) for n, shape in (state or {}).items()),
         envelope=dict(envelope or {}),
@@ -124,13 +127,22 @@ def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
             )
 
 
-def port_for(signal: Signal, robot: RobotSpec) -> Port:
-    """Return the port that quotes ``signal`` for a robot: with its sizes, names and the geometry of its scan.
+def port_for(signal: Signal, robot: RobotSpec, pictures: Mapping[str, PictureGeometry] | None = None) -> Port:
+    """Return the port that quotes ``signal`` for a robot: with its sizes, names and the geometry of scan or picture.
+
+    Args:
+        signal: Of the catalogue.
+        robot: Whose.
+        pictures: As of :func:`contract_for`.
 
     Raises:
         UserError: The robot has no such thing.
     """
-    shape = shape_of(signal, robot)
+    shape, picture = shape_of(signal, robot), None
+    if is_picture(signal):
+        camera = camera_of(signal)
+        picture = (pictures or {}).get(camera) or picture_geometry(robot.cameras[camera], camera)
+        shape = picture.height, picture.width, *shape[2:]
     named = len(signal.shape) == 1 and ROBOT_SIZES.get(signal.shape[0], False)  # type: ignore[arg-type]
     return Port(
         name=signal.name,
@@ -142,6 +154,7 @@ def port_for(signal: Signal, robot: RobotSpec) -> Port:
         field=signal.field,
         element_names=element_names(robot)[str(signal.shape[0])] if named else (),
         scan=scan_geometry(robot.lidars[signal.topic], signal.topic) if "rays" in signal.shape else None,
+        picture=picture,
     )
 
 
@@ -164,7 +177,13 @@ def _output_port(signal: Signal, robot: RobotSpec) -> Port:
 
 
 def _check_elements(contract: Contract, robot: RobotSpec, where: str, kind: str, port: Port, signal: Signal) -> None:
-    """Refuse a port whose rotors, joints or rays are not the robot's."""
+    """Refuse a port whose rotors, joints, rays or camera are not the robot's."""
+    if (camera := camera_of(signal)) and camera not in robot.cameras:
+        has = f"its cameras are {', '.join(robot.cameras)}" if robot.cameras else "it has no cameras"
+        raise UserError(
+            f"{where}: the {kind} '{port.name}' is of a camera called '{camera}', which {robot.name} does not have:"
+            f" {has}. Add it to the section cameras of the robot file, or choose a policy that does without."
+        )
     shape_of(signal, robot)
     if ROBOT_SIZES.get(elements := str(signal.shape[0]), False):
         names = element_names(robot)[elements]
@@ -181,6 +200,15 @@ def _check_elements(contract: Contract, robot: RobotSpec, where: str, kind: str,
             raise UserError(
                 f"{where}: the {kind} '{port.name}' is not what {robot.name} scans: {error}. Train and export the"
                 " policy again with this robot file."
+            ) from error
+
+    if port.picture is not None:
+        try:
+            check_pictured(port.picture, robot.cameras[camera], camera)
+        except ValueError as error:
+            raise UserError(
+                f"{where}: the {kind} '{port.name}' is not what {robot.name} sees: {error}. Correct the camera in the"
+                " robot file, or train and export the policy again with it."
             ) from error
 
 
@@ -242,6 +270,13 @@ def _check_port(where: str, kind: str, port: Port, signal: Signal, *, by_name: b
             f"{where}: the {kind} '{port.name}' has the shape [{', '.join(map(str, port.shape))}] and"
             f" {'no scan' if port.scan is None else f'a scan of {port.scan.rays} rays'}. Export the policy again with"
             " the robot's scan, such as contract_for writes."
+        )
+    sized = port.picture is None or port.shape[:2] == (port.picture.height, port.picture.width)
+    if (port.picture is None) == is_picture(signal) or not sized:
+        seen = "no picture" if port.picture is None else f"a picture of {port.picture.width} x {port.picture.height}"
+        raise UserError(
+            f"{where}: the {kind} '{port.name}' has the shape [{', '.join(map(str, port.shape))}] and {seen} pixels."
+            " Export the policy again with the camera's, such as contract_for writes."
         )
     if len(set(port.element_names)) != len(port.element_names):
         raise UserError(

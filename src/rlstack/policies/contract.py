@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlstack.interfaces.picture_data import PictureGeometry
 from rlstack.interfaces.scan_data import ScanGeometry
 from rlstack.schema import value
 
@@ -42,6 +43,8 @@ class Port:
     """For outputs: the range that the graph never leaves, per element."""
     scan: ScanGeometry | None = None
     """Of a scan: its rays, what they reach, and where the lidar sits."""
+    picture: PictureGeometry | None = None
+    """Of a picture: its size, the camera that it is of, and how old it may be."""
 
     @property
     def dynamic(self) -> tuple[str, ...]:

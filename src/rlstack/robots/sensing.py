@@ -114,6 +114,10 @@ class Camera(Mount):
     """Share of depth pixels that are not measured (NaN)."""
     latency_s: float = value(0.0, unit="s", at_least=0.0, at_most=10.0)
     """How long after it was taken an image comes; it bears the time at which it was taken."""
+    link: str = ""
+    """Of an arm: the model's link that it sits on, in which its place is given; empty: ``base_link``."""
+    frames: tuple[str, ...] = ()
+    """Names that the robot's own driver has for the images' frame, besides ``NAME_optical_frame``."""
 
     def __post_init__(self) -> None:
         given = [n for n in ("fx_px", "fy_px", "cx_px", "cy_px") if getattr(self, n) is not None]

@@ -47,6 +47,16 @@ class RobotSpec:
 
     def __post_init__(self) -> None:
         check_names(self.cameras, self.lidars, self.sensors)
+        for name, camera in self.cameras.items():
+            if camera.link and not self.has_links:
+                raise ValueError(
+                    f"cameras.{name}.link: {camera.link!r} is not allowed: this robot is one body, leave it out."
+                )
+
+    @property
+    def has_links(self) -> bool:
+        """Whether cameras may sit on links other than ``base_link``."""
+        return False
 
     @property
     def drives(self) -> tuple[DrivenJoint, ...]:

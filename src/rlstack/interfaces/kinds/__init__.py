@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from rlstack.errors import UserError
-from rlstack.interfaces.signals import ROBOT_SIZES, Signal
+from rlstack.interfaces.signals import PICTURED, ROBOT_SIZES, Signal, camera_of
 from rlstack.registry import Registry
 from rlstack.robots import RobotSpec
 
@@ -43,6 +43,9 @@ def sizes(robot: RobotSpec) -> dict[str, int]:
     found = {size: len(names) for size, names in element_names(robot).items()}
     if (lidar := robot.lidars.get("scan")) is not None and lidar.rings == 1:
         found["rays"] = lidar.rays
+    for name in PICTURED:
+        if (camera := robot.cameras.get(name)) is not None and camera.rgb:
+            found[f"{name}_rows"], found[f"{name}_columns"] = camera.height, camera.width
     return found
 
 
@@ -56,6 +59,7 @@ def shape_of(signal: Signal, robot: RobotSpec) -> tuple[int | str, ...]:
     for size in signal.shape:
         if size in ROBOT_SIZES and size not in known:
             why = "lidar called scan with one ring of rays" if size == "rays" else str(size)
+            why = f"camera called {camera} with colours" if (camera := camera_of(signal)) else why
             raise UserError(
                 f"The robot '{robot.name}' has no {why}, so it has no '{signal.name}'. Choose another signal or robot."
             )

@@ -171,6 +171,11 @@ class Manipulator(RobotSpec):
             check_links(self.links, tuple(names))
 
     @property
+    def has_links(self) -> bool:
+        """True: a camera may sit on the hand."""
+        return True
+
+    @property
     def drives(self) -> tuple[DrivenJoint, ...]:
         """The arm's joints, then the gripper's."""
         return tuple(joint.driven for joint in (*self.joints, *self.gripper))

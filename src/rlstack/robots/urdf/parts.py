@@ -111,7 +111,8 @@ def add_frames(root: ET.Element, robot: RobotSpec, prefix: str) -> None:
     for name, camera in robot.cameras.items():
         link, optical = prefix + sensor_frame(name), prefix + sensor_frame(name, "optical")
         add_link(root, link)
-        add_joint(root, f"{link}_joint", "fixed", prefix + BODY, link, xyz=camera.position_m, rpy=camera.rpy_rad)
+        bearer = prefix + (camera.link or BODY)
+        add_joint(root, f"{link}_joint", "fixed", bearer, link, xyz=camera.position_m, rpy=camera.rpy_rad)
         add_link(root, optical)
         quarter = 0.5 * math.pi
         add_joint(root, f"{optical}_joint", "fixed", link, optical, rpy=(-quarter, 0.0, -quarter))
