@@ -11,7 +11,7 @@ from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.sim.arms.scene import Block, build_scene
-from rlstack.sim.arms.worlds import ArmWorlds
+from rlstack.sim.arms.threaded import ThreadedWorlds
 
 
 def panda() -> Manipulator:
@@ -26,8 +26,8 @@ REST = np.array([drive.rest for drive in PANDA.drives])
 LEVEL = np.array([[0.0, 0.0, 0.0, 1.0]])
 
 
-def worlds(count: int, varied: bool = False, threads: int = 1) -> ArmWorlds:
-    return ArmWorlds(PANDA, Block().add, count, period_s=0.05, varied=varied, threads=threads)
+def worlds(count: int, varied: bool = False, threads: int = 1) -> ThreadedWorlds:
+    return ThreadedWorlds(PANDA, Block().add, count, period_s=0.05, varied=varied, threads=threads)
 
 
 def over(places: list[tuple[float, float, float]], opening: float = 0.0) -> np.ndarray:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.robots import Manipulator, load_robot
-from rlstack.sim.arms.worlds import ArmWorlds
+from rlstack.sim.arms.devices import arm_worlds
 from rlstack.tasks.arms.bench import OBJECT, Bench
 from rlstack.tasks.arms.placing import CLEAR_M, placed
 from rlstack.tasks.catalog.arm_drawer import DrawerTask
@@ -93,7 +93,7 @@ def test_a_tab_is_where_mujoco_has_it_however_far_it_is_out() -> None:
 
 def test_a_drawers_rails_hold_it_until_they_are_pulled_harder_than_they_rub() -> None:
     task = DrawerTask()
-    worlds = ArmWorlds(ROBOT, task.build, 2, period_s=0.05, varied=True, threads=1)
+    worlds = arm_worlds(ROBOT, task.build, 2, period_s=0.05, varied=True, threads=1)
     everyone = np.arange(2)
     goal = np.tile([0.45, 0.0, 0.1], (2, 1))
     half = np.tile([0.0225, 0.008, 0.015], (2, 1))

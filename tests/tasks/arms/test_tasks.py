@@ -173,8 +173,8 @@ def test_bad_settings_and_robots_are_refused_in_words() -> None:
         task.reference(load_robot("panda_pair"))
     with pytest.raises(UserError, match="panda has no gripper, which this task needs"):
         task.reference(replace(PANDA, gripper=()))
-    with pytest.raises(UserError, match="use the device cpu"):
-        task.environment(PANDA, task.pipeline(PANDA), 2, "cuda", 0)
+    with pytest.raises(UserError, match="There is no device 'cuda:99'|CUDA needs Warp"):
+        task.environment(PANDA, task.pipeline(PANDA), 2, "cuda:99", 0)
     with pytest.raises(UserError, match="cannot hold its tool in most of the region"):
         far = replace(task, starts=Region(x_m=(1.5, 1.6), y_m=(0.0, 0.1), z_m=(0.2, 0.3)))
         far.draw(PANDA, np.random.default_rng(0), 10)

@@ -1,14 +1,13 @@
-"""N worlds of one task, each with an arm, stepped together by MuJoCo on as many threads as asked for.
+"""N worlds of one task, each with an arm and what it handles: arrays in and arrays out, (N, ...).
 
-``mujoco.rollout`` steps them in C++ without Python's lock. The interface is arrays in and arrays out, (N, ...), so that
-a simulator on a GPU can stand behind it. A world's state decides its future: what the solver would remember from the
-step before is not kept, so that a run goes on from saved states to the last bit.
+What steps them stands behind: MuJoCo on threads (:mod:`.threaded`), or MuJoCo Warp on a GPU (:mod:`.warped`); see
+:func:`rlstack.sim.arms.devices.arm_worlds`. A world's state decides its future: what the solver would remember from the
+period before is not kept, so that a run goes on from saved states.
 """
 
 from __future__ import annotations
 
-import copy
-import os
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,11 @@ from rlstack.sim.arms.scene import TIMESTEP_S, Build, box_inertia, build_scene
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+Item = int | tuple[int | slice, ...]
+"""Where in an array."""
 
 
-class ArmWorlds:
+class ArmWorlds(ABC):
     """N worlds; see the module.
 
     Args:
@@ -32,7 +33,6 @@ class ArmWorlds:
         period_s: Control period.
         varied: Whether each world has a model of its own, for :meth:`vary`.
         timestep_s: Physics step; the period is rounded to a number of them.
-        threads: Of the pool; None: as many as the process may use cores.
 
     Raises:
         UserError: MuJoCo is not installed, or the robot's model is missing or not what its file says.
@@ -47,22 +47,15 @@ class ArmWorlds:
         period_s: float,
         varied: bool = False,
         timestep_s: float = TIMESTEP_S,
-        threads: int | None = None,
     ) -> None:
         mujoco = import_mujoco()
-        from mujoco import rollout
-
-        self._mujoco, self.count = mujoco, count
+        self._mujoco, self.count, self._varied = mujoco, count, varied
         self.steps = max(1, round(period_s / timestep_s))
         """Physics steps of a control period."""
-        self.threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 1
         model = build_scene(robot, build, timestep_s)
         self.model = model
         """As built; those of the worlds may vary from it."""
-        self._models = [copy.copy(model) for _ in range(count)] if varied else model
         self._scratch = mujoco.MjData(model)
-        self._pool = rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
-        self._datas = [mujoco.MjData(model) for _ in range(max(self.threads, 1))]
         self._slides = _slides(mujoco, model, {drive.name for drive in robot.drives})
         self._stands: dict[str, Array] = {}
         joints = [model.joint(drive.name) for drive in robot.drives]
@@ -78,7 +71,6 @@ class ArmWorlds:
         self._start = start
         self.state = np.repeat(start[None], count, axis=0)
         """(N, width) of MuJoCo: time, positions, velocities; all that changes."""
-        self._control = np.zeros((count, self.steps, model.nu))
         self._after = np.empty((count, self.steps, width))
 
     @property
@@ -90,6 +82,16 @@ class ArmWorlds:
     def joint_velocity(self) -> Array:
         """(N, joints) rad/s or m/s."""
         return self.state[:, self._v]
+
+    @property
+    def time_s(self) -> Array:
+        """(N,) s since each world's start."""
+        return self.state[:, 0]
+
+    @property
+    def passed(self) -> Array:
+        """(N, steps, width): the states after each physics step of the last control period; all begin with the time."""
+        return self._after
 
     def pose(self, name: str) -> tuple[Array, Array]:
         """Return position (N, 3) m and orientation (N, 4) xyzw of something that moves freely, or slides in a fixture.
@@ -123,18 +125,15 @@ class ArmWorlds:
         Raises:
             ValueError: The worlds were not made to be varied.
         """
-        if not isinstance(self._models, list):
-            raise ValueError("the worlds share one model: make them with varied=True")
+        self._check_varied()
         body, geom = int(self.model.body(name).id), int(self.model.geom(name).id)
-        inertia = box_inertia(half_m, mass_kg)
-        for row, world in enumerate(index.tolist()):
-            model = self._models[world]
-            model.geom_size[geom], model.geom_friction[geom, 0] = half_m[row], friction[row]
-            model.geom_rbound[geom] = float(np.linalg.norm(half_m[row]))
-            model.geom_aabb[geom, 3:] = half_m[row]
-            model.body_mass[body], model.body_inertia[body] = mass_kg[row], inertia[row]
-            # all that MuJoCo keeps ready of masses, such as the inertia of simple joints
-            self._mujoco.mj_setConst(model, self._scratch)
+        self._assign("geom_size", index, geom, half_m)
+        self._assign("geom_friction", index, (geom, 0), friction)
+        self._assign("geom_rbound", index, geom, np.linalg.norm(half_m, axis=1))
+        self._assign("geom_aabb", index, (geom, slice(3, 6)), half_m)
+        self._assign("body_mass", index, body, mass_kg)
+        self._assign("body_inertia", index, body, box_inertia(half_m, mass_kg))
+        self._settle(index)
 
     def move(self, index: Index, name: str, position: Array, yaw: Array | None = None) -> None:
         """Put something that stands fixed to places (n, 3) m in some worlds, turned by ``yaw`` (n,) rad.
@@ -142,13 +141,12 @@ class ArmWorlds:
         Raises:
             ValueError: The worlds were not made to be varied.
         """
-        if not isinstance(self._models, list):
-            raise ValueError("the worlds share one model: make them with varied=True")
+        self._check_varied()
         body = int(self.model.body(name).id)
         turned = np.zeros(len(index)) if yaw is None else yaw
-        for world, place, angle in zip(index.tolist(), position, turned.tolist()):
-            self._models[world].body_pos[body] = place
-            self._models[world].body_quat[body] = [np.cos(angle / 2), 0.0, 0.0, np.sin(angle / 2)]
+        zero = np.zeros(len(index))
+        self._assign("body_pos", index, body, position)
+        self._assign("body_quat", index, body, np.stack([np.cos(turned / 2), zero, zero, np.sin(turned / 2)], axis=1))
         stands = self._stands.setdefault(name, np.zeros((self.count, 4)))
         stands[index, :3], stands[index, 3] = position, turned
 
@@ -158,28 +156,28 @@ class ArmWorlds:
         Raises:
             ValueError: The worlds were not made to be varied.
         """
-        if not isinstance(self._models, list):
-            raise ValueError("the worlds share one model: make them with varied=True")
-        dof = int(self.model.joint(name).dofadr[0])
-        for world, one in zip(index.tolist(), force.tolist()):
-            self._models[world].dof_frictionloss[dof] = one
+        self._check_varied()
+        self._assign("dof_frictionloss", index, int(self.model.joint(name).dofadr[0]), force)
 
+    @abstractmethod
     def step(self, target: Array) -> None:
         """Let a control period pass with the arm's joints driven to ``target`` (N, joints), rad or m."""
-        self._control[:, :, self._motors] = target[:, None, :]
-        self._pool.rollout(
-            self._models,
-            self._datas,
-            initial_state=self.state,
-            control=self._control,
-            state=self._after,
-            skip_checks=False,
-        )
-        self.state = self._after[:, -1].copy()
 
+    @abstractmethod
     def close(self) -> None:
-        """End the threads."""
-        self._pool.close()
+        """Free what steps the worlds."""
+
+    @abstractmethod
+    def _assign(self, field: str, index: Index, item: Item, values: Array) -> None:
+        """Set what a field of ``mujoco.MjModel`` has at ``item`` to ``values`` (n, ...) in some worlds."""
+
+    @abstractmethod
+    def _settle(self, index: Index) -> None:
+        """Compute anew what MuJoCo keeps ready of masses, such as the inertia of simple joints, in some worlds."""
+
+    def _check_varied(self) -> None:
+        if not self._varied:
+            raise ValueError("the worlds share one model: make them with varied=True")
 
     def _slid(self, name: str) -> tuple[Array, Array]:
         fixture, offset, axis = self._slides[name]

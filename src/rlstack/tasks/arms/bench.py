@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlstack.robots import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.sim.arms.worlds import ArmWorlds
+from rlstack.sim.arms.devices import arm_worlds
 from rlstack.tasks.arms.senses import noisy
 from rlstack.tasks.arms.trials import OBJECT, Trials
 
@@ -30,13 +30,23 @@ class Bench:
         count: N.
         seed: Of the noise.
         threads: That step the worlds; None: as many as there are cores.
+        device: That steps them; see :func:`rlstack.sim.arms.devices.arm_worlds`.
     """
 
-    def __init__(self, task: ArmTask, robot: Manipulator, count: int, seed: int, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        task: ArmTask,
+        robot: Manipulator,
+        count: int,
+        seed: int,
+        threads: int | None = None,
+        device: str = "cpu",
+    ) -> None:
         self.task, self.robot, self.count = task, robot, count
         self._handled = task.objects is not None
-        self.worlds = ArmWorlds(
-            robot, task.build, count, period_s=1.0 / task.rate_hz, varied=self._handled, threads=threads
+        period_s = 1.0 / task.rate_hz
+        self.worlds = arm_worlds(
+            robot, task.build, count, period_s=period_s, varied=self._handled, device=device, threads=threads
         )
         chain = chain_of(robot)
         self._screws, self._arm = chain.screws, list(chain.index)

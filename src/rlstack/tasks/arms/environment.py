@@ -36,12 +36,12 @@ class ArmEnvironment:
         robot: The arm.
         pipeline: Makes the observation, and joint targets of actions.
         count: N.
-        device: The worlds are on the CPU.
+        device: That steps the worlds; see :func:`rlstack.sim.arms.devices.arm_worlds`. Tensors are on the CPU always.
         seed: Of starts, noise and generator.
-        threads: That step the worlds; None: as many as there are cores.
+        threads: That step the worlds on the CPU; None: as many as there are cores.
 
     Raises:
-        UserError: Another device than the CPU is asked for, or the arm cannot be where episodes start.
+        UserError: The device is not there or lacks a package, or the arm cannot be where episodes start.
     """
 
     def __init__(
@@ -55,13 +55,11 @@ class ArmEnvironment:
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
-        if device != "cpu":
-            raise UserError(f"Arms are simulated on the CPU, not on '{device}': use the device cpu.")
         self.task, self.robot, self.pipeline, self.count = task, robot, pipeline, count
         self.device = torch.device("cpu")
         self.generator = torch.Generator().manual_seed(seed)
         self.critic_size = pipeline.size
-        self.bench = Bench(task, robot, count, seed, threads)
+        self.bench = Bench(task, robot, count, seed, threads, device)
         self._rng = np.random.default_rng((seed, 0))
         self._starts = task.draw_starts(robot, self._rng, STARTS)
         (row,) = (term for term in pipeline.table() if term.name == GOAL)

@@ -1,0 +1,77 @@
+"""Worlds that MuJoCo steps on as many threads as asked for: ``mujoco.rollout`` steps in C++ without Python's lock.
+
+A run goes on from saved states to the last bit, on any number of threads.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+
+import numpy as np
+
+from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.sim.arms.scene import TIMESTEP_S, Build
+from rlstack.sim.arms.worlds import ArmWorlds, Array, Index, Item
+
+
+class ThreadedWorlds(ArmWorlds):
+    """See the module.
+
+    Args:
+        robot: See :class:`rlstack.sim.arms.worlds.ArmWorlds`, like all that follow.
+        build: Adds what is handled.
+        count: N.
+        period_s: Control period.
+        varied: Whether each world has a model of its own.
+        timestep_s: Physics step.
+        threads: Of the pool; None: as many as the process may use cores.
+
+    Raises:
+        UserError: MuJoCo is not installed, or the robot's model is missing or not what its file says.
+    """
+
+    def __init__(
+        self,
+        robot: Manipulator,
+        build: Build | None,
+        count: int,
+        *,
+        period_s: float,
+        varied: bool = False,
+        timestep_s: float = TIMESTEP_S,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(robot, build, count, period_s=period_s, varied=varied, timestep_s=timestep_s)
+        from mujoco import rollout
+
+        self.threads = threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+        self._models = [copy.copy(self.model) for _ in range(count)] if varied else [self.model]
+        self._pool = rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
+        self._datas = [self._mujoco.MjData(self.model) for _ in range(self.threads)]
+        self._control = np.zeros((count, self.steps, self.model.nu))
+
+    def step(self, target: Array) -> None:
+        """Let a control period pass with the arm's joints driven to ``target`` (N, joints), rad or m."""
+        self._control[:, :, self._motors] = target[:, None, :]
+        self._pool.rollout(
+            self._models,
+            self._datas,
+            initial_state=self.state,
+            control=self._control,
+            state=self._after,
+            skip_checks=False,
+        )
+        self.state = self._after[:, -1].copy()
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.close()
+
+    def _assign(self, field: str, index: Index, item: Item, values: Array) -> None:
+        for world, one in zip(index.tolist(), values):
+            getattr(self._models[world], field)[item] = one
+
+    def _settle(self, index: Index) -> None:
+        for world in index.tolist():
+            self._mujoco.mj_setConst(self._models[world], self._scratch)

@@ -1,0 +1,176 @@
+"""Worlds that MuJoCo Warp steps, all at once on a GPU, in float32.
+
+Positions, velocities and targets go there and come back once a control period; what differs between the worlds' models
+goes there after it was changed. The scenes are MuJoCo's, with one setting: boxes meet boxes by the same closed formulas
+as in MuJoCo (Warp's alternative, which is general convex collision, rests boxes on other points).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.fused.cuda import warp
+from rlstack.fused.devices import TEST_DEVICE
+from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.sim.arms.scene import TIMESTEP_S, Build
+from rlstack.sim.arms.worlds import ArmWorlds, Array, Index, Item
+
+SET = ("geom_size", "geom_friction", "geom_rbound", "geom_aabb", "body_mass", "body_inertia", "body_pos", "body_quat")
+SETTLED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
+"""What ``mj_setConst`` computes of these and is used by the physics of such scenes."""
+VARIED = (*SET, "dof_frictionloss", *SETTLED)
+"""Fields of ``mujoco.MjModel`` that each world has of its own."""
+
+CONTACTS = 24
+"""For which there is room at first, in each world on average: a box lies on 4, two fingers hold it by up to 16."""
+
+
+class WarpedWorlds(ArmWorlds):
+    """See the module.
+
+    Args:
+        robot: See :class:`rlstack.sim.arms.worlds.ArmWorlds`, like all that follow.
+        build: Adds what is handled.
+        count: N.
+        period_s: Control period.
+        varied: Whether each world has a model of its own.
+        timestep_s: Physics step.
+        device: Of :func:`rlstack.fused.check_device`.
+
+    Raises:
+        UserError: MuJoCo or MuJoCo Warp is not installed, or it lacks something that the scene needs; or the robot's
+            model is missing or not what its file says.
+    """
+
+    def __init__(
+        self,
+        robot: Manipulator,
+        build: Build | None,
+        count: int,
+        *,
+        period_s: float,
+        varied: bool = False,
+        timestep_s: float = TIMESTEP_S,
+        device: str = "cuda:0",
+    ) -> None:
+        self._simulator, self._warp = _mujoco_warp(), warp()
+        super().__init__(robot, build, count, period_s=period_s, varied=varied, timestep_s=timestep_s)
+        self._device = "cpu" if device == TEST_DEVICE else device
+        model = copy.copy(self.model)
+        if self.state.shape[1] != 1 + model.nq + model.nv:
+            raise UserError(
+                f"{robot.name} has drives that remember, which MuJoCo Warp is not given: use the device cpu."
+            )
+        model.opt.disableflags |= int(self._mujoco.mjtDisableBit.mjDSBL_NATIVECCD)
+        self._one = model
+        """A model to compute in."""
+        self._fields = {name: np.repeat(getattr(model, name)[None], count, axis=0) for name in VARIED if varied}
+        self._changed: set[str] = set()
+        with self._warp.ScopedDevice(self._device):
+            try:
+                self._models = self._simulator.put_model(model, batch_sizes=dict.fromkeys(self._fields, count))
+            except NotImplementedError as error:
+                raise UserError(f"MuJoCo Warp cannot simulate this scene: {error} Use the device cpu.") from error
+            self._models.opt.warn_overflow = 0  # seen below
+            shape = (self.steps, count)
+            self._positions = self._warp.zeros((*shape, model.nq), dtype=self._warp.float32)
+            self._velocities = self._warp.zeros((*shape, model.nv), dtype=self._warp.float32)
+        self._make_room(CONTACTS)
+
+    def step(self, target: Array) -> None:
+        """Let a control period pass with the arm's joints driven to ``target`` (N, joints), rad or m."""
+        warp, model = self._warp, self.model
+        control = np.zeros((self.count, model.nu), np.float32)
+        control[:, self._motors] = target
+        positions, velocities = self.state[:, 1 : 1 + model.nq], self.state[:, 1 + model.nq :]
+        with warp.ScopedDevice(self._device):
+            self._carry()
+            while True:
+                data = self._datas
+                data.qpos.assign(positions.astype(np.float32))
+                data.qvel.assign(velocities.astype(np.float32))
+                data.ctrl.assign(control)
+                data.qacc_warmstart.zero_()
+                data.overflow.zero_()
+                self._march()
+                if not data.overflow.numpy().any():
+                    break
+                self._make_room(2 * self._room)
+        passed = np.arange(1, self.steps + 1) * model.opt.timestep
+        self._after[:, :, 0] = self.state[:, :1] + passed
+        self._after[:, :, 1 : 1 + model.nq] = self._positions.numpy().transpose(1, 0, 2)
+        self._after[:, :, 1 + model.nq :] = self._velocities.numpy().transpose(1, 0, 2)
+        self.state = self._after[:, -1].copy()
+
+    def close(self) -> None:
+        """Do nothing: the arrays go with this object."""
+
+    def _assign(self, field: str, index: Index, item: Item, values: Array) -> None:
+        at = item if isinstance(item, tuple) else (item,)
+        self._fields[field][(index, *at)] = values
+        self._changed.add(field)
+
+    def _settle(self, index: Index) -> None:
+        """By MuJoCo, one world after another: the same numbers as on the CPU."""
+        for world in index.tolist():
+            for name in SET:
+                getattr(self._one, name)[:] = self._fields[name][world]
+            self._mujoco.mj_setConst(self._one, self._scratch)
+            for name in SETTLED:
+                self._fields[name][world] = getattr(self._one, name)
+        self._changed.update(SETTLED)
+
+    def _carry(self) -> None:
+        """Bring what has changed of the models to the device."""
+        for name in self._changed:
+            array = getattr(self._models, name)
+            array.assign(self._fields[name].astype(np.float32).reshape(array.numpy().shape))
+        self._changed.clear()
+
+    def _make_room(self, contacts: int) -> None:
+        """Make data with room for so many contacts in each world, on average, and the constraints that come of them."""
+        self._room = contacts
+        rows = 4 * contacts + 2 * self.model.nv  # of contacts as here; joints' limits and dry friction
+        with self._warp.ScopedDevice(self._device):
+            self._datas = self._simulator.make_data(self._one, nworld=self.count, nconmax=contacts, njmax=rows)
+        self._graph: Any = None
+        self._warm = False
+
+    def _march(self) -> None:
+        """Let the physics steps of a period pass; on a GPU as one graph, once the kernels are there."""
+        if not self._warm or not self._warp.get_device(self._device).is_cuda:
+            self._warm = True
+            self._physics()
+            return
+        if self._graph is None:
+            with self._warp.ScopedCapture() as capture:
+                self._physics()
+            self._graph = capture.graph
+        self._warp.capture_launch(self._graph)
+
+    def _physics(self) -> None:
+        for k in range(self.steps):
+            self._simulator.step(self._models, self._datas)
+            self._warp.copy(self._positions[k], self._datas.qpos)
+            self._warp.copy(self._velocities[k], self._datas.qvel)
+
+
+def _mujoco_warp() -> Any:
+    """Return the module ``mujoco_warp``.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    warp()  # started without its banner, and told apart from what comes next
+    try:
+        import mujoco_warp
+    except ImportError as error:
+        raise UserError(
+            f"Arms on a GPU need MuJoCo Warp, which is not there ({error}): pip install 'rlstack[warp]', or use the"
+            " device cpu."
+        ) from error
+    return mujoco_warp
