@@ -122,12 +122,16 @@ def test_rlif_earns_where_a_step_makes_somebody_intervene_and_nowhere_else(tmp_p
     for number, end in zip(index.tolist(), last.tolist()):
         if number + lanes < end:
             assert rewards[number] == (-1.0 if corrected[number + lanes] else 0.0)
-    batch = algorithm._batch()
+    (batch,) = algorithm._batches(1)
     assert set(batch["reward"].tolist()) <= {0.0, -1.0}
     assert algorithm.lessons is not None
     shown = algorithm.lessons._drawn(algorithm.lessons.prior, 50, 0.0, 1.0)
     assert (shown["reward"] == -1.0).any()  # not by what the task says of demonstrations, which are drawn first
-    assert (batch["reward"][16:20] == 0.0).all()
+    corrections, prior = algorithm.lessons.corrections, algorithm.lessons.prior
+    assert corrections is not None
+    some = round(16 * len(corrections) / (len(corrections) + len(prior)))
+    assert some < 16
+    assert (batch["reward"][16 : 32 - some] == 0.0).all()
 
 
 def test_hindsight_is_refused_with_rlif() -> None:

@@ -34,8 +34,8 @@ def test_rlpd_learns_from_demonstrations_and_uses_them_again(tmp_path: Path) -> 
     settings = RLPDSettings(**SMALL, demonstrations=10, critics=3, updates=1.0, hindsight=0.0)
     algorithm = RLPD(settings, Reaching())
     algorithm.open(tmp_path)
-    for k in range(22):
-        algorithm.iterate(k / 22)
+    for k in range(28):
+        algorithm.iterate(k / 28)
     assert success(algorithm) > 0.75
     assert algorithm.lessons is not None
     prior = algorithm.lessons.prior

@@ -103,3 +103,30 @@ def test_it_goes_on_exactly_from_its_state() -> None:
 def test_more_drawn_critics_than_there_are_is_an_error() -> None:
     with pytest.raises(ValueError, match="drawn_critics: 3 is not allowed"):
         SoftSettings(critics=2, drawn_critics=3)
+
+
+def test_bounded_targets_are_what_rewards_can_add_up_to() -> None:
+    torch.manual_seed(4)
+    batch = {
+        "observation": torch.randn(64, 3),
+        "next_observation": torch.randn(64, 3),
+        "action": torch.rand(64, 2),
+        "reward": torch.zeros(64),
+        "goes_on": torch.ones(64),
+    }
+    losses = {}
+    for bounded in (False, True):
+        settings = SoftSettings(hidden=(8,), gamma=0.9, entropy_backup=False, bounded=bounded)
+        learner = SoftLearner(settings, 3, 2, torch.Generator().manual_seed(0))
+        with torch.no_grad():
+            learner.targets.biases[-1].fill_(20.0)  # nobody can earn that
+            learner.critics.biases[-1].zero_()
+            learner.critics.weights[-1].zero_()
+        losses[bounded] = float(learner.update_critics(batch)["critic"])
+    assert losses[False] > 100.0
+    assert losses[True] == 0.0
+
+
+def test_bounds_are_refused_where_there_are_none() -> None:
+    with pytest.raises(ValueError, match="bounded: true is not allowed"):
+        SoftSettings(bounded=True)

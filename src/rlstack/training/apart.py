@@ -186,7 +186,7 @@ def learn(folder: Path, parent: int) -> None:
             time.sleep(_IDLE_S)
         else:
             try:
-                batch = lessons.batch()
+                (batch,) = lessons.batches(1)
             except Overwritten:
                 continue
             logged.update(learner.update_critics(batch))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,11 @@ def rows_of(action: Tensor, result: GoalStep) -> Rows:
         "reward": result.reward.numpy().copy(),
         "goes_on": went_on(result).numpy(),
     }
+
+
+def dealt(rows: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
+    """Return a sample as so many batches; like cards, so that each has its share of what was judged by other goals."""
+    return [{name: values[k::count] for name, values in rows.items()} for k in range(count)]
 
 
 class Replay:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlstack.training.experience import Replay
+from rlstack.training.experience import Replay, dealt
 
 
 class Lessons:
@@ -27,18 +27,25 @@ class Lessons:
         self.settings, self.own, self.prior, self.corrections = settings, own, prior, corrections
         self.unrewarded = unrewarded
 
-    def batch(self) -> dict[str, Tensor]:
-        """Return a batch for :class:`rlstack.training.soft.SoftLearner`, with ``demonstrated`` (n,)."""
+    def batches(self, count: int) -> list[dict[str, Tensor]]:
+        """Return batches for :class:`rlstack.training.soft.SoftLearner`, with ``demonstrated`` (n,)."""
         settings = self.settings
-        half = settings.batch // 2
-        own = self._drawn(self.own, settings.batch - half, settings.hindsight, 0.0)
-        shown = self.shown(half, settings.hindsight)
-        return {name: torch.cat([own[name], shown[name]]) for name in own}
+        half = settings.batch // 2 if len(self.prior) or self._corrected() else 0
+        own = self._drawn(self.own, count * (settings.batch - half), settings.hindsight, 0.0)
+        if not half:  # nothing was shown yet
+            return dealt(own, count)
+        shown = self.shown(count * half, settings.hindsight)
+        return [
+            {name: torch.cat([mine[name], others[name]]) for name in mine}
+            for mine, others in zip(dealt(own, count), dealt(shown, count))
+        ]
 
     def shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
         """Return a batch of what was shown: demonstrations, then corrections, as many as there are of each."""
-        corrected = len(self.corrections) if self.corrections is not None else 0
+        corrected = self._corrected()
         some = round(count * corrected / (corrected + len(self.prior)))
+        if self.corrections is not None and some == count:
+            return self._drawn(self.corrections, count, 0.0, 1.0)
         batch = self._drawn(self.prior, count - some, hindsight, 1.0)
         if self.unrewarded:
             batch["reward"].zero_()
@@ -55,6 +62,9 @@ class Lessons:
         """Go on from :meth:`state_dict`."""
         for name, replay in self._all().items():
             replay.load_state_dict(state[name])
+
+    def _corrected(self) -> int:
+        return len(self.corrections) if self.corrections is not None else 0
 
     def _all(self) -> dict[str, Replay]:
         every = {"own": self.own, "prior": self.prior, "corrections": self.corrections}

@@ -54,10 +54,17 @@ class SoftSettings:
     """Entropy that the temperature is adapted to, for each action, nats."""
     entropy_backup: bool = True
     """Whether targets count the entropy of what comes after."""
+    bounded: bool = False
+    """Whether targets are kept within what rewards of -1 to 0 a step add up to, -1 / (1 - gamma) to 0, which sparse
+    rewards are; section 4.1 of Andrychowicz et al. (HER, arXiv 1707.01495)."""
 
     def __post_init__(self) -> None:
         if not self.hidden:
             raise ValueError("hidden: [] is not allowed: must be the widths of at least one layer.")
+        if self.bounded and (self.gamma == 1.0 or self.entropy_backup):
+            raise ValueError(
+                "bounded: true is not allowed with gamma 1 or entropy_backup: true: returns have no such bounds then."
+            )
         if self.drawn_critics > self.critics:
             raise ValueError(
                 f"drawn_critics: {self.drawn_critics} is not allowed: must be at most critics ({self.critics})."
@@ -168,8 +175,8 @@ class SoftLearner:
         self.log_temperature = torch.tensor(math.log(settings.temperature), requires_grad=True)
         self.target_entropy = settings.target_entropy * actions
         rate = settings.learning_rate
-        self._of_actor = torch.optim.Adam(self.actor.parameters(), lr=rate, foreach=True)
-        self._of_critics = torch.optim.Adam(self.critics.parameters(), lr=rate, foreach=True)
+        self._of_actor = torch.optim.Adam(self.actor.parameters(), lr=rate, fused=True)
+        self._of_critics = torch.optim.Adam(self.critics.parameters(), lr=rate, fused=True)
         self._of_temperature = torch.optim.Adam([self.log_temperature], lr=rate)
 
     def act(self, observation: Tensor) -> Tensor:
@@ -194,6 +201,8 @@ class SoftLearner:
             if settings.entropy_backup:
                 value = value - self.log_temperature.exp() * density
             target = batch["reward"] + settings.gamma * batch["goes_on"] * value
+            if settings.bounded:
+                target = target.clamp(-1.0 / (1.0 - settings.gamma), 0.0)
         values = self.critics(batch["observation"], batch["action"])
         loss = (values - target).square().mean(dim=1).sum()
         if conservative:
@@ -226,9 +235,7 @@ class SoftLearner:
         if cloning:
             logged = {"clone": self._unlike(batch)}
             loss = loss + cloning * logged["clone"]
-        self._of_actor.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._of_actor.step()
+        self._improve_actor(loss)
         surplus = (-density.detach() - self.target_entropy).mean()
         self._of_temperature.zero_grad(set_to_none=True)
         (self.log_temperature.exp() * surplus).backward()  # type: ignore[no-untyped-call]
@@ -239,10 +246,16 @@ class SoftLearner:
     def clone(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Fit the policy's mean to what was demonstrated, once; return what to log."""
         loss = self._unlike(batch)
-        self._of_actor.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._of_actor.step()
+        self._improve_actor(loss)
         return {"clone": loss.detach()}
+
+    def _improve_actor(self, loss: Tensor) -> None:
+        """Take one step down the loss; its slopes by the critics' parameters, which nobody needs, are not made."""
+        parameters = list(self.actor.parameters())
+        slopes = torch.autograd.grad(loss, parameters, allow_unused=True)  # cloning does not need the spread
+        for parameter, slope in zip(parameters, slopes):
+            parameter.grad = slope
+        self._of_actor.step()
 
     def _unlike(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return how far the policy's mean is from what was demonstrated, squared, the mean over the batch."""

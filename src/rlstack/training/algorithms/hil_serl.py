@@ -41,6 +41,8 @@ class HILSERLSettings(RLPDSettings):
     """Settings of HIL-SERL."""
 
     intervener: IntervenerSettings = field(default_factory=IntervenerSettings)
+    demonstrations: int = value(20, at_least=0)
+    """As in RLPD; with 0, interventions alone are what is shown."""
     gripper_penalty: float = value(0.02, at_least=0.0)
     """What it costs when the gripper is told to open after it was told to close, or the other way round."""
     hindsight: float = value(0.0, at_least=0.0, at_most=1.0)
@@ -53,6 +55,8 @@ class HILSERLSettings(RLPDSettings):
         super().__post_init__()
         if self.apart and self.hindsight:
             raise ValueError("hindsight: must be 0 with apart: the learner has no task to judge by other goals.")
+        if not self.demonstrations and (self.cloning or self.pretraining):
+            raise ValueError("demonstrations: 0 is not allowed with cloning or pretraining: there is nothing to clone.")
 
 
 class HILSERL(RLPD):
@@ -139,8 +143,8 @@ class HILSERL(RLPD):
                 return logged
             time.sleep(_WAIT_S)
 
-    def _learn(self) -> dict[str, Tensor]:
-        return {} if self.apart is not None else super()._learn()
+    def _batches(self, count: int) -> list[dict[str, Tensor]]:
+        return [] if self.apart is not None else super()._batches(count)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; the steps are in their files."""

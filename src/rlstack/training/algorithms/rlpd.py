@@ -6,6 +6,7 @@ from demonstrations, critics are an ensemble with layer normalisation, and each 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,17 +96,16 @@ class RLPD(SAC):
     def _action(self, observation: Tensor) -> Tensor:
         return self.learner.act(observation) if self.settings.pretraining else super()._action(observation)
 
-    def _learn(self) -> dict[str, Tensor]:
-        batch = self._batch()
+    def _learn(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         logged = self.learner.update_critics(batch)
         self._updates += 1
         if self._updates % self.settings.actor_every == 0:
             logged.update(self.learner.update_actor(batch, self.settings.cloning * (1.0 - self._done)))
         return logged
 
-    def _batch(self) -> dict[str, Tensor]:
+    def _batches(self, count: int) -> list[dict[str, Tensor]]:
         assert self.lessons is not None
-        return self.lessons.batch()
+        return self.lessons.batches(count)
 
     def _lessons(self, prior: Experience, folder: Path | None) -> Lessons:
         assert self._experience is not None

@@ -7,6 +7,7 @@ Experience Replay" (arXiv 1707.01495).
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rlstack.schema import value
 from rlstack.tasks.goals import GoalEnvironment, GoalStep
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
-from rlstack.training.experience import REPLAY, Experience
+from rlstack.training.experience import REPLAY, Experience, dealt
 from rlstack.training.soft import SoftLearner, SoftSettings
 
 
@@ -41,6 +42,10 @@ class SACSettings(SoftSettings):
     """Steps whose rewards count in a target before the critics are asked what follows; more is faster, and biased."""
     capacity: int = value(1_000_000, at_least=1000)
     """Steps that are kept."""
+
+
+_AT_ONCE = 16
+"""Batches that are drawn together, which costs little more than one."""
 
 
 class SAC:
@@ -115,8 +120,10 @@ class SAC:
             if self._steps > settings.warm_up:
                 self._owed += settings.updates * environment.count
             while self._owed >= 1.0:
-                self._owed -= 1.0
-                logged.update(self._learn())
+                count = min(int(self._owed), _AT_ONCE)
+                self._owed -= count
+                for batch in self._batches(count):
+                    logged.update(self._learn(batch))
         losses = self.learner.check(logged)
         rate = environment.task.rate_hz / settings.rollout
         scalars = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
@@ -167,18 +174,18 @@ class SAC:
         assert self._experience is not None
         self._experience.add(action, result)
 
-    def _learn(self) -> dict[str, Tensor]:
-        batch = self._batch()
+    def _learn(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         logged = self.learner.update_critics(batch)
         self._updates += 1
         if self._updates % self.settings.actor_every == 0:
             logged.update(self.learner.update_actor(batch))
         return logged
 
-    def _batch(self) -> dict[str, Tensor]:
+    def _batches(self, count: int) -> list[dict[str, Tensor]]:
         assert self._experience is not None
         settings = self.settings
-        return self._experience.sample(settings.batch, settings.hindsight, settings.ahead, settings.gamma)
+        rows = count * settings.batch
+        return dealt(self._experience.sample(rows, settings.hindsight, settings.ahead, settings.gamma), count)
 
     def _check(self, result: GoalStep) -> None:
         if not torch.isfinite(result.actor).all():
