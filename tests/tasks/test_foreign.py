@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from rlstack.errors import UserError
 from rlstack.tasks.foreign import Array, ForeignEnvironment, ScriptedForeignEnvironment
 from rlstack.tasks.goals import GoalEnvironment, ScriptedEnvironment
+from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
+from rlstack.training.interveners import IntervenerSettings
 
 SMALL: dict[str, Any] = {"hidden": (16,), "batch": 16, "warm_up": 0, "updates": 0.25, "critics": 2}
 
@@ -165,6 +167,19 @@ def test_rlpd_takes_demonstrations_and_goes_on() -> None:
     again.iterate(0.5)
 
 
+def test_without_demonstrations_corrections_are_what_is_shown() -> None:
+    for rate, shown in ((0.0, [0.0] * 16), (0.5, [0.0] * 8 + [1.0] * 8)):
+        script = IntervenerSettings(rate=rate, hold=1)
+        algorithm = HILSERL(HILSERLSettings(**SMALL, demonstrations=0, intervener=script), points())
+        for _ in range(2):
+            algorithm.iterate(0.0)
+        assert algorithm.lessons is not None
+        (batch,) = algorithm.lessons.batches(1)
+        assert batch["demonstrated"].tolist() == shown
+    with pytest.raises(ValueError, match="there is nothing to clone"):
+        HILSERLSettings(demonstrations=0, cloning=1.0)
+
+
 class Silent(Point):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         return *super().step(action)[:3], True, {"succeed": True}
@@ -180,6 +195,7 @@ def test_what_cannot_be_learned_from_is_refused_by_name() -> None:
     assert (
         ForeignEnvironment([Silent()], rate_hz=10.0, steps=5, success="succeed").step(torch.zeros(1, 1)).success.all()
     )
+    assert not ForeignEnvironment([Silent()], rate_hz=10.0, steps=5, success="").step(torch.zeros(1, 1)).success.any()
     with pytest.raises(UserError, match=r"Choice takes Discrete\(3\) as action"):
         ForeignEnvironment([Choice()], rate_hz=10.0, steps=5)
     with pytest.raises(UserError, match="Point does not say how long an episode is: give steps"):
