@@ -66,6 +66,9 @@ class Reaching:
     def achieved_goal(self) -> Tensor:
         return self.place.clone()
 
+    def desired_goal(self) -> Tensor:
+        return self.goal.clone()
+
     def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
         return torch.where((achieved - desired).norm(dim=-1) < 0.1, 0.0, -1.0)
 

@@ -30,6 +30,9 @@ class GoalEnvironment(LearningEnvironment, Protocol):
     def achieved_goal(self) -> Tensor:
         """Return (N, goal) what is achieved now."""
 
+    def desired_goal(self) -> Tensor:
+        """Return (N, goal) what is to be achieved."""
+
     def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
         """Return the reward (n,) of steps that led to ``achieved`` (n, goal) if the goal was ``desired``."""
 
