@@ -94,6 +94,10 @@ class Eye:
             depth = np.where(metres > camera.far_m, np.inf, metres).astype(np.float32)
         return View(None if rgb is None else np.ascontiguousarray(rgb[::-1]), depth)
 
+    def cast_shadows(self, wanted: bool) -> None:
+        """Render with shadows from now on, as at the start, or without."""
+        self._scene.flags[self._mujoco.mjtRndFlag.mjRND_SHADOW] = wanted
+
     def close(self) -> None:
         """Release the renderer."""
         if self._gpu is not None:

@@ -48,6 +48,8 @@ class Bench:
         self.worlds = arm_worlds(
             robot, task.build, count, period_s=period_s, varied=self._handled, device=device, threads=threads
         )
+        self.sight = task.sight(robot, count, seed)
+        """What their cameras see; None: nothing."""
         chain = chain_of(robot)
         self._screws, self._arm = chain.screws, list(chain.index)
         self._rng = np.random.default_rng((seed, 1))
@@ -65,6 +67,8 @@ class Bench:
             self.task.lay(self.worlds, index, trials)
             for name, drawn in self.drawn.items():
                 drawn[index] = getattr(trials, name)
+        if self.sight is not None:
+            self.sight.restart(index, self.worlds, self.drawn["half"][index])
 
     def vary(self, drawn: dict[str, Array]) -> None:
         """Give the objects of all worlds what :attr:`drawn` says, and what stands fixed its place by the goals."""
@@ -74,7 +78,7 @@ class Bench:
             self.task.furnish(self.worlds, np.arange(self.count), self.goal, *self.drawn.values())
 
     def true(self) -> dict[str, Array]:
-        """Return signals as they are, (N, ...)."""
+        """Return signals as they are now, (N, ...)."""
         worlds = self.worlds
         signals = {
             "joint_position": worlds.joint_position,
@@ -83,6 +87,8 @@ class Bench:
         }
         if self._handled:
             signals["object_position"], signals["object_orientation"] = worlds.pose(OBJECT)
+        if self.sight is not None:
+            signals.update(self.sight.signals(worlds))
         return signals
 
     def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
@@ -117,3 +123,5 @@ class Bench:
     def close(self) -> None:
         """End the threads."""
         self.worlds.close()
+        if self.sight is not None:
+            self.sight.close()

@@ -163,11 +163,12 @@ class ArmEnvironment:
         return seen
 
     def senses(self) -> dict[str, Array]:
-        """Return what the pipeline prepared of the present, as arrays, for scripted experts."""
+        """Return what the pipeline prepared of now, for scripted experts, and what only they know, as arrays."""
         if self._prepared is None:
             self.observe()
         assert self._prepared is not None
-        return {name: tensor.numpy().astype(np.float64) for name, tensor in self._prepared.items()}
+        known = {name: array for name, array in self.bench.true().items() if name not in self._prepared}
+        return {**known, **{name: tensor.numpy().astype(np.float64) for name, tensor in self._prepared.items()}}
 
     def expert_action(self) -> Tensor:
         """Return what the task's scripted expert would do now, (N, actions)."""
@@ -208,6 +209,7 @@ class ArmEnvironment:
             "random": self._rng.bit_generator.state,
             "noise": bench.noise_state,
             "generator": self.generator.get_state(),
+            **({} if bench.sight is None else {"sight": bench.sight.state_dict()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -223,6 +225,8 @@ class ArmEnvironment:
         self._prepared = None if prepared is None else {n: t.clone() for n, t in prepared.items()}
         self._rng.bit_generator.state, bench.noise_state = state["random"], state["noise"]
         self.generator.set_state(state["generator"])
+        if bench.sight is not None:
+            bench.sight.load_state_dict(state["sight"])
 
     def close(self) -> None:
         """End the threads."""

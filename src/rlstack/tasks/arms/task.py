@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rlstack.tasks.arms.environment import ArmEnvironment
     from rlstack.tasks.arms.expert import Expert
     from rlstack.tasks.arms.pipeline import ArmPipeline
+    from rlstack.tasks.arms.sight import Sight
     from rlstack.tasks.pipeline import Term
     from rlstack.tasks.sheet import Sheet
 
@@ -138,6 +139,10 @@ class ArmTask(ABC):
             from rlstack.sim.arms.scene import Block
 
             Block().add(spec)
+
+    def sight(self, robot: Manipulator, count: int, seed: int) -> Sight | None:
+        """Return what cameras of N arms see; None: the policy sees nothing."""
+        return None
 
     def stands(self, goal: Array) -> tuple[Obstacle, ...] | None:
         """Return what stands fixed beside what is handled, for a goal (3,) m; None: engines cannot hold it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,13 @@ class PickPlaceTask(ArmTask):
     box: ObjectRange = field(default_factory=ObjectRange)
     reward: PickReward = field(default_factory=PickReward)
 
-    inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
+    inputs: ClassVar[tuple[str, ...]] = (
+        "joint_position",
+        "joint_velocity",
+        "object_position",
+        "object_orientation",
+        "goal_position",
+    )
     moved = "object_position"
     axes = ("x", "y", "z", "yaw", "gripper")
     start_opening = 1.0

@@ -1,0 +1,200 @@
+"""Pictures of arms' worlds, one at a time, from the cameras of the robot file, as light and colours are drawn.
+
+The worlds that are stepped have capsules and boxes for links. What is rendered has the arm's collision meshes, which
+look like the arm from a distance and are drawn five times as fast as the meshes for show.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
+from rlstack.robots.sensing import OPTICAL, Camera, rotation_from_rpy
+from rlstack.sim.arms.looks import TABLES, Looks
+from rlstack.sim.arms.scene import Build
+from rlstack.sim.mujoco_eye import Eye, add_eye
+
+Array = NDArray[np.float64]
+
+_SHOWN = 1
+"""Group of geoms that is drawn unless asked otherwise."""
+
+
+@dataclass(frozen=True)
+class _Lens:
+    """A camera as :class:`rlstack.sim.mujoco_eye.Eye` renders it."""
+
+    width: int
+    height: int
+    intrinsics: Array
+    near_m: float
+    far_m: float
+
+
+class ArmEyes:
+    """Renders states of :class:`rlstack.sim.arms.worlds.ArmWorlds`; all pictures have one size.
+
+    Args:
+        robot: The arm, with these cameras in its file.
+        build: Adds what is handled, as for the worlds.
+        cameras: Names.
+        handled: Name of the box that is handled.
+
+    Raises:
+        UserError: The robot has no such camera, or one of another size or with a bent lens; or there is no way to
+            render here.
+    """
+
+    def __init__(self, robot: Manipulator, build: Build, cameras: Sequence[str], handled: str) -> None:
+        self._mujoco = mujoco = import_mujoco()
+        self.names = tuple(cameras)
+        self._cameras = [_plain(robot, name) for name in cameras]
+        sizes = {(camera.height, camera.width) for camera in self._cameras}
+        if len(sizes) > 1:
+            raise UserError(
+                f"{robot.name}: its cameras {', '.join(cameras)} have pictures of different sizes ({sorted(sizes)}):"
+                " give them one size in the robot file."
+            )
+        ((self.height, self.width),) = sizes
+        self._model = _drawn(robot, build)
+        self._data = mujoco.MjData(self._model)
+        model = self._model
+        self._nq = model.nq
+        self._handled = int(model.geom(handled).id)
+        self._floor = int(model.geom("floor").id)
+        own = model.geom_bodyid != 0
+        own[self._handled] = False
+        self._arm = np.flatnonzero(own)
+        self._tables = [int(model.material(f"table {k}").id) for k in range(TABLES)]
+        self._colour = model.geom_rgba[self._handled, :3].copy()
+        self._links = [int(model.body(camera.link or BODY).id) for camera in self._cameras]
+        # Mesa's software renderer: its threads wait for each other longer than such small pictures take
+        os.environ.setdefault("LP_NUM_THREADS", "1")
+        self._eye = Eye(mujoco, model, self._data)
+
+    def picture(self, state: Array, half: Array, looks: Looks, world: int, camera: int) -> NDArray[np.uint8]:
+        """Return what a camera sees, (height, width, 3) red first.
+
+        Args:
+            state: (width,) of the world; see :attr:`rlstack.sim.arms.worlds.ArmWorlds.state`.
+            half: (3,) m, half lengths of what is handled.
+            looks: Of all worlds.
+            world: Which of them.
+            camera: Which of the cameras.
+        """
+        mujoco, model, data = self._mujoco, self._model, self._data
+        self._dress(looks, world)
+        model.geom_size[self._handled] = half
+        model.geom_rbound[self._handled] = float(np.linalg.norm(half))
+        model.geom_aabb[self._handled, 3:] = half
+        data.qpos[:] = state[1 : 1 + self._nq]
+        mujoco.mj_kinematics(model, data)
+        given = self._cameras[camera]
+        link = self._links[camera]
+        body = data.xmat[link].reshape(3, 3)
+        place = data.xpos[link] + body @ (given.position + looks.shift[world, camera])
+        axes = body @ given.rotation @ rotation_from_rpy(tuple(looks.turn[world, camera].tolist())) @ OPTICAL
+        view = self._eye.look(place, axes, _lens(given, float(looks.view[world, camera])), ("rgb",))
+        assert view.rgb is not None
+        return view.rgb
+
+    def close(self) -> None:
+        """Release the renderer."""
+        self._eye.close()
+
+    def _dress(self, looks: Looks, world: int) -> None:
+        model = self._model
+        model.light_diffuse[0], model.light_dir[0] = looks.sun[world], looks.direction[world]
+        model.vis.headlight.ambient[:] = looks.ambient[world]
+        table = self._tables[int(looks.material[world])]
+        model.geom_matid[self._floor] = table
+        model.mat_rgba[table, :3] = looks.table[world]
+        model.geom_rgba[self._arm, :3] = looks.arm[world]
+        model.geom_rgba[self._handled, :3] = np.clip(self._colour + looks.thing[world], 0.0, 1.0)
+        self._eye.cast_shadows(bool(looks.shadows[world]))
+
+
+def camera_of(robot: Manipulator, name: str) -> Camera:
+    """Return a camera of an arm's file.
+
+    Raises:
+        UserError: There is none of this name.
+    """
+    if name not in robot.cameras:
+        has = f"its cameras are {', '.join(robot.cameras)}" if robot.cameras else "its file has no cameras"
+        raise UserError(
+            f"{robot.name} has no camera called '{name}': {has}. Add it to the section cameras of the robot file, as"
+            " in panda.yaml."
+        )
+    return robot.cameras[name]
+
+
+def _plain(robot: Manipulator, name: str) -> Camera:
+    camera = camera_of(robot, name)
+    if not camera.is_plain or not camera.rgb:
+        raise UserError(
+            f"{robot.name}: its camera '{name}' has a lens that bends or no colours, which is not simulated for many"
+            " arms at once: give it square pixels and no distortion, and undistort the real one's pictures."
+        )
+    return camera.rendered
+
+
+def _lens(camera: Camera, view: float) -> _Lens:
+    intrinsics = camera.intrinsics.copy()
+    intrinsics[0, 0] /= view
+    intrinsics[1, 1] /= view
+    return _Lens(camera.width, camera.height, intrinsics, camera.near_m, camera.far_m)
+
+
+def _drawn(robot: Manipulator, build: Build) -> Any:
+    """Return the model that is rendered; its positions are those of the worlds'."""
+    mujoco = import_mujoco()
+    spec = new_world()
+    add_robot(spec, robot)
+    own = [geom for geom in spec.geoms if geom.parent.name != "world"]
+    solid = [geom for geom in own if geom.contype or geom.conaffinity]
+    for geom in own:
+        if solid and not (geom.contype or geom.conaffinity):
+            spec.delete(geom)
+        else:
+            geom.group, geom.material = _SHOWN, ""
+    build(spec)
+    _add_tables(mujoco, spec)
+    add_eye(spec)
+    return spec.compile()
+
+
+def _add_tables(mujoco: Any, spec: Any) -> None:
+    """Add the materials that a table may have: plain, squares, stripes of brightness, speckles; large and small."""
+    kinds, marks = mujoco.mjtBuiltin, mujoco.mjtMark
+    rng = np.random.default_rng(0)
+    for k in range(TABLES):
+        bright = rng.uniform(0.55, 1.0, 3) if k else np.ones(3)
+        other = np.clip(bright * rng.uniform(0.7, 1.1), 0.0, 1.0)
+        kind = (kinds.mjBUILTIN_FLAT, kinds.mjBUILTIN_CHECKER, kinds.mjBUILTIN_GRADIENT)[k % 3]
+        spec.add_texture(
+            name=f"table {k}",
+            type=mujoco.mjtTexture.mjTEXTURE_2D,
+            builtin=kind,
+            rgb1=bright.tolist(),
+            rgb2=other.tolist(),
+            mark=marks.mjMARK_RANDOM if k % 2 else marks.mjMARK_NONE,
+            markrgb=rng.uniform(0.3, 1.0, 3).tolist(),
+            random=0.02,
+            width=128,
+            height=128,
+        )
+        repeat = float(math.exp(rng.uniform(math.log(0.5), math.log(8.0))))
+        material = spec.add_material(name=f"table {k}", texrepeat=[repeat, repeat], texuniform=True, reflectance=0.0)
+        textures = list(material.textures)
+        textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = f"table {k}"
+        material.textures = textures

@@ -1,0 +1,221 @@
+"""Behaviour cloning from pictures: first what is to be seen in them, then, with that fixed, what to do.
+
+An encoder learns from demonstrations what they do next and, where a simulator can tell, where what is handled is. Then
+it is frozen, all pictures become a few numbers each, and these are cloned as states are, in chunks of actions; see
+:mod:`rlstack.training.algorithms.bc`.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rlstack.schema import value
+from rlstack.tasks.learning import LearningEnvironment
+from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.algorithms.bc import Cloner, CloneSettings
+from rlstack.training.demonstrated import scripted
+from rlstack.training.pictured import Pictured, chunks, open_pictured
+from rlstack.training.sight import LABELS, Encoder, SeeingActor, rate_at, shifted, split_of
+
+_LOOKED, _CLONED = 20, 100
+"""Updates in an iteration: of the encoder, then of the clone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderSettings:
+    """Of the network that looks at pictures, and how it is fitted."""
+
+    channels: tuple[int, ...] = value((16, 32, 32), at_least=1)
+    """Of the convolutions, for each camera its own."""
+    hidden: tuple[int, ...] = value((128, 128), at_least=1)
+    """Widths of the dense layers after them."""
+    size: int = value(16, at_least=LABELS)
+    """Numbers that are made of the pictures."""
+    labels: float = value(1.0, at_least=0.0)
+    """Weight of saying where what is handled is, beside what to do; the simulator tells in training, and only then. 0:
+    the actions alone teach what to see."""
+    shift: int = value(1, at_least=0)
+    """Pixels that pictures are moved at most, each time anew."""
+    learning_rate: float = value(1e-3, above=0.0)
+    """At the start; it falls to 0 along a cosine."""
+    batch: int = value(64, at_least=1)
+    """Steps in an update."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BCCameraSettings(CloneSettings):
+    """Settings of behaviour cloning from pictures."""
+
+    demonstrations: int = value(300, at_least=1)
+    """Episodes of the task's scripted expert that are learned from, successful ones."""
+    stray: float = value(0.3, at_least=0.0)
+    """Standard deviation of what is added to the expert's actions, 0 to 1, as they are carried out."""
+    looking: float = value(0.9, above=0.0, at_most=0.99)
+    """Share of the run in which the encoder learns; the rest is the clone's."""
+    copies: int = value(2, at_least=1)
+    """How often each picture is encoded for the clone, moved anew each time."""
+    encoder: EncoderSettings = EncoderSettings()
+
+
+class Looker:
+    """An encoder and how it is fitted to demonstrations.
+
+    Args:
+        settings: Of the encoder.
+        encoder: It.
+        actions: Number of actions.
+        generator: Draws steps and shifts.
+    """
+
+    def __init__(self, settings: EncoderSettings, encoder: Encoder, actions: int, generator: torch.Generator) -> None:
+        self.settings, self.encoder, self.generator = settings, encoder, generator
+        inputs, width = encoder.split.state + encoder.size, settings.hidden[-1]
+        self._head = nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, actions))
+        self._optimiser = torch.optim.AdamW(self._parameters(), lr=settings.learning_rate, weight_decay=1e-4)
+
+    def update(self, shown: Pictured, share: float) -> dict[str, Tensor]:
+        """Fit it to a batch of steps once; return what to log.
+
+        Args:
+            shown: Demonstrations.
+            share: Of the updates that lie behind.
+        """
+        settings = self.settings
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate_at(settings.learning_rate, share)
+        drawn = torch.randint(len(shown), (settings.batch,), generator=self.generator)
+        state, labels, action = shown.state[drawn], shown.labels[drawn], shown.action[drawn]
+        pictures = shifted(shown.pictures(drawn.numpy()), settings.shift, self.generator)
+        seen = self.encoder(state, pictures.float())
+        clone = (self._head(torch.cat([state, seen], dim=1)) - action).abs().mean()
+        where = (seen[:, :LABELS] - labels).abs().mean(dim=0)
+        loss = clone + settings.labels * where.sum()
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self._parameters(), 10.0)
+        self._optimiser.step()
+        return {"look": clone.detach(), "place_dm": where[:3].detach().mean(), "turn": where[3:].detach().mean()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks, optimiser and random state."""
+        networks = {"encoder": self.encoder.state_dict(), "head": self._head.state_dict()}
+        state = {**networks, "optimiser": self._optimiser.state_dict(), "generator": self.generator.get_state()}
+        return copy.deepcopy(state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.encoder.load_state_dict(state["encoder"])
+        self._head.load_state_dict(state["head"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.generator.set_state(state["generator"])
+
+    def _parameters(self) -> list[nn.Parameter]:
+        return [*self.encoder.parameters(), *self._head.parameters()]
+
+
+class BCCamera:
+    """Learns from demonstrations with pictures; see :class:`rlstack.training.algorithm.Algorithm`.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of a task with cameras that has a scripted expert.
+
+    Raises:
+        UserError: The task has none, or no cameras.
+    """
+
+    Settings = BCCameraSettings
+    needs_gradients = False
+
+    def __init__(self, settings: BCCameraSettings, environment: LearningEnvironment) -> None:
+        self.settings, self.environment = settings, scripted(environment, "bc_camera")
+        self.steps_per_iteration = _LOOKED * settings.encoder.batch
+        pipeline, look = environment.pipeline, settings.encoder
+        self.split = split_of(pipeline, "bc_camera")
+        self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
+        encoder = Encoder(self.split, look.channels, look.hidden, look.size)
+        self.looker = Looker(look, encoder, pipeline.action_size, self.generator)
+        columns = self.split.state + encoder.size
+        self.cloner = Cloner(settings, columns, pipeline.action_size, torch.initial_seed() % 2**32)
+        self._shown: Pictured | None = None
+        self._steps: tuple[Tensor, Tensor, Tensor] | None = None
+        self._begun = self._cloning = False
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def open(self, folder: Path | None) -> None:
+        """Have the demonstrations, in a run's folder; those that are there already are used again."""
+        settings = self.settings
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-pictures-")
+            folder = Path(self._temporary.name)
+        self._shown = open_pictured(
+            self.environment, self.split, folder, settings.demonstrations, settings.stray, self.generator
+        )
+        if not self._begun:
+            self.looker.encoder.normalise_by(self._shown.state)
+
+    def iterate(self, done: float) -> dict[str, float]:
+        """Learn from demonstrations and return scalars; raise ``NotFinite`` naming what broke."""
+        if self._shown is None:
+            self.open(None)
+        assert self._shown is not None
+        self._begun = True
+        looking = self.settings.looking
+        if done < looking:
+            each = [self.looker.update(self._shown, done / looking) for _ in range(_LOOKED)]
+            logged = {name: torch.stack([one[name] for one in each]).mean().item() for name in each[0]}
+        else:
+            if self._steps is None:
+                self._steps = self.encode()
+            if not self._cloning:
+                self.cloner.actor.normalise_by(self._steps[0])
+                self._cloning = True
+            share = (done - looking) / (1.0 - looking)
+            losses = [self.cloner.update(*self._steps, share) for _ in range(_CLONED)]
+            logged = {"clone": torch.stack(losses).mean().item()}
+        for name, number in logged.items():
+            if not math.isfinite(number):
+                raise NotFinite(f"The mean of '{name}' in an iteration is not finite")
+        scalars = {f"loss/{name}": number for name, number in logged.items()}
+        return {"train/reward_per_s": 0.0, "train/lost_share": 0.0, **scalars}
+
+    def encode(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return all steps as the clone sees them; see :meth:`rlstack.training.algorithms.bc.Cloner.update`."""
+        shown, copies, encoder = self._shown, self.settings.copies, self.looker.encoder
+        assert shown is not None
+        seen = []
+        for k in range(copies):
+            shift = self.settings.encoder.shift if k else 0
+            for some in chunks(np.arange(len(shown))):
+                with torch.no_grad():
+                    found = encoder(shown.state[some], shifted(shown.pictures(some), shift, self.generator).float())
+                seen.append(torch.cat([shown.state[some], found], dim=1))
+        bounds = torch.cat([shown.bounds + k * len(shown) for k in range(copies)])
+        return torch.cat(seen), shown.action.repeat(copies, 1), bounds
+
+    def actor(self) -> Actor:
+        """Return a copy of the present actor."""
+        return copy.deepcopy(SeeingActor(self.looker.encoder, self.cloner.actor)).eval().requires_grad_(False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks, optimisers and random state; the demonstrations are in their files."""
+        parts = {"looker": self.looker.state_dict(), "cloner": self.cloner.state_dict()}
+        return {**parts, "begun": self._begun, "cloning": self._cloning}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.looker.load_state_dict(state["looker"])
+        self.cloner.load_state_dict(state["cloner"])
+        self._begun, self._cloning = state["begun"], state["cloning"]
+
+
+ALGORITHM = BCCamera

@@ -1,0 +1,184 @@
+"""Demonstrations with pictures, kept on disk as they were seen: bytes, an image of each camera a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlstack.data.replay import ReplayBuffer, ReplaySpec, fields
+from rlstack.errors import UserError
+from rlstack.tasks.arms.terms import DECIMETRES
+from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
+from rlstack.training.experience import Rows, went_on
+from rlstack.training.sight import LABELS, Split, turned
+
+FOLDER = "pictures"
+"""Of a run: its demonstrations with pictures."""
+
+_TRIES = 20
+"""Episodes of all robots in which they must be had, for each that is wanted."""
+
+_TOGETHER = 256
+"""Steps whose pictures are in memory at once."""
+
+_KEPT = 0.85
+"""Share of what a hand strays that is left a step later."""
+
+
+class Pictured:
+    """Demonstrations with pictures: all in memory but these.
+
+    Args:
+        buffer: Where they are.
+    """
+
+    def __init__(self, buffer: ReplayBuffer) -> None:
+        self.buffer, self.index = buffer, buffer.indices()
+        found: dict[str, list[NDArray[np.float32]]] = {}
+        for some in chunks(self.index):
+            rows = buffer.gather(some)
+            for name in ("state", "labels", "action"):
+                found.setdefault(name, []).append(rows[name])
+        self.state, self.labels, self.action = (torch.from_numpy(np.concatenate(rows)) for rows in found.values())
+        begins = np.flatnonzero(np.diff(buffer.bounds(self.index)[0], prepend=-1))
+        ends = np.append(begins[1:], len(self.index))
+        bounds = np.repeat(np.stack([begins, ends - 1], axis=1), ends - begins, axis=0)
+        self.bounds = torch.from_numpy(bounds)
+        """(steps, 2): first and last step of each step's episode."""
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.index)
+
+    def pictures(self, steps: NDArray[np.intp]) -> Tensor:
+        """Return the pictures (n, cameras, rows, columns, 3) of some steps, uint8."""
+        return torch.from_numpy(self.buffer.observe(self.index[steps])["pictures"])
+
+
+def chunks(index: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return indices in parts whose pictures may be in memory together."""
+    return np.split(index, range(_TOGETHER, len(index), _TOGETHER))
+
+
+def open_pictured(
+    environment: ScriptedEnvironment, split: Split, folder: Path, wanted: int, stray: float, generator: torch.Generator
+) -> Pictured:
+    """Return demonstrations of the task's scripted expert in a run's folder; those that are there are used again.
+
+    Args:
+        environment: Whose.
+        split: Of its observation.
+        folder: The run's.
+        wanted: Successful episodes.
+        stray: Standard deviation of what is added to the expert's actions as they are carried out, and not as they are
+            learned: so that what to do beside the straight way is shown too (Laskey et al., "DART: Noise Injection for
+            Robust Imitation Learning", arXiv 1703.09327).
+        generator: Draws that.
+
+    Raises:
+        UserError: The expert seldom succeeds, or what is there was made with other cameras.
+    """
+    steps = wanted * (environment.task.steps + 1)
+    buffer = ReplayBuffer(folder / FOLDER, _spec(environment, split, max(1000, steps)))
+    missing = wanted - len(buffer.episodes())
+    if missing > 0:
+        _demonstrate(environment, split, buffer, missing, stray, generator)
+    return Pictured(buffer)
+
+
+def _spec(environment: ScriptedEnvironment, split: Split, capacity: int) -> ReplaySpec:
+    goal = tuple(environment.achieved_goal().shape[1:])
+    seen = fields(
+        state=((split.state,), "float32"),
+        pictures=(split.shape, "uint8"),
+        labels=((LABELS,), "float32"),
+        achieved=(goal, "float32"),
+    )
+    actions = environment.pipeline.action_size
+    made = fields(action=((actions,), "float32"), reward=((), "float32"), goes_on=((), "float32"))
+    return ReplaySpec(seen, made, capacity, 1)
+
+
+def _demonstrate(
+    environment: Any, split: Split, buffer: ReplayBuffer, wanted: int, stray: float, generator: torch.Generator
+) -> None:
+    tried = found = 0
+    environment.restart(torch.arange(environment.count))
+    seen = environment.observe()[0]
+    going = [[first] for first in _each(_seen(environment, split, seen))]
+    grips = "gripper" in environment.pipeline.axes
+    strays = torch.zeros(environment.count, environment.pipeline.action_size)
+    while found < wanted and tried < _TRIES * max(environment.count, wanted):
+        action = environment.expert_action()
+        fresh = torch.randn(strays.shape, generator=generator)
+        strays = _KEPT * strays + stray * (1.0 - _KEPT**2) ** 0.5 * fresh
+        if grips:
+            strays[:, -1] = 0.0  # a box that is let go of on its way is nothing to learn from
+        result = environment.step(action + strays)
+        # what was seen at an episode's end is learned from as what a step led to alone: the next one's is there anyway
+        after = _each(_seen(environment, split, result.actor))
+        last = _each(_ended(after, split, result))
+        made = _each({"action": action.numpy().copy(), **_earned(result)})
+        for robot, done in enumerate(result.done.tolist()):
+            going[robot].append({**made[robot], **(last[robot] if done else after[robot])})
+            if not done:
+                continue
+            tried += 1
+            if bool(result.success[robot]) and found < wanted:
+                _keep(buffer, going[robot])
+                found += 1
+            going[robot] = [after[robot]]
+    if found < wanted:
+        raise UserError(
+            f"The scripted expert succeeded in {found} of {tried} episodes, and {wanted} demonstrations are asked for:"
+            " ask for fewer, lower stray, or make the task easier."
+        )
+    environment.reset_all()
+
+
+def _seen(environment: Any, split: Split, observation: Tensor) -> Rows:
+    """Return by field what all robots see now, with where what is handled truly is, seen from the tool."""
+    known = environment.senses()
+    senses = {
+        name: torch.from_numpy(known[name].astype(np.float32))
+        for name in ("object_position", "object_orientation", "tool_position", "tool_yaw")
+    }
+    place = DECIMETRES * (senses["object_position"] - senses["tool_position"])
+    labels = torch.cat([place, turned(senses["tool_yaw"], senses["object_orientation"])], dim=1)
+    return {
+        "state": observation[:, : split.state].numpy().copy(),
+        "pictures": split.pictures(observation).to(torch.uint8).numpy(),  # type: ignore[dict-item]
+        "labels": labels.numpy(),
+        "achieved": environment.achieved_goal().numpy().copy(),
+    }
+
+
+def _ended(after: list[Rows], split: Split, result: GoalStep) -> Rows:
+    """Return what was seen at the ends of episodes; nothing is done there, so that its labels teach nothing."""
+    return {
+        "state": result.next_actor[:, : split.state].numpy().copy(),
+        "pictures": split.pictures(result.next_actor).to(torch.uint8).numpy(),  # type: ignore[dict-item]
+        "labels": np.stack([one["labels"] for one in after]),
+        "achieved": result.achieved.numpy().copy(),
+    }
+
+
+def _earned(result: GoalStep) -> Rows:
+    return {"reward": result.reward.numpy().copy(), "goes_on": went_on(result).numpy()}
+
+
+def _keep(buffer: ReplayBuffer, episode: list[Rows]) -> None:
+    spec = buffer.spec
+    buffer.begin({name: episode[0][name] for name in spec.observations})
+    for step in episode[1:]:
+        buffer.add({n: step[n] for n in spec.transitions}, {n: step[n] for n in spec.observations})
+
+
+def _each(rows: Rows) -> list[Rows]:
+    """Return rows of all robots as rows of each."""
+    return [dict(zip(rows, values)) for values in zip(*rows.values())]

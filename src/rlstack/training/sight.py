@@ -1,0 +1,185 @@
+"""Networks that see: pictures become places of features, and a few numbers that a policy acts on.
+
+Spatial soft-argmax, which gives where in the picture each feature is, is that of Levine et al., "End-to-End Training of
+Deep Visuomotor Policies" (arXiv 1504.00702).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rlstack.errors import UserError
+from rlstack.tasks.arms.sight_terms import Pictures
+from rlstack.tasks.pipeline import Pipeline
+from rlstack.training.algorithm import Actor
+
+LABELS = 5
+"""Numbers that say where something is: three for its place, two for how it is turned."""
+
+_KERNELS, _STRIDES = (5, 3, 3), (2, 2, 1)
+"""Of the convolutions; more of them go on as the last."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where in an observation the pictures are: at its end.
+
+    Args:
+        state: Columns before them.
+        shape: Cameras, rows, columns, 3.
+    """
+
+    state: int
+    shape: tuple[int, int, int, int]
+
+    def pictures(self, observation: Tensor) -> Tensor:
+        """Return the pictures (batch, cameras, rows, columns, 3), 0 to 255, of observations (batch, columns)."""
+        return observation[:, self.state :].reshape(-1, *self.shape)
+
+
+def split_of(pipeline: Pipeline, algorithm: str) -> Split:
+    """Return where in a task's observation the pictures are.
+
+    Raises:
+        UserError: There are none.
+    """
+    seen = [term for term in pipeline.terms if isinstance(term, Pictures)]
+    rows = pipeline.table()
+    if not seen or rows[-1].name != seen[-1].name:
+        raise UserError(
+            f"algorithm: {algorithm} is not allowed: this task's observation has no pictures, or not at its end. Choose"
+            " a task with cameras, such as arm_pick_place_camera."
+        )
+    return Split(rows[-1].start, seen[-1].shape)  # type: ignore[arg-type]
+
+
+class SoftArgmax(nn.Module):
+    """Where each feature is: (batch, features, rows, columns) to (batch, 3 features): x, y in -1..1, how sure."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        super().__init__()
+        y, x = torch.meshgrid(torch.linspace(-1.0, 1.0, rows), torch.linspace(-1.0, 1.0, columns), indexing="ij")
+        self.register_buffer("grid", torch.stack([x.flatten(), y.flatten()], dim=1))
+
+    grid: Tensor
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the places and, as the sum of squared shares, how much of a feature is in one place."""
+        share = functional.softmax(features.flatten(start_dim=2), dim=-1)
+        place = share @ self.grid
+        return torch.cat([place.flatten(start_dim=1), share.square().sum(dim=-1)], dim=1)
+
+
+class Encoder(nn.Module):
+    """From pictures and the state they were taken in to a few numbers, the first of which can be taught what they are.
+
+    Args:
+        split: Of the observation.
+        channels: Of the convolutions, for each camera its own.
+        hidden: Widths of the dense layers.
+        size: Numbers that come out.
+    """
+
+    def __init__(self, split: Split, channels: Sequence[int], hidden: Sequence[int], size: int) -> None:
+        super().__init__()
+        self.split, self.size = split, size
+        cameras, rows, columns, _ = split.shape
+        self.register_buffer("mean", torch.zeros(split.state))
+        self.register_buffer("scale", torch.ones(split.state))
+        self.looks = nn.ModuleList(_convolutions(channels, rows, columns) for _ in range(cameras))
+        widths = [split.state + cameras * 3 * channels[-1], *hidden, size]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+
+    mean: Tensor
+    scale: Tensor
+
+    def normalise_by(self, state: Tensor) -> None:
+        """Take mean and spread of states (samples, columns) as the normalisation from now on."""
+        self.mean.copy_(state.mean(dim=0))
+        self.scale.copy_(1.0 / state.std(dim=0, correction=min(len(state) - 1, 1)).clamp(min=0.05))
+
+    def forward(self, state: Tensor, pictures: Tensor) -> Tensor:
+        """Return (batch, size).
+
+        Args:
+            state: (batch, columns).
+            pictures: (batch, cameras, rows, columns, 3), 0 to 255.
+        """
+        # rows and columns last for torch; in memory the colours stay innermost, which convolutions like
+        scaled = pictures.permute(1, 0, 4, 2, 3) * (1.0 / 255.0) - 0.5
+        places = [look(scaled[k]) for k, look in enumerate(self.looks)]
+        x = torch.cat([(state - self.mean) * self.scale, *places], dim=1)
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = torch.relu(layer(x))
+        seen: Tensor = last(x)
+        return seen
+
+
+class SeeingActor(Actor):
+    """An encoder, then a policy on the state and what the encoder makes of the pictures.
+
+    Args:
+        encoder: Of the pictures.
+        head: Takes state and encoder's numbers as its observation.
+    """
+
+    def __init__(self, encoder: Encoder, head: Actor) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+        self.memory = head.memory
+
+    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the action (batch, actions) and the head's memory after it."""
+        action: tuple[Tensor, dict[str, Tensor]] = self.head(encoded(self.encoder, observation), memory)
+        return action
+
+
+def encoded(encoder: Encoder, observation: Tensor) -> Tensor:
+    """Return observations (batch, columns) with what the encoder sees in place of the pictures."""
+    state = observation[:, : encoder.split.state]
+    return torch.cat([state, encoder(state, encoder.split.pictures(observation))], dim=1)
+
+
+def shifted(pictures: Tensor, most: int, generator: torch.Generator) -> Tensor:
+    """Return pictures (batch, cameras, rows, columns, 3), each moved by up to ``most`` pixels, its border repeated.
+
+    Kostrikov et al., "Image Augmentation Is All You Need" (DrQ, arXiv 2004.13649).
+    """
+    if not most:
+        return pictures
+    batch, cameras, rows, columns, _ = pictures.shape
+    by = torch.randint(-most, most + 1, (2, batch, cameras, 1), generator=generator)
+    down = (torch.arange(rows) + by[0]).clamp(0, rows - 1)
+    right = (torch.arange(columns) + by[1]).clamp(0, columns - 1)
+    one, camera = torch.arange(batch)[:, None, None, None], torch.arange(cameras)[:, None, None]
+    return pictures[one, camera, down[:, :, :, None], right[:, :, None, :]]
+
+
+def _convolutions(channels: Sequence[int], rows: int, columns: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for k, (a, b) in enumerate(pairwise([3, *channels])):
+        kernel, stride = (given[min(k, len(given) - 1)] for given in (_KERNELS, _STRIDES))
+        layers += [nn.Conv2d(a, b, kernel, stride), nn.ReLU()]
+        rows, columns = ((length - kernel) // stride + 1 for length in (rows, columns))
+    layers.pop()
+    return nn.Sequential(*layers, SoftArgmax(rows, columns))
+
+
+def turned(cos_sin: Tensor, quaternion: Tensor) -> Tensor:
+    """Return cos and sin (batch, 2) of four times the yaw of ``quaternion`` (batch, 4) xyzw from ``cos_sin``'s."""
+    x, y, z, w = quaternion.unbind(dim=-1)
+    yaw = torch.atan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z)) - torch.atan2(cos_sin[:, 1], cos_sin[:, 0])
+    return torch.stack([torch.cos(4.0 * yaw), torch.sin(4.0 * yaw)], dim=1)
+
+
+def rate_at(highest: float, share: float) -> float:
+    """Return the learning rate after a share of all updates: it falls to 0 along a cosine."""
+    return highest * 0.5 * (1.0 + math.cos(math.pi * min(max(share, 0.0), 1.0)))
