@@ -84,26 +84,6 @@ def test_what_nobody_hears_is_not_wanted(listener: Listener, node: Any) -> None:
     assert not sensors.wanted("scan")
 
 
-def test_late_captures_wait_in_a_simulation_and_bear_the_time_they_were_taken(listener: Listener, node: Any) -> None:
-    scan = replace(ROBOT.lidars["scan"], latency_s=0.05)
-    sensors = SensorTopics(node, replace(ROBOT, cameras={}, lidars={"scan": scan}), ("scan",))
-    heard = hear(listener, "scan", topics.SCAN_TYPE)
-    listener.until(lambda: sensors.wanted("scan"), "discovery")
-    capture = Capture(0.1, {"ranges": np.ones(180, dtype=np.float32)})
-    sensors.publish("scan", 100_000_000, capture)
-    sensors.send_due(149_999_999)
-    listener.spin(0.3)
-    assert not heard
-    sensors.send_due(150_000_000)
-    listener.until(lambda: heard, "the scan")
-    assert stamp_to_ns(heard[0].header.stamp) == 100_000_000
-    sensors.publish("scan", 200_000_000, capture)
-    sensors.forget()
-    sensors.send_due(10**12)
-    listener.spin(0.3)
-    assert len(heard) == 1
-
-
 def test_from_the_renderer_to_points(listener: Listener, tmp_path: Path) -> None:
     """The robot node renders, the perception node makes coloured points and a scan of it, all with one stamp."""
     path = tmp_path / "seeing.yaml"

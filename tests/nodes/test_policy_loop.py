@@ -262,3 +262,76 @@ def test_a_scan_is_stale_by_its_own_rate() -> None:
     answered = [t for t in range(0, 800, 100) if loop.on_message("odom", t * MS, HERE) is not None]
     assert answered == [0, 100, 200, 300, 400]
     assert "scan is 700 ms off" in loop.counts.warning
+
+
+class Looking:
+    """A policy for a Panda that says how old the picture is and what it shows."""
+
+    path = "looking.onnx"
+
+    def __init__(self, inputs: tuple[str, ...] = ("wrist_image", "wrist_image_age", "joint_position")) -> None:
+        self.contract = contract_for(
+            load_robot("panda"), inputs, ["joint_target"], name="looking", task="t", rate_hz=20.0
+        )
+
+    def reset(self) -> None:
+        pass
+
+    def step(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {"joint_target": np.array([inputs["wrist_image_age"][0], float(inputs["wrist_image"][0, 0, 0])])}
+
+
+WRIST = "wrist/image_raw"
+POSED = {"joint_position": np.zeros(9)}
+
+
+def looking(**options: object) -> PolicyLoop:
+    return PolicyLoop(Looking(), latched=LATCHED, cameras={WRIST: (15.0, 30 * MS)}, **options)  # type: ignore[arg-type]
+
+
+def shown(value: int) -> dict[str, np.ndarray]:
+    return {"wrist_image": np.full((84, 84, 3), value, dtype=np.uint8)}
+
+
+def test_joint_states_make_the_policy_step_on_the_newest_picture_with_its_age() -> None:
+    loop = looking()
+    assert loop.trigger == "joint_states" and loop.on_message("joint_states", 1000 * MS, POSED) is None
+    assert loop.on_message(WRIST, 990 * MS, shown(1)) is None
+    assert loop.on_message(WRIST, 920 * MS, shown(9)) is None  # older: the newest is kept
+    for stamp_ms, age_s in ((1010, 0.02), (1060, 0.07), (1110, 0.12)):
+        answer = loop.on_message("joint_states", stamp_ms * MS, POSED)
+        assert answer is not None and answer.outputs["joint_target"] == pytest.approx([age_s, 1.0])
+    loop.on_message(WRIST, 1161 * MS, shown(2))  # newer than the joint states: of now
+    answer = loop.on_message("joint_states", 1160 * MS, POSED)
+    assert answer is not None and answer.outputs["joint_target"] == pytest.approx([0.0, 2.0])
+
+
+@pytest.mark.parametrize(("given_s", "last_ms"), [(0.0, 250), (0.12, 100)])
+def test_a_picture_that_is_too_old_stops_the_commands_until_another_comes(given_s: float, last_ms: int) -> None:
+    loop = looking(picture_max_age_s=given_s)
+    loop.on_message(WRIST, 0, shown(1))
+    answered = [t for t in range(0, 500, 50) if loop.on_message("joint_states", t * MS, POSED) is not None]
+    assert answered == list(range(0, last_ms + 1, 50))
+    assert "wrist/image_raw is 450 ms off: no command" in loop.counts.warning
+    loop.on_message(WRIST, 480 * MS, shown(2))
+    assert loop.on_message("joint_states", 500 * MS, POSED) is not None and loop.counts.warning == ""
+    loop.on_message(WRIST, 9000 * MS, shown(3))  # of another clock
+    assert loop.on_message("joint_states", 550 * MS, POSED) is None
+
+
+def test_in_lock_step_a_picture_is_waited_for_where_one_is_to_come() -> None:
+    loop = looking(lock_step=True)
+    assert loop.on_message("joint_states", 7000 * MS, POSED) is None
+    assert loop.on_message(WRIST, 7000 * MS, shown(0)) is not None
+    answered = [t for t in range(10, 100, 10) if loop.on_message("joint_states", (7000 + t) * MS, POSED) is not None]
+    assert answered == list(range(10, 100, 10))  # taken 70 ms after the first, there 30 ms later
+    assert loop.on_message("joint_states", 7100 * MS, POSED) is None
+    answer = loop.on_message(WRIST, 7070 * MS, shown(1))
+    assert answer is not None and answer.outputs["joint_target"] == pytest.approx([0.03, 1.0])
+    assert loop.on_message("joint_states", 9000 * MS, POSED) is None  # another flight: that picture is of the last one
+    assert loop.on_message(WRIST, 9000 * MS, shown(2)) is not None
+
+
+def test_pictures_alone_make_nothing_step() -> None:
+    with pytest.raises(UserError, match="reads pictures alone"):
+        PolicyLoop(Looking(("wrist_image",)), latched=LATCHED)  # type: ignore[arg-type]

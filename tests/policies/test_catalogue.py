@@ -9,10 +9,11 @@ import pytest
 
 from rlstack import schema
 from rlstack.errors import UserError
+from rlstack.interfaces.picture_data import picture_geometry
 from rlstack.interfaces.signals import COMMANDED, SENSED, camera_of
 from rlstack.policies import Contract, StatePort, contract_for, load_policy
-from rlstack.policies.catalogue import check_robot
-from rlstack.robots import Quadrotor, WheeledBase, load_robot
+from rlstack.policies.catalogue import check_contract, check_robot
+from rlstack.robots import Camera, Quadrotor, WheeledBase, load_robot
 from tests.policies.graphs import crazyflie, gru_contract, gru_model, mlp_contract, mlp_model, put, sealed
 
 
@@ -242,3 +243,48 @@ def test_commands_beyond_the_robots_limits(tmp_path: Path, limits: dict[str, flo
     robot = crazyflie()
     message = refused(tmp_path, mlp_contract(), replace(robot, rotor_model=replace(robot.rotor_model, **limits)))
     assert "beyond the limits of crazyflie" in message
+
+
+PICTURED = ("joint_position", "wrist_image", "wrist_image_age", "scene_image")
+
+
+def test_a_contract_says_what_a_policy_sees_and_of_which_camera() -> None:
+    robot = load_robot("panda")
+    place = {"position_m": (1.25, 0.0, 0.75), "horizontal_fov_rad": 1.3}
+    wide = replace(robot, cameras={**robot.cameras, "scene": Camera(width=640, height=480, rate_hz=30.0, **place)})
+    cut = picture_geometry(wide.cameras["scene"], "scene", width=96, height=96, fit="crop", max_age_s=0.4)
+    pictures = {"scene": cut}
+    contract = contract_for(wide, PICTURED, ["joint_target"], name="p", task="t", rate_hz=20.0, pictures=pictures)
+    wrist, age, scene = contract.inputs[1:]
+    assert wrist.shape == (84, 84, 3) and wrist.picture is not None and wrist.picture.link == "panda_hand"
+    assert wrist.topic == age.topic == "wrist/image_raw" and age.shape == (1,) and age.picture is None
+    assert scene.shape == (96, 96, 3) and scene.picture == cut and scene.frame == "scene_optical_frame"
+    check_contract(contract, "p.onnx")
+    check_robot(contract, wide, "p.onnx")
+    with pytest.raises(UserError, match="'scene_image' is not what panda sees: a picture of 84 x 84 pixels is not 96"):
+        check_robot(contract, robot, "p.onnx")
+
+
+def test_a_policy_for_a_camera_that_the_robot_does_not_have_is_refused_by_name() -> None:
+    robot = load_robot("panda")
+    contract = contract_for(robot, PICTURED, ["joint_target"], name="p", task="t")
+    one = {"scene": robot.cameras["scene"]}
+    with pytest.raises(UserError, match="'wrist_image' is of a camera called 'wrist', which panda does not have: its"):
+        check_robot(contract, replace(robot, cameras=one), "p.onnx")
+    with pytest.raises(UserError, match="'wrist', which panda does not have: it has no cameras"):
+        check_robot(contract, replace(robot, cameras={}), "p.onnx")
+    with pytest.raises(UserError, match="'so100' has no camera called wrist with colours, so it has no 'wrist_image'"):
+        contract_for(load_robot("so100"), PICTURED, ["joint_target"], name="p", task="t")
+
+
+def test_a_contract_that_contradicts_itself_about_pictures_is_refused() -> None:
+    contract = contract_for(load_robot("panda"), PICTURED, ["joint_target"], name="p", task="t")
+    first, wrist, age, scene = contract.inputs
+    for inputs, said in (
+        ((age, scene), "'wrist_image_age' is how old a picture is that the policy does not take"),
+        ((replace(wrist, picture=None),), r"has the shape \[84, 84, 3\] and no picture"),
+        ((replace(wrist, shape=(96, 84, 3)),), r"\[96, 84, 3\] and a picture of 84 x 84 pixels"),
+        ((wrist, replace(age, picture=wrist.picture)), "'wrist_image_age' has the shape"),
+    ):
+        with pytest.raises(UserError, match=said):
+            check_contract(replace(contract, inputs=(first, *inputs)), "p.onnx")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +27,12 @@ def write_posture_policy(
     task: str = "arm_reach",
     inputs: tuple[str, ...] = ("joint_position", "goal_position"),
     rate_hz: float = 20.0,
+    weights: Mapping[str, float] | None = None,
 ) -> Path:
     """Write a policy whose target is where the joints are, and nearer to a posture (joints,) by a share of their speed.
 
-    The goal is an input that changes nothing, as do others.
+    The goal is an input that changes nothing, as do others, but for those with ``weights``: the sum of their numbers,
+    times that, is added to every joint's target.
     """
     contract = contract_for(robot, inputs, ("joint_target",), name="posture", task=task, rate_hz=rate_hz)
     (output,) = contract.outputs
@@ -40,7 +43,7 @@ def write_posture_policy(
         "least": -most[None],
         "low": np.array(output.minimum)[None],
         "high": np.array(output.maximum)[None],
-        "nothing": np.array(0.0),
+        **{f"weight_{k}": np.array((weights or {}).get(name, 0.0)) for k, name in enumerate(inputs[1:])},
     }
     nodes = [
         helper.make_node("Sub", ["posture", "joint_position"], ["left"]),
@@ -51,8 +54,8 @@ def write_posture_policy(
     for k, name in enumerate(inputs[1:]):
         nodes += [
             helper.make_node("ReduceSum", [name], [f"sum_{k}"], keepdims=0, noop_with_empty_axes=0),
-            helper.make_node("Mul", [f"sum_{k}", "nothing"], [f"none_{k}"]),
-            helper.make_node("Add", [f"wanted_{k}", f"none_{k}"], [f"wanted_{k + 1}"]),
+            helper.make_node("Mul", [f"sum_{k}", f"weight_{k}"], [f"more_{k}"]),
+            helper.make_node("Add", [f"wanted_{k}", f"more_{k}"], [f"wanted_{k + 1}"]),
         ]
     nodes += [
         helper.make_node("Max", [f"wanted_{len(inputs) - 1}", "low"], ["raised"]),

@@ -3,6 +3,7 @@ and, hosted by a robot node, for the nodes that are deployed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ class ArmCell:
     def capture(self, name: str) -> Capture:
         """Return what a camera sees."""
         capture: Capture = self._inner.capture(name)
-        return capture
+        return replace(capture, time_s=capture.time_s + self._before_s)
 
     def write(self, command: Signals) -> Signals:
         """Command the joints; return what their ranges leave of it."""

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from rlstack.evaluation.arm_cell import ArmCell
 from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.manipulation import Manipulated, check_fits, commanded, judged, manipulate
+from rlstack.evaluation.pictures import Pictures
 from rlstack.evaluation.rollout import Steppable
+from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.robots import Manipulator
 from rlstack.tasks.arms.trials import Trials
 
@@ -118,16 +120,19 @@ def try_in(
     cell = ArmCell(simulator, task, robot, trials, seed, first)
     inputs, output = check_fits(policy, task, robot)
     cell.connect()
-    book = TrialBook(cell)
+    book, pictures = TrialBook(cell), Pictures(cell, policy.contract)
     try:
         for number in range(count):
             cell.enter(number)
             policy.reset()
+            pictures.begin()
             period, command = 0, np.zeros(0)
             while not book.keep(number, period):
+                at_s = period / robot.control_rate_hz
+                pictures.look(seconds_to_ns(at_s))
                 if period % cell.every == 0:
                     sensed = {**cell.read().signals, "goal_position": cell.goal}
-                    at_s = period / robot.control_rate_hz
+                    sensed |= pictures.signals(inputs, seconds_to_ns(at_s))
                     command = commanded(policy, {name: sensed[name] for name in inputs}, output, at_s)
                 cell.write({output: command})
                 cell.step(1.0 / robot.control_rate_hz)

@@ -8,11 +8,17 @@ states in its memory. A picture of another size, kind or camera is refused unles
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rlstack.interfaces import cdr, topics
+from rlstack.interfaces.images import rgb_array
+from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
 from rlstack.interfaces.signals import Signal
 from rlstack.robots import Camera
 from rlstack.robots.sensing import rotation_from_rpy, sensor_frame
@@ -23,7 +29,12 @@ Fit = Literal["exact", "resize", "crop"]
 that ratio about its middle before."""
 
 MAX_AGE_S = 0.25
-"""How old a picture may be unless a policy says otherwise: with the usual 30 Hz and 30 ms, five are missing by then."""
+"""How old a picture may be unless a policy says otherwise: at 15 Hz and 30 ms late, the next three have not come."""
+
+COLOURED = ("rgb8", "bgr8", "rgba8", "bgra8")
+"""Encodings that are taken; the last number of the latter two is left out."""
+
+PICTURE_TYPE = topics.CAMERA_TYPES[topics.IMAGE]
 
 _SAME_M, _SAME_RAD, _SAME_VIEW = 0.05, 0.1, 0.05
 """How far a camera may be from where a policy had it in training, and its view's half angles' tangents, as a share:
@@ -140,7 +151,95 @@ def kept(width: int, height: int, wanted: tuple[int, int], fit: Fit) -> tuple[in
 
 def is_picture(signal: Signal) -> bool:
     """Return whether a signal is a picture, and not its age."""
-    return len(signal.shape) == 3 and signal.type == "sensor_msgs/msg/Image"
+    return len(signal.shape) == 3 and signal.type == PICTURE_TYPE
+
+
+class PictureReader:
+    """Reads serialized Images of one camera as what a policy was made to see.
+
+    Args:
+        wanted: What that is.
+        name: Of the signal.
+        frames: Further names that the camera's frame may have.
+    """
+
+    def __init__(self, wanted: PictureGeometry, name: str, frames: Collection[str] = ()) -> None:
+        self._wanted, self._name = wanted, name
+        self._frames = {*wanted.frames, *frames}
+        self._class = topics.message_type(PICTURE_TYPE)
+        self._read = cdr.compile_reader(self._class, _FIELDS)
+
+    def __call__(self, data: bytes) -> tuple[int, dict[str, NDArray[Any]]]:
+        """Return the stamp in ns and the picture (height, width, 3), uint8.
+
+        Raises:
+            ValueError: It is of another frame, kind or size, and may not or cannot be fitted.
+        """
+        if cdr.readable(data):
+            message: Any = SimpleNamespace(**dict(zip(_NAMES, self._read(data))))
+            stamp_ns = message.sec * NANOSECONDS + message.nanosec
+        else:
+            from rclpy.serialization import deserialize_message
+
+            message = deserialize_message(data, self._class)
+            stamp_ns, message.frame_id = stamp_to_ns(message.header.stamp), message.header.frame_id
+        if message.frame_id.rpartition("/")[2] not in self._frames:
+            raise ValueError(
+                f"a picture in the frame '{message.frame_id}' is of another camera than the policy's: it must be"
+                f" {' or '.join(sorted(self._frames))}; names of the driver go into frames of the robot file's camera"
+            )
+        if message.encoding not in COLOURED:
+            raise ValueError(f"the encoding '{message.encoding}' is not one of {', '.join(COLOURED)}")
+        return stamp_ns, {self._name: fitted(rgb_array(message), self._wanted)}
+
+
+def fitted(picture: NDArray[np.uint8], wanted: PictureGeometry) -> NDArray[np.uint8]:
+    """Return a picture (rows, columns, 3) in the size that a policy was made for.
+
+    Raises:
+        ValueError: It may not or cannot be made so.
+    """
+    height, width = picture.shape[:2]
+    if (width, height) == (wanted.width, wanted.height):
+        return picture
+    columns, rows = kept(width, height, (wanted.width, wanted.height), wanted.fit)
+    left, top = (width - columns) // 2, (height - rows) // 2
+    return shrunk(picture[top : top + rows, left : left + columns], wanted.width, wanted.height)
+
+
+def shrunk(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    """Return a picture (rows, columns, 3) made smaller: each pixel is the mean of what it covers, rounded."""
+    narrow = _averaged(_averaged(picture, height).swapaxes(0, 1), width).swapaxes(0, 1)
+    return np.rint(narrow).astype(np.uint8)
+
+
+def _averaged(values: NDArray[Any], count: int) -> NDArray[np.float32]:
+    """Return ``count`` means (count, ...) of equal stretches of values (n, ...) along the first axis."""
+    step = len(values) / count
+    start, end = np.arange(count) * step, np.arange(1, count + 1) * step
+    first = np.floor(start + 1e-9).astype(np.intp)
+    found = np.zeros((count, *values.shape[1:]), dtype=np.float32)
+    for k in range(math.ceil(step) + 1):
+        at = first + k
+        covered = np.clip(np.minimum(end, at + 1) - np.maximum(start, at), 0.0, None) / step
+        share = covered.astype(np.float32).reshape(-1, *(1,) * (values.ndim - 1))
+        found += share * values[np.minimum(at, len(values) - 1)]
+    return found
+
+
+def age_s(observed_ns: int, taken_ns: int) -> float:
+    """Return how old a picture is for the observation that a step answers, s; one that is newer is of now.
+
+    In whole microseconds, so that rounded stamps make no difference between a run over topics and one in process.
+    """
+    return 1e-6 * max(round((observed_ns - taken_ns) / 1000), 0)
+
+
+_FIELDS = (
+    *("header.stamp.sec", "header.stamp.nanosec", "header.frame_id"),
+    *("height", "width", "encoding", "is_bigendian", "step", "data"),
+)
+_NAMES = tuple(field.rpartition(".")[2] for field in _FIELDS)
 
 
 def _half_view(camera: Camera, size: tuple[int, int], fit: Fit) -> float:

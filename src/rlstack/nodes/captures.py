@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Capture
 from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns
+from rlstack.interfaces.shutter import Shutter
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.sensor_topics import SensorTopics
 
@@ -16,6 +18,9 @@ _JUMP_NS = NANOSECONDS // 2
 
 class Captures:
     """Captures and sends after the odometry that goes with it, while its readers already compute.
+
+    In real time commands wait while a picture is rendered, so there are no more of them in one control period than the
+    cameras' rates need: one that is due with another is taken a period later, and stamped so.
 
     A camera or lidar that cannot see here, such as one without rendering, is left out and said once: the flight goes
     on. Where odometry is said again, so is what was captured with it or before it.
@@ -27,8 +32,9 @@ class Captures:
 
     def __init__(self, node: Any, robots: Sequence[RobotTopics]) -> None:
         self._node = node
+        at_once = bool(node.parameters["lock_step"])  # then time waits
         self._of = {
-            robot: _Robot(robot, SensorTopics(node, robot.robot, captured, robot.prefix, robot.backend.owns_time))
+            robot: _Robot(robot, SensorTopics(node, robot.robot, captured, robot.prefix), at_once)
             for robot in robots
             if (captured := tuple(getattr(robot.backend, "captured", ())))
         }
@@ -49,39 +55,55 @@ class Captures:
 class _Robot:
     """One robot's cameras and lidars."""
 
-    def __init__(self, robot: RobotTopics, sensors: SensorTopics) -> None:
+    def __init__(self, robot: RobotTopics, sensors: SensorTopics, at_once: bool) -> None:
         self._robot, self._sensors = robot, sensors
-        self._turn = dict.fromkeys(sensors.names, -1)
-        self._last: dict[str, tuple[int, Capture]] = {}
-        self._stamp_ns = 0
+        owned = robot.backend.owns_time  # else what is captured is late by itself
+        self._shutters: dict[str, Shutter[Capture]] = {
+            name: Shutter(rate_hz, sensors.latency_ns[name] if owned else 0)
+            for name, rate_hz in sensors.rates_hz.items()
+        }
+        cameras, spec = [name for name in sensors.names if name in robot.robot.cameras], robot.robot
+        self._order = [*(name for name in sensors.names if name not in cameras), *cameras]
+        a_period = sum(spec.cameras[name].rate_hz for name in cameras) / spec.control_rate_hz
+        self._most = len(cameras) if at_once else math.ceil(a_period - 1e-9)
+        self._stamp_ns = -1
         self.blind: dict[str, str] = {}
 
     def sent(self) -> list[str]:
         """Capture and send what is due; return what is newly found to be blind."""
-        robot, sensors = self._robot, self._sensors
-        stamp_ns, before_ns = robot.stamp_ns, self._stamp_ns
+        stamp_ns, before_ns = self._robot.stamp_ns, self._stamp_ns
         self._stamp_ns = stamp_ns
-        if not 0 <= stamp_ns - before_ns < _JUMP_NS:
-            sensors.forget()
-            self._last.clear()
-        newly = []
-        for name, rate_hz in sensors.rates_hz.items():
-            turn = int(stamp_ns / NANOSECONDS * rate_hz + 1e-6)
-            if name in self.blind or not sensors.wanted(name):
+        if before_ns < 0 or not 0 <= stamp_ns - before_ns < _JUMP_NS:
+            for shutter in self._shutters.values():
+                shutter.restart(stamp_ns)
+        newly, pictures = [], 0
+        for name in [name for name in self._order if name not in self.blind and self._sensors.wanted(name)]:
+            camera = name in self._robot.robot.cameras
+            if not self._shutters[name].is_due(stamp_ns) or (camera and pictures >= self._most):
                 continue
-            if turn == self._turn[name]:
-                if stamp_ns == before_ns and name in self._last:  # said again, as someone may not have heard it
-                    sensors.publish(name, *self._last[name])
-                continue
-            self._turn[name] = turn
-            try:
-                capture = robot.backend.capture(name)
-            except UserError as error:
-                self.blind[name] = f"{robot.prefix}{name} is left out: {error}"
-                newly.append(self.blind[name])
-                continue
-            assert robot.reading is not None
-            self._last[name] = stamp_ns + seconds_to_ns(capture.time_s - robot.reading.time_s), capture
-            sensors.publish(name, *self._last[name])
-        sensors.send_due(stamp_ns)
+            if (reason := self._see(name, stamp_ns)) is not None:
+                newly.append(reason)
+            if camera:  # it is the others' turn
+                pictures += 1
+                self._order.remove(name)
+                self._order.append(name)
+        for name, shutter in self._shutters.items():
+            come = shutter.arrived(stamp_ns)
+            if not come and stamp_ns == before_ns and shutter.newest is not None:
+                come = [shutter.newest]  # said again, as someone may not have heard it
+            for seen_ns, capture in come:
+                self._sensors.publish(name, seen_ns, capture)
         return newly
+
+    def _see(self, name: str, stamp_ns: int) -> str | None:
+        """Capture; return why that cannot be."""
+        robot = self._robot
+        try:
+            capture = robot.backend.capture(name)
+        except UserError as error:
+            self.blind[name] = f"{robot.prefix}{name} is left out: {error}"
+            return self.blind[name]
+        assert robot.reading is not None
+        seen_ns = stamp_ns + seconds_to_ns(capture.time_s - robot.reading.time_s)
+        self._shutters[name].saw(stamp_ns, seen_ns, capture)
+        return None

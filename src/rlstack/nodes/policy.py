@@ -21,7 +21,7 @@ from rlstack.nodes.goal_path import QUALITIES, PathListener
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.progress import Progress
-from rlstack.nodes.readers import SCAN_PARAMETERS, every_ns, reader
+from rlstack.nodes.readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
 from rlstack.robots import RobotSpec, load_robot
@@ -55,6 +55,13 @@ PARAMETERS = (
         "topic_timeout_s", 5.0, "Seconds to wait for the first message of every topic.", minimum=0.1, maximum=3600.0
     ),
     *SCAN_PARAMETERS,
+    Parameter(
+        "picture_max_age_s",
+        0.0,
+        "Seconds after which a camera's picture is too old to act on; 0 takes what the policy says.",
+        minimum=0.0,
+        maximum=10.0,
+    ),
     Parameter("goal_tolerance_m", 0.2, "Within this a base's goal counts as reached, m.", minimum=0.001),
     Parameter(
         "patience_s",
@@ -98,7 +105,10 @@ class PolicyNode(ManagedNode):
             stale_after_periods=self.parameters["stale_after_periods"],
             lock_step=self._lock_step,
             every_ns=every_ns(robot) if robot else None,
+            cameras=cameras_of(robot) if robot else None,
+            picture_max_age_s=self.parameters["picture_max_age_s"],
         )
+        self._robot = robot
         self._progress = self._make_progress(contract)
         self._stamps = StampClock()
         self._senders = {port.name: self._sender(port) for port in contract.outputs}
@@ -107,6 +117,7 @@ class PolicyNode(ManagedNode):
             by_topic.setdefault(port.topic, []).append(port)
         self._types = {topic: ports[0].type for topic, ports in by_topic.items()}
         self._came: set[str] = set()
+        self._refused: dict[str, str] = {}
         if topics.GOAL_PATH in by_topic and topics.GOAL not in by_topic:
             self._hear_goals_as_paths()
         # Subscriptions are served in the order in which they are made: a new goal acts on what comes with it, and of a
@@ -182,7 +193,7 @@ class PolicyNode(ManagedNode):
             self._hear_goals(readers, lambda values: self._loop.on_message(topics.GOAL, 0, values))
             return
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
-        read = reader(ports, self.parameters)
+        read = reader(ports, self.parameters, self._robot)
         loop, stamps, is_trigger = self._loop, self._stamps, topic == self._loop.trigger
 
         def receive(data: bytes) -> None:
@@ -192,7 +203,7 @@ class PolicyNode(ManagedNode):
                 stamp, values = read(data)
             except ValueError as error:
                 loop.counts.refused += 1
-                loop.counts.last_refusal = loop.counts.warning = f"{topic}: {error}"
+                loop.counts.last_refusal = loop.counts.warning = self._refused[topic] = f"{topic}: {error}"
                 return
             if is_trigger:
                 stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
@@ -251,6 +262,8 @@ class PolicyNode(ManagedNode):
         full, wanted = self.resolve_topic_name(topic), self._types[topic]
         offered = {info.topic_type for info in self.get_publishers_info_by_topic(full)}
         seconds = f"{self.parameters['topic_timeout_s']:g} s"
+        if topic in self._refused:
+            return f"What comes on the topic {full} is refused: {self._refused[topic].removeprefix(f'{topic}: ')}."
         sentence = f"The topic {full} ({wanted}) did not come within {seconds}: "
         if offered and wanted not in offered:
             return sentence + f"its publisher sends {', '.join(sorted(offered))}; remap {topic} to the right topic."

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.picture_data import age_s
+from rlstack.interfaces.shutter import turn_at, turn_there
 from rlstack.interfaces.signal_reader import GoalPath
 from rlstack.interfaces.topics import GOAL_PATH, ODOM
 from rlstack.policies import Policy, PolicyOutputError
@@ -48,10 +52,10 @@ class Counts:
 class PolicyLoop:
     """Feed it messages and ticks of a timer; it says what to command.
 
-    Odometry, or else the first sensor topic of the contract, is the trigger: a fresh message on it makes a step once a
-    control period has passed by the messages' stamps. If the trigger is slower than the control rate, ticks step again
-    on the last observation while it is younger than ``stale_after_periods``; call :meth:`on_tick` :attr:`next_tick_ns`
-    after each step. Latched topics (the goal, the path) are never stale.
+    Odometry, or else the first sensor topic of the contract that is no camera's, is the trigger: a fresh message on it
+    makes a step once a control period has passed by the messages' stamps. If the trigger is slower than the control
+    rate, ticks step again on the last observation while it is younger than ``stale_after_periods``; call
+    :meth:`on_tick` :attr:`next_tick_ns` after each step. Latched topics (the goal, the path) are never stale.
 
     Args:
         policy: Ready to step.
@@ -60,6 +64,8 @@ class PolicyLoop:
         lock_step: Step for every trigger stamp on inputs of exactly that stamp; a repeated stamp gets the same answer.
         every_ns: Of topics that have a rate of their own, such as scans, how far apart their messages are, ns, latency
             included: the newest may be so much older than the observation.
+        cameras: Of topics of pictures, their rate, Hz, and latency, ns, by which lock step knows which one is to come.
+        picture_max_age_s: How old a picture may be; 0: what the policy says.
     """
 
     def __init__(
@@ -70,6 +76,8 @@ class PolicyLoop:
         stale_after_periods: float = 2.0,
         lock_step: bool = False,
         every_ns: Mapping[str, int] | None = None,
+        cameras: Mapping[str, tuple[float, int]] | None = None,
+        picture_max_age_s: float = 0.0,
     ) -> None:
         self.counts = Counts()
         self.stale_after_periods = stale_after_periods
@@ -81,7 +89,21 @@ class PolicyLoop:
         sensors = [topic for topic in topics if topic not in latched]
         if not sensors:
             raise UserError(f"{policy.path}: the policy reads no sensor, so nothing would make it step.")
-        self.trigger = ODOM if ODOM in sensors else sensors[0]
+        self._cameras, inputs = dict(cameras or {}), policy.contract.inputs
+        self._allowed_ns = {
+            port.topic: round(NANOSECONDS * (picture_max_age_s or port.picture.max_age_s))
+            for port in inputs
+            if port.picture is not None
+        }
+        self._ages = [(p.name, p.topic) for p in inputs if p.topic in self._allowed_ns and p.picture is None]
+        self._begun_ns = 0
+        triggers = [topic for topic in sensors if topic not in self._allowed_ns]
+        if not triggers:
+            raise UserError(
+                f"{policy.path}: the policy reads pictures alone, so nothing says what its commands answer: train it"
+                " with joint states or odometry as well."
+            )
+        self.trigger = ODOM if ODOM in triggers else triggers[0]
         self.sensors = tuple(sensors)
         self._missing = set(topics)
         self._values: dict[str, Array] = {}
@@ -122,12 +144,17 @@ class PolicyLoop:
     def on_message(self, topic: str, stamp_ns: int, values: Mapping[str, Array]) -> Answer | None:
         """Take in a message's signals; return a command if it is time for one."""
         last = self._stamps.get(topic)
+        if topic in self._allowed_ns and last is not None and 0 < last - stamp_ns < RESET_JUMP_NS:
+            return None  # the newest is kept
         self._values.update(values)
         self._stamps[topic] = stamp_ns
         self._missing.discard(topic)
-        if topic == self.trigger and last is not None:
+        if topic == self.trigger and last is None:
+            self._begun_ns = stamp_ns
+        elif topic == self.trigger and last is not None:
             if stamp_ns < last or stamp_ns - last > RESET_JUMP_NS:
                 self.reset()
+                self._begun_ns = stamp_ns
             elif stamp_ns > last:
                 self._interval_ns = stamp_ns - last
         if self._missing or topic not in self.sensors:
@@ -187,6 +214,10 @@ class PolicyLoop:
     def _goes_with(self, stamp_ns: int, topic: str) -> bool:
         """Return whether the newest of a topic is what there is for an observation: no newer one is on its way."""
         newest = self._stamps[topic]
+        if topic in self._cameras:
+            rate_hz, latency_ns = self._cameras[topic]
+            there = turn_there(stamp_ns - self._begun_ns, rate_hz, latency_ns, self._interval_ns)
+            return newest <= stamp_ns and turn_at(newest - self._begun_ns, rate_hz) >= there
         if topic not in self._every_ns:
             return newest == stamp_ns
         return newest <= stamp_ns and newest + self._every_ns[topic] > stamp_ns + _SLACK_NS
@@ -204,7 +235,8 @@ class PolicyLoop:
     def _step(self, stamp_ns: int, repeated: bool = False) -> Answer | None:
         for topic in self.sensors:
             every_ns = max(self._every_ns.get(topic, 0), self._period_ns)
-            if abs(stamp_ns - self._stamps[topic]) > max(self.stale_after_periods * every_ns, every_ns):
+            usual_ns = max(self.stale_after_periods * every_ns, every_ns)
+            if abs(stamp_ns - self._stamps[topic]) > self._allowed_ns.get(topic, usual_ns):
                 self.counts.stale += 1
                 self.counts.warning = f"{topic} is {1e-6 * abs(stamp_ns - self._stamps[topic]):.0f} ms off: no command"
                 return None
@@ -214,6 +246,7 @@ class PolicyLoop:
             self._begin_path(stamp_ns)
             seen = self._path.signals(stamp_ns)
             self._values.update((name, seen[name]) for name in self._path_names)
+        self._values.update((name, np.array([age_s(stamp_ns, self._stamps[topic])])) for name, topic in self._ages)
         try:
             outputs = self._policy.step(self._values)
         except (ValueError, PolicyOutputError) as error:

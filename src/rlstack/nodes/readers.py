@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns
+from rlstack.interfaces.picture_data import PictureReader
 from rlstack.interfaces.readers import Read, topic_reader
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.policies import Port
@@ -22,13 +23,18 @@ SCAN_PARAMETERS = (
 """Of every node that reads scans."""
 
 
-def reader(ports: Sequence[Port], parameters: ParameterSet) -> Read:
+def reader(ports: Sequence[Port], parameters: ParameterSet, robot: RobotSpec | None = None) -> Read:
     """Return what reads the signals of ``ports`` from the serialized messages of their topic.
 
     Args:
-        ports: Of a contract, all of one topic.
+        ports: Of a contract, all of one topic. The age of a picture is not read: it depends on what is answered.
         parameters: Of the node, with :data:`SCAN_PARAMETERS`.
+        robot: Whose cameras' frames may have further names.
     """
+    for port in ports:
+        if port.picture is not None:
+            camera = robot.cameras.get(port.topic.partition("/")[0]) if robot else None
+            return PictureReader(port.picture, port.name, camera.frames if camera else ())
     frame = parameters["scan_frame"]
     return topic_reader(
         ports[0].type,
@@ -44,6 +50,14 @@ def every_ns(robot: RobotSpec) -> dict[str, int]:
     """Return how far apart messages are, by topic, ns, with their latency: of a robot's lidars, and of who is seen."""
     found = {name: scan_every_ns(lidar) for name, lidar in robot.lidars.items()}
     return {**found, topics.PEOPLE: found[topics.SCAN]} if topics.SCAN in found else found
+
+
+def cameras_of(robot: RobotSpec) -> dict[str, tuple[float, int]]:
+    """Return the rate, Hz, and latency, ns, of a robot's cameras, by the topic of their pictures."""
+    return {
+        topics.camera_topic(name, topics.IMAGE): (camera.rate_hz, seconds_to_ns(camera.latency_s))
+        for name, camera in robot.cameras.items()
+    }
 
 
 def scan_every_ns(lidar: Lidar) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,19 +26,15 @@ class SensorTopics:
         robot: Whose cameras and lidars they are.
         captured: The names of those that the backend has.
         prefix: Before the names of topics and frames, such as ``cf1/``; empty: nothing.
-        held_back: Send what was captured only when its ``latency_s`` is over: of a simulation, where nothing else makes
-            it late. Then :meth:`send_due` must be called as time passes.
     """
 
-    def __init__(
-        self, node: Any, robot: RobotSpec, captured: Sequence[str], prefix: str = "", held_back: bool = True
-    ) -> None:
+    def __init__(self, node: Any, robot: RobotSpec, captured: Sequence[str], prefix: str = "") -> None:
         self.names = tuple(captured)
         sensors = {name: robot.cameras.get(name) or robot.lidars[name] for name in self.names}
         self.rates_hz = {name: sensor.rate_hz for name, sensor in sensors.items()}
         """How often each is to be captured."""
-        self._latency_ns = {n: seconds_to_ns(s.latency_s) if held_back else 0 for n, s in sensors.items()}
-        self._waiting: deque[tuple[int, str, int, Capture]] = deque()
+        self.latency_ns = {name: seconds_to_ns(sensor.latency_s) for name, sensor in sensors.items()}
+        """How late what was captured is by the robot file; to wait for that is not its business either."""
         self._fillers: dict[str, dict[str, Filler]] = {}
         self._publishers: dict[str, dict[str, Any]] = {}
         for name in self.names:
@@ -55,37 +50,13 @@ class SensorTopics:
         return any(publisher.get_subscription_count() > 0 for publisher in self._publishers[name].values())
 
     def publish(self, name: str, stamp_ns: int, capture: Capture) -> None:
-        """Send what was captured on the topics that somebody listens to, now or when its latency is over.
+        """Send what was captured on the topics that somebody listens to.
 
         Args:
             name: Of the camera or lidar.
             stamp_ns: When it was captured; all its messages bear it.
             capture: Of the backend.
         """
-        latency_ns = self._latency_ns[name]
-        if latency_ns:
-            self._waiting.append((stamp_ns + latency_ns, name, stamp_ns, capture))
-        else:
-            self._send(name, stamp_ns, capture)
-
-    def send_due(self, now_ns: int) -> None:
-        """Send what has waited for its latency, in the order of capturing.
-
-        Args:
-            now_ns: The robot's time, as the stamps are.
-        """
-        for _ in range(len(self._waiting)):
-            due_ns, name, stamp_ns, capture = self._waiting.popleft()
-            if due_ns <= now_ns:
-                self._send(name, stamp_ns, capture)
-            else:
-                self._waiting.append((due_ns, name, stamp_ns, capture))
-
-    def forget(self) -> None:
-        """Drop what still waits: the robot was put elsewhere."""
-        self._waiting.clear()
-
-    def _send(self, name: str, stamp_ns: int, capture: Capture) -> None:
         fillers = self._fillers[name]
         for topic, publisher in self._publishers[name].items():
             if publisher.get_subscription_count() > 0:

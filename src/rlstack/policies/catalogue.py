@@ -92,6 +92,12 @@ def check_contract(contract: Contract, where: str) -> None:
         if port.name not in fed:
             raise UserError(f"{where}: {_unknown('input', 'gives', port.name, fed)}")
         _check_port(where, "input", port, fed[port.name], by_name=not contract.family)
+    seen = {port.topic for port in contract.inputs if port.picture is not None}
+    for port in contract.inputs:
+        if camera_of(fed[port.name]) and port.topic not in seen:
+            raise UserError(
+                f"{where}: the input '{port.name}' is how old a picture is that the policy does not take. {_RETRAIN}"
+            )
     for port in contract.outputs:
         if port.name not in signals.COMMANDED:
             raise UserError(f"{where}: {_unknown('output', 'takes', port.name, signals.COMMANDED)}")

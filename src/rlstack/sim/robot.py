@@ -73,7 +73,9 @@ class SimulatedRobot:
         pose = self.simulation.motion(self.index)
         engine, at = self.simulation.engine, (pose["position"], pose["orientation"])
         if name in self.robot.cameras:
-            arrays = camera_view(engine, *at, self.robot.cameras[name], self._random)
+            camera = self.robot.cameras[name]
+            place, turn = self._kind.link(camera.link) if camera.link else at
+            arrays = camera_view(engine, place, turn, camera, self._random)
         else:
             arrays = lidar_scan(engine, self.index, *at, self.robot.lidars[name], self._random)
         return Capture(self.simulation.time_s, arrays)

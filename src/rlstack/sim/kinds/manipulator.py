@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces.backend import Signals
-from rlstack.robots import frames
+from rlstack.robots import Manipulator, frames
+from rlstack.robots.kinematics import Chain, chain_of, tool_motion
 from rlstack.sim.drives import joint_positions
 from rlstack.sim.state import checked_command
 
@@ -31,6 +32,7 @@ class ManipulatorKind:
         self._robot = simulation.robots[index]
         things = simulation.world.obstacles if simulation.world else ()
         self._handles = any(thing.name == OBJECT and thing.mass_kg > 0.0 for thing in things)
+        self._chains: dict[str, Chain] = {}
         self.sensed = (*_SENSED, *(("object_position", "object_orientation") if self._handles else ()))
 
     def read(self) -> dict[str, Array]:
@@ -51,6 +53,26 @@ class ManipulatorKind:
             signals["object_position"] = frames.rotate_inverse(base["orientation"], place - base["position"])
             signals["object_orientation"] = frames.multiply(frames.inverse(base["orientation"]), turn)
         return signals
+
+    def link(self, name: str) -> tuple[Array, Array]:
+        """Return where one of the model's links is in the world: (3,) m and (4,) xyzw; a camera may sit on it.
+
+        Raises:
+            UserError: The model has no such link.
+        """
+        if name not in self._chains:
+            assert isinstance(self._robot, Manipulator)
+            self._chains[name] = chain_of(self._robot, name)
+        chain = self._chains[name]
+        joints = np.array(self._simulation.engine.joints(self._index).position)[list(chain.index)]
+        base = self._simulation.motion(self._index)
+        if not len(joints):  # it moves with the base: as the model has it
+            place, turn = chain.screws.tool[:3, 3], chain.screws.tool[:3, :3]
+        else:
+            moved = tool_motion(chain.screws, joints[None])
+            place, turn = moved.position[0], moved.rotation[0]
+        found = base["position"] + frames.rotate(base["orientation"], place)
+        return found, frames.multiply(base["orientation"], frames.from_matrix(turn))
 
     def write(self, command: Signals) -> Signals:
         """Command ``joint_target`` (joints,) rad or m; return it clipped to the joints' ranges."""

@@ -19,7 +19,7 @@ def camera_pose(position: Array, orientation: Array, camera: Camera) -> tuple[Ar
     """Return where a camera is in the world: its position (3,) m and the axes of its optical frame (3, 3), as columns.
 
     Args:
-        position: (3,) m, of ``base_link`` in the world.
+        position: (3,) m, of ``base_link``, or of the link that the camera sits on, in the world.
         orientation: (4,) xyzw, likewise.
         camera: Of the robot.
     """
@@ -40,7 +40,7 @@ def camera_view(
 
     Args:
         engine: That renders.
-        position: (3,) m, of ``base_link`` in the world.
+        position: (3,) m, of ``base_link``, or of the link that the camera sits on, in the world.
         orientation: (4,) xyzw, likewise.
         camera: Of the robot.
         random: Of the depth's noise and dropouts; None: without either.

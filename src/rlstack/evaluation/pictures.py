@@ -1,0 +1,72 @@
+"""What a robot's cameras show a policy in process: taken, late and aged as its nodes do it over topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.interfaces.messages import seconds_to_ns
+from rlstack.interfaces.picture_data import age_s, fitted
+from rlstack.interfaces.shutter import Shutter
+from rlstack.policies import Contract
+
+
+class Pictures:
+    """The newest pictures that a policy's contract names, and their ages.
+
+    Args:
+        backend: A backend whose cameras see; nothing is rendered that the policy does not take.
+        contract: Of the policy; its robot is checked, see :func:`rlstack.policies.catalogue.check_robot`.
+    """
+
+    def __init__(self, backend: Any, contract: Contract) -> None:
+        self._backend = backend
+        self._ports = {p.name: p for p in contract.inputs if p.picture is not None}
+        self._cameras = {name: port.topic.partition("/")[0] for name, port in self._ports.items()}
+        by_topic = {port.topic: name for name, port in self._ports.items()}
+        self._ages = {p.name: by_topic[p.topic] for p in contract.inputs if p.topic in by_topic and p.picture is None}
+        self._shutters: dict[str, Shutter[NDArray[np.uint8]]] = {}
+        for name, camera in self._cameras.items():
+            spec = backend.robot.cameras[camera]
+            self._shutters[name] = Shutter(spec.rate_hz, seconds_to_ns(spec.latency_s))
+
+    def begin(self) -> None:
+        """Forget all: an episode begins at time 0; then :meth:`look`."""
+        for shutter in self._shutters.values():
+            shutter.restart(0)
+
+    def look(self, now_ns: int) -> None:
+        """Take what is due now; call it once in every control period of the robot.
+
+        Args:
+            now_ns: Since the episode began.
+        """
+        for name, shutter in self._shutters.items():
+            if shutter.is_due(now_ns):
+                shutter.saw(now_ns, now_ns, self._backend.capture(self._cameras[name]).arrays["rgb"])
+            shutter.arrived(now_ns)
+
+    def signals(self, names: Sequence[str], now_ns: int) -> dict[str, NDArray[Any]]:
+        """Return those of the ``names`` that are pictures (height, width, 3) uint8, or their ages (1,) s.
+
+        Raises:
+            UserError: A picture is older than the policy allows: the camera is too slow for it.
+        """
+        found: dict[str, NDArray[Any]] = {}
+        for name, port in self._ports.items():
+            newest, geometry = self._shutters[name].newest, port.picture
+            assert newest is not None and geometry is not None  # the first is there at once
+            old_s = age_s(now_ns, newest[0])
+            if old_s > geometry.max_age_s:
+                raise UserError(
+                    f"The newest picture of the camera '{self._cameras[name]}' is {old_s:.3f} s old, and the policy"
+                    f" acts on none older than {geometry.max_age_s:g} s: see its rate_hz and latency_s in the robot"
+                    " file."
+                )
+            found[name] = fitted(newest[1], geometry)
+            found.update((age, np.array([old_s])) for age, image in self._ages.items() if image == name)
+        return {name: value for name, value in found.items() if name in names}
