@@ -37,7 +37,7 @@ REFERENCE = "reference"
 REFERENCE_SEED, EVALUATION_SEED, EXPERT_SEED = 0, 20_000, 30_000
 EPISODES = 20
 """Held-out ones, the same starts at each point of every curve."""
-STEPS, EVERY, REFERENCE_STEPS = 2000, 500, 2000
+STEPS, EVERY, REFERENCE_STEPS = 1500, 500, 1500
 
 SHARED: dict[str, Any] = {
     "hidden": (128, 128),
