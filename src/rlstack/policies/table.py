@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rlstack.interfaces.picture_data import PictureGeometry
 from rlstack.interfaces.scan_data import ScanGeometry
 from rlstack.policies.contract import Contract, Port
 from rlstack.robots.family import PARAMETERS
@@ -43,6 +44,9 @@ def describe(contract: Contract) -> str:
         _section("topics", _table(("topic", "type", "carries"), _topics(contract))),
     ]
     parts += [_section(f"rays of {p.name}", _pairs(_scan(p.scan), indent=2)) for p in contract.inputs if p.scan]
+    parts += [
+        _section(f"pictures of {p.name}", _pairs(_picture(p.picture), indent=2)) for p in contract.inputs if p.picture
+    ]
     if contract.family:
         parts.append(
             _section("family of robots", _table(("parameter", "lowest", "highest", "meaning"), _family(contract)))
@@ -78,6 +82,18 @@ def _port_row(port: Port) -> tuple[str, ...]:
 
 def _shape(shape: Sequence[float | str]) -> str:
     return f"[{', '.join(map(str, shape))}]"
+
+
+def _picture(picture: PictureGeometry) -> dict[str, str]:
+    fits = {"exact": "", "resize": "; larger ones are made smaller", "crop": "; larger ones are cut and made smaller"}
+    link = picture.link or "base_link"
+    return {
+        "pixels": f"{picture.width} x {picture.height}{fits[picture.fit]}",
+        "sees": f"{math.degrees(picture.horizontal_fov_rad):.4g} degrees from left to right",
+        "frame": ", also called ".join(filter(None, (picture.frames[0], ", ".join(picture.frames[1:])))),
+        "sits at": f"{_shape(picture.position_m)} m, {_shape(picture.rpy_rad)} rad, in {link}",
+        "not older than": f"{picture.max_age_s:g} s",
+    }
 
 
 def _scan(scan: ScanGeometry) -> dict[str, str]:
