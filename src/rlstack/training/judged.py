@@ -1,0 +1,216 @@
+"""Success by a classifier that tells it from what is observed, pictures too, as on a robot that nobody measures.
+
+Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning" (HIL-SERL, arXiv
+2410.21845): before reinforcement learning begins, somebody shows what success looks like and what it does not, a
+classifier on frozen features of the pictures is fitted to that, and where it is surer than 0.85 a step earns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rlstack.errors import UserError
+from rlstack.schema import value
+from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
+from rlstack.training.wrapped import Wrapped
+
+_FOR_FITTING = 0.8
+"""Share of what is shown; by the rest it is measured how well the classifier tells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeSettings:
+    """Of the classifier."""
+
+    shown: int = value(12_000, at_least=100)
+    """Steps that it is shown, half of them the scripted expert's, who strays; the other half go wrong on purpose."""
+    stray: float = value(0.3, at_least=0.0)
+    """Standard deviation of what is added to the expert's actions."""
+    threshold: float = value(0.85, above=0.0, at_most=1.0)
+    """How sure it must be; HIL-SERL's."""
+    updates: int = value(1500, at_least=1)
+    batch: int = value(256, at_least=2)
+    hidden: tuple[int, ...] = value((64, 64), at_least=1)
+    learning_rate: float = value(1e-3, above=0.0)
+
+
+class Judge(nn.Module):
+    """How likely it is done, from an observation.
+
+    Args:
+        columns: Of the observation.
+        hidden: Widths of the dense layers.
+    """
+
+    def __init__(self, columns: int, hidden: tuple[int, ...]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(columns))
+        self.register_buffer("scale", torch.ones(columns))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise([columns, *hidden, 1]))
+
+    mean: Tensor
+    scale: Tensor
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """Return (batch,) the logarithm of the odds that it is done in observations (batch, columns)."""
+        x = (observation - self.mean) * self.scale
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = torch.relu(layer(x))
+        odds: Tensor = last(x)[:, 0]
+        return odds
+
+
+class Judged(Wrapped):
+    """An environment whose success is told by a classifier: what it earns, and when it ends.
+
+    Args:
+        inner: A task that does not end by its own success.
+        settings: Of the classifier.
+        seed: Of what is drawn.
+
+    Raises:
+        UserError: Success ends the task's episodes, which gives away what is to be told.
+    """
+
+    def __init__(self, inner: ScriptedEnvironment, settings: JudgeSettings, seed: int) -> None:
+        super().__init__(inner)
+        if getattr(self.task, "ends", False):
+            raise UserError(
+                "judged: true needs episodes that success does not end, for that is the classifier's to tell: set"
+                " task_settings: ends: false."
+            )
+        self.settings, self.generator = settings, torch.Generator().manual_seed(seed % 2**63)
+        self.judge = Judge(self.pipeline.size, settings.hidden)
+        self.hold_steps = int(getattr(self.task, "hold_steps", 1))
+        self.figures: dict[str, float] = {}
+        """How well it tells, of steps that it was not fitted to: ``precision`` and ``recall``, 0 to 1."""
+        self._held = torch.zeros(self.count, dtype=torch.long)
+
+    def learn(self) -> None:
+        """Show the classifier what success looks like, and what it does not; then all robots start anew.
+
+        Raises:
+            UserError: There was no success among what was shown, or nothing else.
+        """
+        settings = self.settings
+        observation, done = self._shown()
+        kept = round(_FOR_FITTING * len(done))
+        fitted, done_fitted = observation[:kept], done[:kept]
+        if not 0 < int(done_fitted.sum()) < kept or not bool(done[kept:].any()):
+            raise UserError(
+                f"judged: of {len(done)} steps that were shown, {int(done.sum())} were successful: a classifier needs"
+                " both kinds. Show more of them (judge.shown), or make the task easier."
+            )
+        self.judge.mean.copy_(fitted.mean(dim=0))
+        self.judge.scale.copy_(1.0 / fitted.std(dim=0).clamp(min=1e-2))
+        optimiser = torch.optim.Adam(self.judge.parameters(), lr=settings.learning_rate)
+        kinds = [(done_fitted == kind).nonzero().flatten() for kind in (True, False)]
+        half = settings.batch // 2
+        target = torch.cat([torch.ones(half), torch.zeros(half)])
+        for _ in range(settings.updates):
+            drawn = torch.cat([rows[self._draw(len(rows), half)] for rows in kinds])
+            loss = functional.binary_cross_entropy_with_logits(self.judge(fitted[drawn]), target)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+        told, truth = self.tell(observation[kept:]), done[kept:]
+        right = float((told & truth).sum())
+        self.figures = {
+            "precision": right / max(float(told.sum()), 1.0),
+            "recall": right / max(float(truth.sum()), 1.0),
+        }
+        self.inner.reset_all()
+
+    def tell(self, observation: Tensor) -> Tensor:
+        """Return (batch,) bool: whether it is done in observations (batch, columns)."""
+        with torch.no_grad():
+            return torch.sigmoid(self.judge(observation)) >= self.settings.threshold
+
+    def step(self, action: Tensor) -> GoalStep:
+        """Apply actions (N, actions), and restart robots that have been done for long enough, as they are judged."""
+        result = self.inner.step(action)
+        told = self.tell(result.next_actor)
+        reward = torch.where(told, 0.0, -1.0)
+        self._held = torch.where(told, self._held + 1, 0)
+        lost = result.done & ~result.timed_out
+        finished = (self._held >= self.hold_steps) & ~lost
+        fresh = finished & ~result.done
+        actor = result.actor
+        if fresh.any():
+            self.inner.restart(fresh.nonzero().flatten())
+            actor = torch.where(fresh[:, None], self.inner.observe()[0], actor)
+        done = result.done | finished
+        self._held[done] = 0
+        return replace(
+            result,
+            actor=actor,
+            critic=actor,
+            reward=reward,
+            terms={"judged": reward},
+            done=done,
+            timed_out=result.timed_out & ~finished,
+            success=finished,
+        )
+
+    def reset_all(self) -> None:
+        """Start every robot anew."""
+        self._held[:] = 0
+        super().reset_all()
+
+    def restart(self, index: Tensor) -> None:
+        """Start the robots at ``index`` anew."""
+        self._held[index] = 0
+        super().restart(index)
+
+    def term_names(self) -> tuple[str, ...]:
+        """Return the names of the reward's terms, in order."""
+        return ("judged",)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that changes as the environment runs, and the classifier."""
+        own = {"judge": {n: t.clone() for n, t in self.judge.state_dict().items()}, "figures": dict(self.figures)}
+        return {**own, "inner": super().state_dict(), "held": self._held.clone(), "random": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.judge.load_state_dict(state["judge"])
+        self.figures, self._held = dict(state["figures"]), state["held"].clone()
+        self.generator.set_state(state["random"])
+        super().load_state_dict(state["inner"])
+
+    def _shown(self) -> tuple[Tensor, Tensor]:
+        """Return observations (n, columns), and whether it was done in them by the task's own measure (n,)."""
+        settings, count = self.settings, self.count
+        actions = self.pipeline.action_size
+        seen, done = [], []
+        blunders = torch.arange(count) % 2 == 1
+        stuck, at = self._slips(actions)
+        self.inner.restart(torch.arange(count))
+        self.inner.observe()
+        for _ in range(-(-settings.shown // count)):
+            action = self.inner.expert_action()
+            action = action + settings.stray * torch.randn(action.shape, generator=self.generator)
+            action = torch.where(blunders[:, None] & stuck, at, action).clamp(-1.0, 1.0)
+            result = self.inner.step(action)
+            seen.append(result.next_actor.clone())
+            done.append(self.inner.reward_of(result.achieved, result.desired) == 0.0)
+            again, other = self._slips(actions)
+            stuck = torch.where(result.done[:, None], again, stuck)
+            at = torch.where(result.done[:, None], other, at)
+        return torch.cat(seen), torch.cat(done)
+
+    def _slips(self, actions: int) -> tuple[Tensor, Tensor]:
+        """Return what goes wrong in episodes: which one of the actions (N, actions) bool, and where it is stuck."""
+        which = functional.one_hot(self._draw(actions, self.count), actions).bool()
+        at = 2.0 * torch.rand((self.count, 1), generator=self.generator) - 1.0
+        return which, at.expand(-1, actions)
+
+    def _draw(self, below: int, count: int) -> Tensor:
+        return torch.randint(below, (count,), generator=self.generator)
