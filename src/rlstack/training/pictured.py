@@ -26,6 +26,10 @@ _TRIES = 20
 _TOGETHER = 256
 """Steps whose pictures are in memory at once."""
 
+_REDRAWN = 0.2
+"""Share of steps after which a scene looks otherwise: the box stands still for most of an episode, and as many looks as
+episodes are few."""
+
 _KEPT = 0.85
 """Share of what a hand strays that is left a step later."""
 
@@ -120,6 +124,8 @@ def _demonstrate(
         if grips:
             strays[:, -1] = 0.0  # a box that is let go of on its way is nothing to learn from
         result = environment.step(action + strays)
+        other = torch.rand(environment.count, generator=generator) < _REDRAWN
+        environment.bench.sight.redraw(other.nonzero().flatten().numpy())
         # what was seen at an episode's end is learned from as what a step led to alone: the next one's is there anyway
         after = _each(_seen(environment, split, result.actor))
         last = _each(_ended(after, split, result))

@@ -31,7 +31,7 @@ class LookRange:
     """Of the light that has none."""
     sun_tilt: float = value(0.7, at_least=0.0)
     """Up to this much sideways, each way, for one down."""
-    shadows: float = value(0.25, at_least=0.0, at_most=1.0)
+    shadows: float = value(0.15, at_least=0.0, at_most=1.0)
     """Share of episodes with shadows: a picture with them takes three times as long."""
     warmth: float = value(0.1, at_least=0.0, at_most=1.0)
     """How far the light's red, green and blue differ from white, as a share, to either side."""

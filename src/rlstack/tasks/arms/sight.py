@@ -113,6 +113,10 @@ class Sight:
                     stream.next_s += stream.period_s
                 self._age[name][world] = ages[row, k]
 
+    def redraw(self, index: Index) -> None:
+        """Give some worlds (n) other looks from their next pictures on, as if they were others."""
+        self._looks.put(index, draw_looks(self._ranges.look, len(self.cameras), self._rng, len(index)))
+
     def signals(self, worlds: ArmWorlds) -> dict[str, NDArray[Any]]:
         """Return by camera ``NAME_image`` (N, height, width, 3) uint8 and ``NAME_image_age`` (N, 1) s, as they are now.
 
@@ -122,8 +126,8 @@ class Sight:
         for world, streams in enumerate(self._streams):
             for k, stream in enumerate(streams):
                 self._advance(worlds, world, k, stream, float(now[world]))
-        shown = {f"{name}_image": self._shown[name] for name in self.cameras}
-        return {**shown, **{f"{name}_image_age": self._age[name] for name in self.cameras}}
+        shown = {f"{name}_image": self._shown[name].copy() for name in self.cameras}
+        return {**shown, **{f"{name}_image_age": self._age[name].copy() for name in self.cameras}}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes, as tensors and plain data."""

@@ -26,7 +26,7 @@ from rlstack.training.demonstrated import scripted
 from rlstack.training.pictured import Pictured, chunks, open_pictured
 from rlstack.training.sight import LABELS, Encoder, SeeingActor, rate_at, shifted, split_of
 
-_LOOKED, _CLONED = 20, 100
+_LOOKED, _CLONED = 20, 300
 """Updates in an iteration: of the encoder, then of the clone."""
 
 
@@ -55,7 +55,7 @@ class EncoderSettings:
 class BCCameraSettings(CloneSettings):
     """Settings of behaviour cloning from pictures."""
 
-    demonstrations: int = value(300, at_least=1)
+    demonstrations: int = value(250, at_least=1)
     """Episodes of the task's scripted expert that are learned from, successful ones."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of what is added to the expert's actions, 0 to 1, as they are carried out."""
@@ -192,12 +192,12 @@ class BCCamera:
         """Return all steps as the clone sees them; see :meth:`rlstack.training.algorithms.bc.Cloner.update`."""
         shown, copies, encoder = self._shown, self.settings.copies, self.looker.encoder
         assert shown is not None
-        seen = []
+        seen, moved = [], torch.Generator().manual_seed(0)  # the same for a run that goes on
         for k in range(copies):
             shift = self.settings.encoder.shift if k else 0
             for some in chunks(np.arange(len(shown))):
                 with torch.no_grad():
-                    found = encoder(shown.state[some], shifted(shown.pictures(some), shift, self.generator).float())
+                    found = encoder(shown.state[some], shifted(shown.pictures(some), shift, moved).float())
                 seen.append(torch.cat([shown.state[some], found], dim=1))
         bounds = torch.cat([shown.bounds + k * len(shown) for k in range(copies)])
         return torch.cat(seen), shown.action.repeat(copies, 1), bounds

@@ -1,0 +1,114 @@
+"""RLPD from pictures, with the encoder that cloning has learned, frozen: what is kept are its few numbers, no pictures.
+
+So an update costs as much as one from states; see :mod:`rlstack.training.algorithms.rlpd` and
+:mod:`rlstack.training.encoded`.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.schema import value
+from rlstack.tasks.goals import ScriptedEnvironment
+from rlstack.tasks.learning import LearningEnvironment
+from rlstack.training.algorithm import Actor
+from rlstack.training.algorithms.bc_camera import EncoderSettings
+from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
+from rlstack.training.checkpoint import load_checkpoint
+from rlstack.training.demonstrated import scripted
+from rlstack.training.encoded import Encoded
+from rlstack.training.sight import Encoder, SeeingActor, split_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class RLPDCameraSettings(RLPDSettings):
+    """Settings of RLPD from pictures."""
+
+    cloned: str = value("")
+    """Folder of the run of bc_camera whose encoder is taken."""
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    """As that run had them."""
+
+
+class RLPDCamera(RLPD):
+    """See :class:`rlstack.training.algorithms.rlpd.RLPD`.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of a task with cameras that has a scripted expert.
+
+    Raises:
+        UserError: The task has none, or no cameras.
+    """
+
+    Settings = RLPDCameraSettings
+    settings: RLPDCameraSettings
+
+    def __init__(self, settings: RLPDCameraSettings, environment: LearningEnvironment) -> None:
+        inner, look = scripted(environment, "rlpd_camera"), settings.encoder
+        self.encoder = Encoder(split_of(environment.pipeline, "rlpd_camera"), look.channels, look.hidden, look.size)
+        self.encoder.eval().requires_grad_(False)
+        self._seeing = False
+        super().__init__(settings, self._judged(Encoded(inner, self.encoder), settings))
+
+    def open(self, folder: Path | None) -> None:
+        """Take the encoder, unless this goes on; then keep steps and demonstrations in a run's folder."""
+        self.see()
+        super().open(folder)
+
+    def see(self) -> None:
+        """Take the encoder, unless it is there.
+
+        Raises:
+            UserError: The settings name none, or one that does not fit.
+        """
+        if not self._seeing:
+            self.encoder.load_state_dict(_encoder_of(self.settings.cloned, self.encoder))
+        self._seeing = True
+
+    def actor(self) -> Actor:
+        """Return a copy of the present actor, with its encoder."""
+        return SeeingActor(copy.deepcopy(self.encoder), super().actor()).eval().requires_grad_(False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        return {**super().state_dict(), "encoder": copy.deepcopy(self.encoder.state_dict()), "seeing": self._seeing}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        super().load_state_dict(state)
+        self.encoder.load_state_dict(state["encoder"])
+        self._seeing = state["seeing"]
+
+    def _judged(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
+        """Return the environment as it is learned from."""
+        return environment
+
+
+def _encoder_of(cloned: str, encoder: Encoder) -> dict[str, Any]:
+    """Return the weights of a run's encoder.
+
+    Raises:
+        UserError: None is named, it has none, or it does not fit.
+    """
+    if not cloned:
+        raise UserError(
+            "algorithm_settings: cloned: is empty: name the folder of a run of bc_camera, such as"
+            " runs/arm_pick_place_camera-001, whose encoder is taken."
+        )
+    state: dict[str, Any] = load_checkpoint(Path(cloned))["algorithm"].get("looker", {}).get("encoder", {})
+    held, wanted = ({n: tuple(t.shape) for n, t in one.items()} for one in (state, encoder.state_dict()))
+    if held != wanted:
+        told = "has no encoder" if not state else "has an encoder of other cameras, pictures or sizes"
+        raise UserError(
+            f"algorithm_settings: cloned: {cloned} {told}: name a run of bc_camera for this task and robot, with the"
+            " same settings of the encoder."
+        )
+    return state
+
+
+ALGORITHM = RLPDCamera

@@ -1,0 +1,74 @@
+"""A task with cameras as one without: a frozen encoder stands between, so that what is kept and learned from is small.
+
+As in HIL-SERL (Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning",
+arXiv 2410.21845), which keeps its encoder of pictures fixed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
+from rlstack.tasks.pipeline import Pipeline, TermInfo
+from rlstack.training.sight import Encoder, encoded
+from rlstack.training.wrapped import Wrapped
+
+
+class EncodedPipeline:
+    """What an algorithm asks a pipeline for, where the pictures are numbers already.
+
+    Args:
+        pipeline: The task's.
+        encoder: Of its pictures.
+    """
+
+    def __init__(self, pipeline: Pipeline, encoder: Encoder) -> None:
+        self.inner, self.size = pipeline, encoder.split.state + encoder.size
+        self.action_size = pipeline.action_size
+        self._seen = TermInfo("seen", encoder.split.state, encoder.size, "-", "what the encoder makes of the pictures")
+
+    def table(self) -> list[TermInfo]:
+        """Return one row a term, in order."""
+        return [*self.inner.table()[:-1], self._seen]
+
+
+class Encoded(Wrapped):
+    """See :class:`rlstack.tasks.goals.ScriptedEnvironment`.
+
+    Args:
+        inner: N copies of a task whose observation ends with pictures.
+        encoder: It is not changed here.
+    """
+
+    def __init__(self, inner: ScriptedEnvironment, encoder: Encoder) -> None:
+        super().__init__(inner)
+        self.encoder = encoder
+        self.pipeline = EncodedPipeline(inner.pipeline, encoder)
+        self.critic_size = self.pipeline.size
+
+    def observe(self) -> tuple[Tensor, Tensor]:
+        """Return the actor's (N, size) and the critic's observations, which are the same."""
+        seen = self._encode(self.inner.observe()[0])
+        return seen, seen
+
+    def step(self, action: Tensor) -> GoalStep:
+        """Apply actions (N, actions)."""
+        result = self.inner.step(action)
+        after = self._encode(result.next_actor)
+        now = after
+        if result.done.any():
+            now = after.clone()
+            now[result.done] = self._encode(result.actor[result.done])
+        return replace(result, actor=now, critic=now, next_actor=after)
+
+    def critic_table(self) -> list[TermInfo]:
+        """Return one row for each term of the critic's observation, in order."""
+        rows: list[TermInfo] = self.pipeline.table()
+        return rows
+
+    def _encode(self, observation: Tensor) -> Tensor:
+        with torch.no_grad():
+            return encoded(self.encoder, observation)

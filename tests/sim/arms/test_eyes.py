@@ -1,0 +1,114 @@
+"""Pictures of arms' worlds: what is where the geometry says, and what a look changes."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots import Manipulator, load_robot
+from rlstack.robots.kinematics import chain_of, tool_motion
+from rlstack.sim.arms.eyes import ArmEyes, camera_of
+from rlstack.sim.arms.looks import LookRange, Looks, draw_looks
+from rlstack.sim.arms.scene import Block
+from rlstack.sim.arms.threaded import ThreadedWorlds
+
+STILL = LookRange(camera_m=0.0, camera_rad=0.0, view=0.0, shadows=0.0, object_colour=0.0)
+HALF = np.full(3, 0.02)
+
+
+def panda() -> Manipulator:
+    robot = load_robot("panda")
+    assert isinstance(robot, Manipulator)
+    return robot
+
+
+PANDA = panda()
+
+
+@pytest.fixture(scope="module")
+def eyes() -> ArmEyes:
+    return ArmEyes(PANDA, Block().add, ("wrist", "scene"), "object")
+
+
+def state(place: list[float]) -> NDArray[np.float64]:
+    worlds = ThreadedWorlds(PANDA, Block().add, 1, period_s=0.05, varied=True, threads=1)
+    joints = np.array([[drive.rest for drive in PANDA.drives]])
+    worlds.restart(np.array([0]), joints)
+    worlds.place(np.array([0]), "object", np.array([place]), np.array([[0.0, 0.0, 0.0, 1.0]]))
+    worlds.close()
+    return worlds.state[0]
+
+
+def looks(ranges: LookRange = STILL, seed: int = 0) -> Looks:
+    return draw_looks(ranges, 2, np.random.default_rng(seed), 1)
+
+
+def redness(picture: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Return the middle of what is as red as the box: column and row."""
+    red, green, blue = (picture[..., k].astype(float) for k in range(3))
+    rows, columns = np.nonzero((red > 1.6 * blue) & (red > 1.3 * green) & (red > 30.0))
+    return np.array([columns.mean(), rows.mean()])
+
+
+@pytest.mark.parametrize("place", [[0.5, 0.1, 0.02], [0.42, -0.15, 0.02], [0.6, 0.0, 0.1]])
+def test_the_box_is_where_a_pinhole_shows_it_from_the_scene_camera(eyes: ArmEyes, place: list[float]) -> None:
+    plain = replace(looks(), material=np.zeros(1, dtype=np.intp), table=np.full((1, 3), 0.9))
+    picture = eyes.picture(state(place), HALF, plain, 0, 1)
+    assert picture.shape == (84, 84, 3) and picture.dtype == np.uint8
+    camera = PANDA.cameras["scene"]
+    x, y, z = (np.array(place) - camera.position) @ camera.optical_rotation
+    column, row, _ = camera.intrinsics @ [x / z, y / z, 1.0]
+    np.testing.assert_allclose(redness(picture), [column, row], atol=1.0)
+
+
+def test_the_wrist_camera_goes_with_the_hand(eyes: ArmEyes) -> None:
+    joints = np.array([[drive.rest for drive in PANDA.drives]])
+    chain = chain_of(PANDA)
+    tool = tool_motion(chain.screws, joints[:, list(chain.index)]).position[0]
+    below = [float(tool[0]), float(tool[1]), float(tool[2]) - 0.1]
+    picture = eyes.picture(state(below), HALF, looks(), 0, 0)
+    column, row = redness(picture)
+    assert abs(column - 41.5) < 3.0 and row > 30.0  # in the middle between the fingers, below the hand
+    aside = eyes.picture(state([below[0], below[1] + 0.04, below[2]]), HALF, looks(), 0, 0)
+    assert abs(redness(aside)[0] - column) > 5.0
+
+
+def test_a_look_changes_the_picture_and_the_same_look_does_not(eyes: ArmEyes) -> None:
+    at = state([0.5, 0.0, 0.02])
+    first = eyes.picture(at, HALF, looks(), 0, 1)
+    other = eyes.picture(at, HALF, looks(seed=1), 0, 1)
+    assert np.array_equal(first, eyes.picture(at, HALF, looks(), 0, 1)) and not np.array_equal(first, other)
+    shadowed = replace(looks(), shadows=np.ones(1, dtype=bool))
+    assert eyes.picture(at, HALF, shadowed, 0, 1).mean() < first.mean()
+    moved = replace(looks(), shift=np.full((1, 2, 3), 0.05))
+    assert not np.array_equal(first, eyes.picture(at, HALF, moved, 0, 1))
+
+
+def test_looks_are_drawn_in_their_ranges_and_put_where_they_belong() -> None:
+    ranges = LookRange()
+    many = draw_looks(ranges, 2, np.random.default_rng(0), 500)
+    assert abs(many.shadows.mean() - ranges.shadows) < 0.06
+    assert ((many.arm >= ranges.arm[0]) & (many.arm <= ranges.arm[1])).all()
+    assert (np.abs(many.view - 1.0) <= ranges.view).all() and (many.direction[:, 2] == -1.0).all()
+    np.testing.assert_allclose(many.shift.std(), ranges.camera_m, rtol=0.1)
+    few = draw_looks(ranges, 2, np.random.default_rng(1), 2)
+    many.put(np.array([7, 3]), few)
+    for one in fields(Looks):
+        assert np.array_equal(getattr(many, one.name)[[7, 3]], getattr(few, one.name))
+
+
+def test_a_camera_that_is_not_there_or_bent_is_refused_in_words() -> None:
+    with pytest.raises(UserError, match="panda has no camera called 'ceiling': its cameras are wrist, scene"):
+        camera_of(PANDA, "ceiling")
+    bent = replace(PANDA.cameras["wrist"], distortion=(0.1, 0.0, 0.0, 0.0, 0.0))
+    robot = replace(PANDA, cameras={**PANDA.cameras, "wrist": bent})
+    with pytest.raises(UserError, match="its camera 'wrist' has a lens that bends"):
+        ArmEyes(robot, Block().add, ("wrist", "scene"), "object")
+    large = replace(PANDA.cameras["wrist"], width=128, height=128)
+    robot = replace(PANDA, cameras={**PANDA.cameras, "wrist": large})
+    with pytest.raises(UserError, match="pictures of different sizes"):
+        ArmEyes(robot, Block().add, ("wrist", "scene"), "object")
