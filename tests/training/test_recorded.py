@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from rlstack.data.lerobot import Dataset, DatasetWriter
+from rlstack.data.lerobot import Dataset, DatasetWriter, image
 from rlstack.errors import UserError
-from rlstack.robots import load_robot
+from rlstack.robots import Manipulator, load_robot
 from rlstack.tasks.arms.environment import ArmEnvironment
+from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.training.demonstrated import open_demonstrations
 from rlstack.training.recorded import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
@@ -94,3 +96,27 @@ def test_a_run_goes_on_when_its_dataset_is_gone(arms: ArmEnvironment, tmp_path: 
     for name, array in again.buffer.gather(again.buffer.indices()).items():
         np.testing.assert_array_equal(array, held[name])
     again.close()
+
+
+def test_a_dataset_with_other_cameras_than_the_tasks_is_refused_by_name(tmp_path: Path) -> None:
+    robot, task = load_robot("panda"), SeenPickPlaceTask()
+    assert isinstance(robot, Manipulator)
+    environment = SimpleNamespace(robot=robot, task=task, pipeline=task.pipeline(robot))
+    wanted = frame_features(environment)
+    assert wanted["observation.images.wrist"] == image(84, 84) and wanted["observation.wrist_image_age"].shape == (1,)
+    scene = {name: feature for name, feature in wanted.items() if name != "observation.images.wrist"}
+    for k, (features, said) in enumerate(
+        (
+            (scene, "has no camera 'observation.images.wrist'; of that kind it has: observation.images.scene"),
+            ({**scene, "observation.images.wrist": image(96, 96)}, "'observation.images.wrist' is 96 x 96 pixels, not"),
+            (wanted, "a task with cameras is learned from its scripted expert's demonstrations for now"),
+        )
+    ):
+        path = tmp_path / str(k)
+        with DatasetWriter(path, task.rate_hz, "panda", features) as writer:
+            writer.add_frame(
+                {name: np.zeros(f.shape, dtype="uint8" if f.is_image else f.dtype) for name, f in features.items()}
+            )
+            writer.end_episode("Show it.")
+        with pytest.raises(UserError, match=said):
+            recorded(path, environment, 1)
