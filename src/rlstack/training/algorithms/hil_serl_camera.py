@@ -1,0 +1,62 @@
+"""HIL-SERL from pictures: a frozen encoder, success told by a classifier on what it sees, and somebody who intervenes.
+
+See :mod:`rlstack.training.algorithms.hil_serl`, :mod:`rlstack.training.algorithms.rlpd_camera` and
+:mod:`rlstack.training.judged`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from rlstack.tasks.goals import ScriptedEnvironment
+from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
+from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
+from rlstack.training.judged import Judged, JudgeSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class HILSERLCameraSettings(HILSERLSettings, RLPDCameraSettings):
+    """Settings of HIL-SERL from pictures."""
+
+    judged: bool = True
+    """Whether a classifier tells success, and not the task: then task_settings: ends: false."""
+    judge: JudgeSettings = field(default_factory=JudgeSettings)
+    """The classifier."""
+
+
+class HILSERLCamera(RLPDCamera, HILSERL):
+    """See :class:`rlstack.training.algorithms.hil_serl.HILSERL`.
+
+    Args:
+        settings: As in the recipe.
+        environment: N copies of a task with cameras that has a scripted expert.
+
+    Raises:
+        UserError: The task has none, or no cameras, or ends by its own success though that is judged.
+    """
+
+    Settings = HILSERLCameraSettings
+    settings: HILSERLCameraSettings
+
+    def open(self, folder: Path | None) -> None:
+        """Take the encoder, teach the classifier on what it sees, and keep steps in a run's folder."""
+        self.see()
+        if isinstance(self.environment, Judged) and not self.environment.figures:
+            self.environment.learn()
+        super().open(folder)
+
+    def iterate(self, done: float) -> dict[str, float]:
+        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
+        scalars = super().iterate(done)
+        figures = self.environment.figures if isinstance(self.environment, Judged) else {}
+        return {**scalars, **{f"judge/{name}": figure for name, figure in figures.items()}}
+
+    def _judged(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
+        assert isinstance(settings, HILSERLCameraSettings)
+        return Judged(environment, settings.judge, torch.initial_seed()) if settings.judged else environment
+
+
+ALGORITHM = HILSERLCamera
