@@ -138,14 +138,14 @@ class Run:
             algorithm.load_state_dict(state["algorithm"])
             iteration, self.curve = state["iteration"], json.loads(state["curve"])
         algorithm.open(folder)
-        size = algorithm.steps_per_iteration
+        size, every = algorithm.steps_per_iteration, recipe.steps if self.curve["arm"] == REFERENCE else EVERY
         logged: dict[str, list[float]] = {}
         while iteration * size < recipe.steps:
             scalars = algorithm.iterate(iteration * size / recipe.steps)
             iteration += 1
             for name, number in scalars.items():
                 logged.setdefault(name, []).append(number)
-            at_point = iteration * size % EVERY == 0
+            at_point = iteration * size % every == 0
             if at_point:
                 self.curve["cpu_s"] += time.process_time() - mark
                 self._judge(algorithm, iteration * size, logged)
