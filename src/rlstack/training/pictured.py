@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlstack.data.replay import ReplayBuffer, ReplaySpec, fields
+from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
 from rlstack.tasks.arms.terms import DECIMETRES
 from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
@@ -41,7 +41,7 @@ class Pictured:
         buffer: Where they are.
     """
 
-    def __init__(self, buffer: ReplayBuffer) -> None:
+    def __init__(self, buffer: ReplayReader) -> None:
         self.buffer, self.index = buffer, buffer.indices()
         found: dict[str, list[NDArray[np.float32]]] = {}
         for some in chunks(self.index):
@@ -88,11 +88,11 @@ def open_pictured(
         UserError: The expert seldom succeeds, or what is there was made with other cameras.
     """
     steps = wanted * (environment.task.steps + 1)
-    buffer = ReplayBuffer(folder / FOLDER, _spec(environment, split, max(1000, steps)))
-    missing = wanted - len(buffer.episodes())
-    if missing > 0:
-        _demonstrate(environment, split, buffer, missing, stray, generator)
-    return Pictured(buffer)
+    with ReplayBuffer(folder / FOLDER, _spec(environment, split, max(1000, steps))) as buffer:
+        missing = wanted - len(buffer.episodes())
+        if missing > 0:
+            _demonstrate(environment, split, buffer, missing, stray, generator)
+    return Pictured(ReplayReader(folder / FOLDER))
 
 
 def _spec(environment: ScriptedEnvironment, split: Split, capacity: int) -> ReplaySpec:
