@@ -64,6 +64,14 @@ def test_after_an_action_that_was_too_far_off_it_judges_right_as_often_as_it_sho
     assert now[1:][now[:-1]].float().mean().item() == pytest.approx(otherwise, abs=0.02)
 
 
+@pytest.mark.parametrize("patience", [1, 5])
+def test_it_waits_for_so_many_bad_steps_in_a_row_and_then_leads_for_so_many(patience: int) -> None:
+    settings = IntervenerSettings(kind="action", tolerance=0.0, right=1.0, hold=3, patience=patience)
+    now, _, _ = decided(settings, steps=3 * (patience + 3))
+    for robot in now.T:  # all that is done is wrong
+        assert robot.int().tolist() == ([0] * patience + [1] * 3) * 3
+
+
 def test_critics_of_a_run_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     critics = Critics(6, (16,), 2, False)
     save_checkpoint(tmp_path, {"algorithm": {"learner": {"critics": critics.state_dict()}}})

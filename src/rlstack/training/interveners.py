@@ -66,8 +66,10 @@ class IntervenerSettings:
     """Value: how much of the expert's value the policy's must have; RLIF's alpha."""
     critics: str = ""
     """Value: folder of a finished run of sac or rlpd on the same task, whose critics judge."""
+    patience: int = value(1, at_least=1)
+    """Action, value: steps in a row that the policy may do badly before it is judged that somebody should intervene."""
     hold: int = value(4, at_least=1)
-    """Steps that an intervention lasts; RLIF has 4."""
+    """Steps that an intervention lasts; RLIF has 4. Long enough for the expert to get somewhere is more."""
     skill: float = value(1.0, at_least=0.0, at_most=1.0)
     """Share of interventions that do what the expert would do; the others do one random action all along."""
 
@@ -90,7 +92,8 @@ class ScriptedIntervener:
         columns, actions = environment.pipeline.size, environment.pipeline.action_size
         self._critics = _critics(settings.critics, columns + actions) if settings.kind == "value" else None
         self._left = torch.zeros(environment.count, dtype=torch.long)
-        self._off = torch.zeros(environment.count, dtype=torch.bool)
+        self._off = torch.zeros(environment.count, dtype=torch.long)
+        """Steps in a row that the policy did badly."""
         self._wrong = torch.zeros(environment.count, dtype=torch.bool)
         self._astray = torch.zeros(environment.count, actions)
 
@@ -101,9 +104,11 @@ class ScriptedIntervener:
         left, ended = torch.where(begins, 0, self._left), torch.where(begins, False, self._left == _ENDED)
         left = left.clamp(min=0)
         chance = torch.full((count,), settings.rate)
+        off = torch.where(begins, 0, self._off)
         if settings.kind != "random":
-            worse = self._off & ~begins if self._critics is None else self._worse(observation, proposed, expert)
-            chance = torch.where(worse, settings.right, 1.0 - settings.right)
+            if self._critics is not None:
+                off = torch.where(self._worse(observation, proposed, expert), off + 1, 0)
+            chance = torch.where(off >= settings.patience, settings.right, 1.0 - settings.right)
         starts = (torch.rand(count, generator=self.generator) < chance) & (left == 0) & ~ended
         wrong = torch.rand(count, generator=self.generator) >= settings.skill
         astray = 2.0 * torch.rand(proposed.shape, generator=self.generator) - 1.0
@@ -114,7 +119,9 @@ class ScriptedIntervener:
         # the policy has its turn after an intervention of several steps
         given_back = _ENDED if settings.hold > 1 else 0
         self._left = torch.where(left > 1, left - 1, torch.where(now, given_back, 0))
-        self._off = ~now & ((proposed - expert).square().mean(dim=1).sqrt() > settings.tolerance)
+        if self._critics is None:
+            off = torch.where((proposed - expert).square().mean(dim=1).sqrt() > settings.tolerance, off + 1, 0)
+        self._off = torch.where(now, 0, off)
         told = torch.where(self._wrong[:, None], self._astray, expert)
         return Intervention(now, torch.where(now[:, None], told, proposed))
 
