@@ -61,6 +61,8 @@ EXTRAS = {
     "gym": ["gymnasium>=1.1", "torch>=2.6", "llvmlite>=0.45", "scipy>=1.13"],
     # the same on a GPU; hundreds of MB that a machine without one does not need
     "cuda": ["warp-lang>=1.12"],
+    # worlds of arms on a GPU: MuJoCo's physics in Warp's kernels
+    "warp": ["mujoco-warp>=3.17"],
     "view": ["matplotlib>=3.9", "pillow>=10"],
     # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them. rosbags reads and writes
     # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS.

@@ -4,10 +4,11 @@
 An environment-step is one control period of one arm: joint targets from an action by inverse kinematics, MuJoCo's
 physics with contacts, noise, observation, reward, and worlds that start anew. Actions are the scripted expert's with
 noise, so that the arm reaches, touches and lifts; `--random` takes actions at random instead. Wall time counts where
-the machine is quiet; the CPU-time of the process is printed beside it.
+the machine is quiet; the CPU-time of the process is printed beside it. With `--device cuda` MuJoCo Warp steps the
+worlds instead of MuJoCo's threads, and with `--device warp:cpu` MuJoCo Warp on the processor.
 
     python benchmarks/arm_simulator.py [--task arm_pick_place] [--envs 128] [--steps 50] [--repeats 5] [--threads 1 2]
-        [--random] [--json FILE]
+        [--device cuda] [--random] [--json FILE]
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--device", default="cpu", help="what steps the worlds: cpu (threads), cuda, warp:cpu")
     parser.add_argument("--random", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
@@ -66,17 +68,19 @@ def main() -> None:
     task = TASKS.load(options.task)()
     robot = task.reference(load_robot(options.robot))
     found: list[dict[str, Any]] = []
-    for threads in options.threads:
+    for threads in options.threads if options.device == "cpu" else [1]:
         from rlstack.tasks.arms.environment import ArmEnvironment
 
-        environment = ArmEnvironment(task, robot, task.pipeline(robot), options.envs, seed=0, threads=threads)
+        environment = ArmEnvironment(
+            task, robot, task.pipeline(robot), options.envs, device=options.device, seed=0, threads=threads
+        )
         environment.observe()
         if not found:
             model, steps = environment.bench.worlds.model, environment.bench.worlds.steps
             print(
                 f"{options.task}, {robot.name}: {steps} physics steps of {1e3 * model.opt.timestep:g} ms in a control"
-                f" period of {1e3 / task.rate_hz:g} ms; {model.nv} degrees of freedom; {options.envs} worlds; load"
-                f" {os.getloadavg()[0]:.1f}"
+                f" period of {1e3 / task.rate_hz:g} ms; {model.nv} degrees of freedom; {options.envs} worlds on"
+                f" {options.device}; load {os.getloadavg()[0]:.1f}"
             )
         run(environment, 10, options.random)
         rows = [run(environment, options.steps, options.random) for _ in range(options.repeats)]
@@ -94,7 +98,8 @@ def main() -> None:
         print(f"{threads} thread{'s' if threads > 1 else ''}: {shown}", flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"task": options.task, "envs": options.envs, "runs": found}, file, indent=2)
+            chosen = {"task": options.task, "envs": options.envs, "device": options.device}
+            json.dump({**chosen, "runs": found}, file, indent=2)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The arms' worlds: the robot file's arm in each, blocks that differ, and a state that decides the future."""
+"""The arms' worlds: the robot file's arm in each, blocks that differ, and a state that decides the future.
+
+On whatever steps them: MuJoCo, and MuJoCo Warp where that is installed (it compiles for minutes the first time).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from rlstack.control.inverse_kinematics import limits_of, reach
 from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.robots.mjcf import mujoco_spec
+from rlstack.sim.arms.devices import arm_worlds
 from rlstack.sim.arms.scene import Block, build_scene
-from rlstack.sim.arms.threaded import ThreadedWorlds
+from rlstack.sim.arms.worlds import ArmWorlds
 
 
 def panda() -> Manipulator:
@@ -26,8 +30,15 @@ REST = np.array([drive.rest for drive in PANDA.drives])
 LEVEL = np.array([[0.0, 0.0, 0.0, 1.0]])
 
 
-def worlds(count: int, varied: bool = False, threads: int = 1) -> ThreadedWorlds:
-    return ThreadedWorlds(PANDA, Block().add, count, period_s=0.05, varied=varied, threads=threads)
+@pytest.fixture(params=["cpu", "warp:cpu"])
+def device(request: pytest.FixtureRequest) -> str:
+    if request.param != "cpu":
+        pytest.importorskip("mujoco_warp")
+    return str(request.param)
+
+
+def worlds(count: int, device: str, varied: bool = False, threads: int = 1) -> ArmWorlds:
+    return arm_worlds(PANDA, Block().add, count, period_s=0.05, varied=varied, device=device, threads=threads)
 
 
 def over(places: list[tuple[float, float, float]], opening: float = 0.0) -> np.ndarray:
@@ -50,8 +61,8 @@ def test_the_arm_is_that_of_the_robot_file_without_its_meshes() -> None:
     assert len(fingers) == 2 and all(finger.type == mujoco.mjtGeom.mjGEOM_BOX for finger in fingers)
 
 
-def test_the_arm_comes_to_its_targets() -> None:
-    some = worlds(2)
+def test_the_arm_comes_to_its_targets(device: str) -> None:
+    some = worlds(2, device)
     start = np.repeat(REST[None], 2, axis=0)
     some.restart(np.arange(2), start)
     np.testing.assert_array_equal(some.joint_position, start)
@@ -60,12 +71,14 @@ def test_the_arm_comes_to_its_targets() -> None:
     for _ in range(30):
         some.step(target)
     np.testing.assert_allclose(some.joint_position, target, atol=2e-3)
-    np.testing.assert_allclose(some.state[:, 0], 1.5)
+    np.testing.assert_allclose(some.time_s, 1.5)
+    np.testing.assert_array_equal(some.passed[:, -1], some.state)
+    np.testing.assert_allclose(some.passed[:, :, 0], np.tile(1.45 + 0.005 * np.arange(1, 11), (2, 1)))
     some.close()
 
 
-def test_what_is_handled_rests_on_the_table_and_is_pushed_by_the_fingers() -> None:
-    some = worlds(2)
+def test_what_is_handled_rests_on_the_table_and_is_pushed_by_the_fingers(device: str) -> None:
+    some = worlds(2, device)
     below, beyond = over([(0.5, 0.0, 0.03)] * 2), over([(0.5, 0.0, 0.03), (0.5, 0.12, 0.03)])
     some.restart(np.arange(2), below)
     some.place(np.arange(2), "object", np.array([[0.5, 0.07, 0.02]] * 2), np.repeat(LEVEL, 2, axis=0))
@@ -78,8 +91,8 @@ def test_what_is_handled_rests_on_the_table_and_is_pushed_by_the_fingers() -> No
     some.close()
 
 
-def test_worlds_have_blocks_of_their_own() -> None:
-    some = worlds(2, varied=True)
+def test_worlds_have_blocks_of_their_own(device: str) -> None:
+    some = worlds(2, device, varied=True)
     everyone = np.arange(2)
     half = np.array([[0.02, 0.02, 0.03], [0.02, 0.02, 0.02]])
     some.vary(everyone, "object", half, np.array([0.05, 2.0]), np.array([0.8, 0.8]))
@@ -96,13 +109,13 @@ def test_worlds_have_blocks_of_their_own() -> None:
     late = np.array(slowed)[5:15].mean(axis=0)
     assert late[1] < late[0] - 1e-3, "forty times the mass holds the arm back"
     with pytest.raises(ValueError, match="varied=True"):
-        worlds(1).vary(np.arange(1), "object", half[:1], np.ones(1), np.ones(1))
+        worlds(1, device).vary(np.arange(1), "object", half[:1], np.ones(1), np.ones(1))
     some.close()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_state_decides_what_comes_after_it_on_any_number_of_threads(threads: int) -> None:
-    one, other = worlds(4, threads=1), worlds(4, threads=threads)
+def test_a_state_decides_what_comes_after_it_on_any_number_of_threads(device: str, threads: int) -> None:
+    one, other = worlds(4, device, threads=1), worlds(4, device, threads=threads)
     rng = np.random.default_rng(0)
     targets = REST + rng.uniform(-0.2, 0.2, (6, 4, 9))
     one.restart(np.arange(4), over([(0.5, 0.0, 0.05)] * 4))

@@ -24,6 +24,8 @@ SETTLED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
 """What ``mj_setConst`` computes of these and is used by the physics of such scenes."""
 VARIED = (*SET, "dof_frictionloss", *SETTLED)
 """Fields of ``mujoco.MjModel`` that each world has of its own."""
+PLACES = ("geom_xpos", "geom_xmat")
+"""Where geoms are. Warp moves those of moving bodies only: what stands fixed has to be put where it stands."""
 
 CONTACTS = 24
 """For which there is room at first, in each world on average: a box lies on 4, two fingers hold it by up to 16."""
@@ -65,21 +67,38 @@ class WarpedWorlds(ArmWorlds):
             raise UserError(
                 f"{robot.name} has drives that remember, which MuJoCo Warp is not given: use the device cpu."
             )
-        model.opt.disableflags |= int(self._mujoco.mjtDisableBit.mjDSBL_NATIVECCD)
+        flags = self._mujoco.mjtDisableBit
+        model.opt.disableflags |= int(flags.mjDSBL_NATIVECCD)
+        model.opt.disableflags &= ~int(flags.mjDSBL_AUTORESET)  # Warp never does that, and does not know the flag
         self._one = model
         """A model to compute in."""
         self._fields = {name: np.repeat(getattr(model, name)[None], count, axis=0) for name in VARIED if varied}
         self._changed: set[str] = set()
+        self._mujoco.mj_kinematics(model, self._scratch)
+        self._places = {name: np.repeat(getattr(self._scratch, name)[None], count, axis=0) for name in PLACES if varied}
+        self._moved = False
         with self._warp.ScopedDevice(self._device):
             try:
                 self._models = self._simulator.put_model(model, batch_sizes=dict.fromkeys(self._fields, count))
             except NotImplementedError as error:
                 raise UserError(f"MuJoCo Warp cannot simulate this scene: {error} Use the device cpu.") from error
             self._models.opt.warn_overflow = 0  # seen below
+            self._shapes = {name: getattr(self._models, name).numpy().shape for name in self._fields}
             shape = (self.steps, count)
             self._positions = self._warp.zeros((*shape, model.nq), dtype=self._warp.float32)
             self._velocities = self._warp.zeros((*shape, model.nv), dtype=self._warp.float32)
         self._make_room(CONTACTS)
+
+    def move(self, index: Index, name: str, position: Array, yaw: Array | None = None) -> None:
+        """Put something that stands fixed to places; see :meth:`rlstack.sim.arms.worlds.ArmWorlds.move`."""
+        super().move(index, name, position, yaw)
+        for world in index.tolist():
+            for field in ("body_pos", "body_quat"):
+                getattr(self._one, field)[:] = self._fields[field][world]
+            self._mujoco.mj_kinematics(self._one, self._scratch)
+            for place, places in self._places.items():
+                places[world] = getattr(self._scratch, place)
+        self._moved = True
 
     def step(self, target: Array) -> None:
         """Let a control period pass with the arm's joints driven to ``target`` (N, joints), rad or m."""
@@ -88,8 +107,8 @@ class WarpedWorlds(ArmWorlds):
         control[:, self._motors] = target
         positions, velocities = self.state[:, 1 : 1 + model.nq], self.state[:, 1 + model.nq :]
         with warp.ScopedDevice(self._device):
-            self._carry()
             while True:
+                self._carry()
                 data = self._datas
                 data.qpos.assign(positions.astype(np.float32))
                 data.qvel.assign(velocities.astype(np.float32))
@@ -126,9 +145,13 @@ class WarpedWorlds(ArmWorlds):
 
     def _carry(self) -> None:
         """Bring what has changed of the models to the device."""
+        if self._moved:
+            for name, places in self._places.items():
+                array = getattr(self._datas, name)
+                array.assign(places.astype(np.float32).reshape(array.numpy().shape))
+            self._moved = False
         for name in self._changed:
-            array = getattr(self._models, name)
-            array.assign(self._fields[name].astype(np.float32).reshape(array.numpy().shape))
+            getattr(self._models, name).assign(self._fields[name].astype(np.float32).reshape(self._shapes[name]))
         self._changed.clear()
 
     def _make_room(self, contacts: int) -> None:
@@ -137,6 +160,7 @@ class WarpedWorlds(ArmWorlds):
         rows = 4 * contacts + 2 * self.model.nv  # of contacts as here; joints' limits and dry friction
         with self._warp.ScopedDevice(self._device):
             self._datas = self._simulator.make_data(self._one, nworld=self.count, nconmax=contacts, njmax=rows)
+        self._moved = bool(self._places)  # what stands fixed has to be put into these, too
         self._graph: Any = None
         self._warm = False
 
