@@ -99,6 +99,16 @@ def test_at_rest_the_tool_points_down_in_front_and_the_arm_holds_there(name: str
     assert data.ncon == 0
 
 
+def test_what_a_camera_sees_of_a_link_is_all_of_it() -> None:
+    """The Panda's hand for show is a file of five objects, of which MuJoCo takes one."""
+    model = mujoco_spec(arm("panda")).compile()
+    for link in ("panda_hand", "panda_link5", "panda_link6"):
+        geoms = [g for g in range(model.ngeom) if model.geom_bodyid[g] == model.body(link).id]
+        shown, felt = ([g for g in geoms if bool(model.geom_contype[g]) == solid] for solid in (False, True))
+        assert len(shown) == len(felt) == 1 and model.geom_group[shown[0]] != model.geom_group[felt[0]]
+        np.testing.assert_allclose(model.geom_aabb[shown[0], 3:], model.geom_aabb[felt[0], 3:], rtol=0.1)
+
+
 def test_arms_that_stand_together_are_those_of_their_files() -> None:
     pair, one = arm("panda_pair"), arm("panda")
     names = [drive.name for drive in one.drives]

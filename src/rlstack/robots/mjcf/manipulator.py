@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 import xml.etree.ElementTree as ET
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,13 @@ def _attach(mujoco: Any, spec: Any, arm: Any, frame: Any, prefix: str) -> None:
 def _from_urdf(mujoco: Any, robot: Manipulator, found: Description) -> Any:
     root = ET.fromstring(to_urdf(robot, frames=False))
     for link in root.findall("link"):
+        felt = link.find("collision/geometry/mesh")
         for visual in link.findall("visual"):
             mesh = visual.find("geometry/mesh")
             if mesh is not None and not mesh.get("filename", "").lower().endswith(_READABLE):
                 link.remove(visual)  # only seen; what is felt must be readable
+            elif mesh is not None and felt is not None and _objects(mesh.get("filename", "")) > 1:
+                mesh.set("filename", felt.get("filename", ""))  # MuJoCo shows only one of a file's objects
     # Links without joints stay bodies, so that they can be found by name; visuals stay.
     options = {"strippath": "false", "fusestatic": "false", "discardvisual": "false", "balanceinertia": "true"}
     ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", options)
@@ -78,6 +82,15 @@ def _from_urdf(mujoco: Any, robot: Manipulator, found: Description) -> Any:
         seen_only = not (geom.contype or geom.conaffinity)
         geom.group = VISUAL_GROUP if seen_only else COLLISION_GROUP
     return arm
+
+
+@lru_cache
+def _objects(path: str) -> int:
+    """Return how many objects a mesh file has; other kinds of file than OBJ have one."""
+    if not path.lower().endswith(".obj"):
+        return 1
+    with open(path, "rb") as file:
+        return sum(line.startswith(b"o ") for line in file)
 
 
 def _from_mjcf(mujoco: Any, robot: Manipulator, path: Path) -> Any:
