@@ -63,6 +63,7 @@ def main() -> int:
     parser.add_argument("--camera-rate", type=float, default=30.0, help="of each of the two cameras, Hz")
     parser.add_argument("--seconds", type=float, default=20.0, help="of measuring, for each")
     parser.add_argument("--cores", type=int, default=1, help="that all processes share")
+    parser.add_argument("--keep", type=Path, help="folder for the policies that are made; those there are used again")
     parser.add_argument("--policy", type=Path, help="policy file for the Panda with both cameras, instead")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     options = parser.parse_args()
@@ -72,7 +73,8 @@ def main() -> int:
     prepare_environment()
     rows, load = [], []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = options.keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         for pixels in options.sizes if options.policy is None else [0]:
             for rate_hz in options.rates if options.policy is None else [0.0]:
                 robot_file, policy = options.policy and "panda", options.policy
@@ -98,6 +100,9 @@ def main() -> int:
 
 def written(folder: Path, pixels: int, rate_hz: float) -> tuple[Path, Path]:
     """Write a Panda whose pictures have so many pixels to a side, and an untrained policy for it."""
+    stem = folder / f"panda_{pixels}_{rate_hz:g}"
+    if stem.with_suffix(".yaml").is_file():
+        return stem.with_suffix(".yaml"), stem.with_suffix(".onnx")
     import torch
     import yaml
 
@@ -121,7 +126,6 @@ def written(folder: Path, pixels: int, rate_hz: float) -> tuple[Path, Path]:
     head = Cloner(settings, split.state + encoder.size, pipeline.action_size, 0).actor
     graph = PolicyGraph(pipeline, SeeingActor(encoder, head).eval().requires_grad_(False), task.inputs)
     contract = make_contract("untrained", "arm_pick_place_camera", task, robot, graph)
-    stem = folder / f"panda_{pixels}_{rate_hz:g}"
     export_policy(graph, contract, robot, stem.with_suffix(".onnx"))
     stem.with_suffix(".yaml").write_text(yaml.safe_dump(schema.to_data(robot)))
     return stem.with_suffix(".yaml"), stem.with_suffix(".onnx")
