@@ -24,11 +24,12 @@ SETTLED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
 """What ``mj_setConst`` computes of these and is used by the physics of such scenes."""
 VARIED = (*SET, "dof_frictionloss", *SETTLED)
 """Fields of ``mujoco.MjModel`` that each world has of its own."""
-PLACES = ("geom_xpos", "geom_xmat")
+PLACES = {"geom_xpos": (3,), "geom_xmat": (3, 3)}
 """Where geoms are. Warp moves those of moving bodies only: what stands fixed has to be put where it stands."""
 
-CONTACTS = 24
-"""For which there is room at first, in each world on average: a box lies on 4, two fingers hold it by up to 16."""
+CONTACTS, MOST_CONTACTS = 24, 1536
+"""For which there is room, in each world on average: at first (a box lies on 4, two fingers hold it by up to 16), and
+at most."""
 
 
 class WarpedWorlds(ArmWorlds):
@@ -116,7 +117,7 @@ class WarpedWorlds(ArmWorlds):
                 data.qacc_warmstart.zero_()
                 data.overflow.zero_()
                 self._march()
-                if not data.overflow.numpy().any():
+                if self._room >= MOST_CONTACTS or not data.overflow.numpy().any():
                     break
                 self._make_room(2 * self._room)
         passed = np.arange(1, self.steps + 1) * model.opt.timestep
@@ -147,8 +148,8 @@ class WarpedWorlds(ArmWorlds):
         """Bring what has changed of the models to the device."""
         if self._moved:
             for name, places in self._places.items():
-                array = getattr(self._datas, name)
-                array.assign(places.astype(np.float32).reshape(array.numpy().shape))
+                shape = (*places.shape[:2], *PLACES[name])
+                getattr(self._datas, name).assign(places.astype(np.float32).reshape(shape))
             self._moved = False
         for name in self._changed:
             getattr(self._models, name).assign(self._fields[name].astype(np.float32).reshape(self._shapes[name]))
