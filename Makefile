@@ -34,7 +34,7 @@ tools-for-tests:
 
 test: tools-for-tests ## Set everything up, then lint, types and all tests but the minutes-long training ones
 	@$(MAKE) --no-print-directory check
-	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) -m "not learning" $(TESTS)
+	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) --dist worksteal -m "not learning" $(TESTS)
 
 lint: tools-for-tests ## Lint, formatting and types
 	@$(MAKE) --no-print-directory check

@@ -22,12 +22,12 @@ def flight(hover_policy: Path, listener: Listener) -> Iterator[dict[str, NodePro
     listener.hear(topics.JOINT_STATES)
     listener.hear(topics.ROTOR_COMMAND, "command")
     # Much slower than real time: a busy machine must not be what stops the policy. What ages, ages in simulated time.
-    late = {"staleness_periods": 10.0, "recover_after_s": 0.1}
+    late = {"staleness_periods": 20.0, "recover_after_s": 0.1}
     landing = {"hover_before_landing_s": 0.5, "landing_speed_m_s": 0.8}
     with nodes(
-        NodeProcess("robot", start_height_m=1.0, real_time_factor=0.2, command_timeout_periods=20.0),
+        NodeProcess("robot", start_height_m=1.0, real_time_factor=0.4, command_timeout_periods=40.0),
         NodeProcess("guard", auto_arm=True, **late, **landing),
-        NodeProcess("policy", policy=hover_policy, goal_position="[0.0, 0.0, 1.0]", stale_after_periods=10.0),
+        NodeProcess("policy", policy=hover_policy, goal_position="[0.0, 0.0, 1.0]", stale_after_periods=20.0),
     ) as processes:
         for _ in range(5):
             listener.until(lambda: modes and modes[-1].data == "policy", "the policy's flight")

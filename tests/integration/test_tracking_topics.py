@@ -34,8 +34,9 @@ def policy(tmp_path_factory) -> Path:
 
 
 def test_a_path_is_followed_over_topics_as_in_the_batch_simulator(policy):
-    flights = circles(ROBOT, 3).shifted(np.array([0.0, 0.0, 2.5]))
+    flights = circles(ROBOT, 3).shifted(np.array([0.0, 0.0, 2.5])).take(np.array([0, 1, 2, 0]))
     flown = fly_over_topics(policy, flights, ROBOT, duration_s=4.0, seed=None)
+    np.testing.assert_array_equal(flown.position[:, 0], flown.position[:, 3])  # whatever was flown before
     batch = rollout(load_policy(policy), flights, QUIET, 4.0)
     np.testing.assert_array_equal(flown.goal_position, batch.goal_position)
     assert flown.moving
@@ -48,13 +49,16 @@ def test_a_path_is_followed_over_topics_as_in_the_batch_simulator(policy):
     np.testing.assert_allclose(flown.command[0], batch.command[0], rtol=1e-5, atol=1e-2)
 
 
-def test_paths_do_not_depend_on_the_workers_nor_on_the_episode_before(policy):
-    flights = circles(ROBOT, 3).shifted(np.array([0.0, 0.0, 2.5])).take(np.array([0, 2, 0]))
-    one = fly_over_topics(policy, flights, ROBOT, duration_s=1.0, seed=None)
-    np.testing.assert_array_equal(one.position[:, 0], one.position[:, 2])
-    two = fly_in_parallel(policy, flights, ROBOT, duration_s=1.0, seed=None, workers=2)
+def test_neither_paths_nor_noise_depend_on_the_workers(policy):
+    flights = circles(ROBOT, 3).shifted(np.array([0.0, 0.0, 2.5]))
+    one = fly_over_topics(policy, flights, ROBOT, duration_s=1.0, seed=3)
+    told: list[tuple[int, int]] = []
+    two = fly_in_parallel(
+        policy, flights, ROBOT, duration_s=1.0, seed=3, workers=2, on_progress=lambda *done: told.append(done)
+    )
     np.testing.assert_array_equal(one.position, two.position)
     np.testing.assert_array_equal(one.goal_position, two.goal_position)
+    assert told[-1] == (3, 3)
 
 
 def send_path(listener: Listener, times: list[float], xs: list[float], listeners: int = 2) -> None:

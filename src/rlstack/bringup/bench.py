@@ -155,9 +155,10 @@ def _parts(sizes: Sizes, seed: int, device: str, scratch: Path, found: dict[str,
     options = (*sizes.train, "--device", device)
 
     fresh = scratch / "kernels"
+    cold = scratch / "kernels-training" if sizes.again else fresh  # what is not compared is not compiled twice
 
     def train(name: str, *more: str) -> dict[str, Any]:
-        return train_apart(RECIPE, seed, scratch / name, (*options, *more), scratch / "kernels-training")
+        return train_apart(RECIPE, seed, scratch / name, (*options, *more), cold)
 
     def training() -> dict[str, Any]:
         cold = train("cold")
