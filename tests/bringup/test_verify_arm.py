@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from rlstack.bringup.verifiers import manipulator
@@ -14,6 +17,8 @@ from rlstack.errors import UserError
 from rlstack.evaluation.arm_score import score_arm
 from rlstack.evaluation.arm_trials import ArmTried, joined
 from rlstack.evaluation.manipulation import judged
+from rlstack.policies import load_policy, write_policy
+from rlstack.tasks.arms.trials import ArmNoise
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from tests.guard.reaching import panda
 from tests.support.arms import write_posture_policy
@@ -24,23 +29,47 @@ ROBOT = panda()
 REST = np.array([drive.rest for drive in ROBOT.drives])
 
 
+def trained_with(settings: dict[str, Any], policy: Path) -> Path:
+    """Let a policy file say that it was trained with settings of its task."""
+    contract = replace(load_policy(policy).contract, training={"recipe": {"task_settings": settings}})
+    write_policy(onnx.load(policy), contract, policy)
+    return policy
+
+
 def test_a_policy_that_goes_nowhere_near_is_tried_recorded_and_fails(tmp_path: Path) -> None:
-    policy = write_posture_policy(tmp_path / "policy.onnx", ROBOT, REST)
+    settings = {"tolerance_m": 0.02, "episode_s": 1.0, "rewards": "sparse", "motion": {"speed_m_s": 0.3}}
+    policy = trained_with(settings, write_posture_policy(tmp_path / "policy.onnx", ROBOT, REST))
     verified = verify(policy, backends=["batch", "mujoco"], topics=False, episodes=2, robot="panda")
     data = json.loads((tmp_path / "verify_in_process.json").read_text())
     assert not verified.passed and data["robot"] == "panda" and data["task"] == "arm_reach"
     assert set(data["backends"]) == {"batch", "mujoco"}
     for entry in data["backends"].values():
-        assert entry["episodes"] == 2 and entry["success"] == 0.0 and "0.01 m of the goal" in entry["done"]
+        assert entry["episodes"] == 2 and entry["success"] == 0.0 and "0.02 m of the goal" in entry["done"]
     assert "success" in verified.table() and "2 episodes prove too little" in " ".join(data["reasons"])
     page = (tmp_path / "report.html").read_text()
+    for said in ("settings that the policy was trained with: ", "tolerance_m 0.02 (usually 0.01)", "speed_m_s 0.3"):
+        assert said in verified.table() and said in page
+    assert "rewards" not in verified.table()
+    assert data["provenance"]["settings"] == {"tolerance_m": 0.02, "episode_s": 1.0, "motion.speed_m_s": 0.3}
     assert "Distance to the goal" in page and (tmp_path / "distances.png").stat().st_size > 1000
 
 
-def test_tasks_of_arms_alone_are_verified_so() -> None:
-    assert isinstance(manipulator.task_of("arm_reach"), ReachTask)
+def test_tasks_of_arms_alone_are_verified_so_as_policies_were_trained_on_them(tmp_path: Path) -> None:
+    def task(settings: dict[str, Any] | None = None, **options: Any) -> Any:
+        policy = write_posture_policy(tmp_path / "policy.onnx", ROBOT, REST, **options)
+        policy = policy if settings is None else trained_with(settings, policy)
+        return manipulator.task_of(load_policy(policy).contract, "policy.onnx")
+
+    assert task() == ReachTask()
+    assert task(settings={"hold_s": 0.5, "noise": {"joint_rad": 0.0}}) == ReachTask(
+        hold_s=0.5, noise=ArmNoise(joint_rad=0.0)
+    )
     with pytest.raises(UserError, match=r"'base_navigation' is no arm's; those that are: .*arm_push"):
-        manipulator.task_of("base_navigation")
+        task(task="base_navigation")
+    with pytest.raises(UserError, match=r"policy.onnx: training: recipe: task_settings: Unknown key 'hold'"):
+        task(settings={"hold": 0.5})
+    with pytest.raises(UserError, match=r"tolerance_m: -1.0 is not allowed: must be above 0.0 m"):
+        task(settings={"tolerance_m": -1})
 
 
 def test_trials_are_judged_by_staying_there_and_scores_say_so() -> None:

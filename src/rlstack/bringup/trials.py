@@ -35,6 +35,7 @@ class VerifiedTrials:
         lines = [*table(shown(v)), "", v.transfer.text(), ""]
         lines += [f"Not passed: {reason}" for reason in v.failures]
         lines += [f"Left out: {name}: {reason}" for name, reason in v.left_out.items()]
+        lines += [v.settings] if v.settings else []
         return "\n".join([*lines, v.worth, f"{'PASSED' if self.passed else 'FAILED'}. Report: {self.report}"])
 
 

@@ -110,6 +110,8 @@ def _tried(v: TrialVerification) -> Iterator[str]:
     yield table(["", "what"], rows, "figures")
     if v.told:
         yield f"<p>{escape(v.told)}</p>"
+    if v.settings:
+        yield f"<p>{escape(v.settings)}</p>"
     yield from left_out(v)
 
 

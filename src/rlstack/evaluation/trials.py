@@ -87,6 +87,7 @@ class TrialVerification:
         first: Keys of the figures that a reader wants first.
         left_out: Simulators that were asked for and cannot hold it, and why.
         told: Of what was tried, for the page.
+        settings: Of the task, where they are not the usual ones, in a sentence.
         pictures: For the page, those that move (GIF) first among them.
         provenance: Seeds, versions, time; plain data.
         command: What to type to get the same again.
@@ -99,6 +100,7 @@ class TrialVerification:
     first: Sequence[str]
     left_out: Mapping[str, str] = field(default_factory=dict)
     told: str = ""
+    settings: str = ""
     pictures: Sequence[Plot] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""

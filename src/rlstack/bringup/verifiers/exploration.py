@@ -32,6 +32,7 @@ from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of
 from rlstack.tasks.bases.expedition import Expedition
 from rlstack.tasks.catalog.base_exploration import ExplorationTask
+from rlstack.tasks.trained import within
 
 SITES = 300
 """Grids, in the batch simulator."""
@@ -168,10 +169,8 @@ def expedition_of(contract: Contract) -> Expedition:
 
     A policy that does not say so is tried on MarsExplorer's.
     """
-    data: Any = contract.training
-    for name in ("recipe", "task_settings", "expedition"):
-        data = data.get(name) if isinstance(data, Mapping) else None
-    if not isinstance(data, Mapping):
+    data = within(contract.training, "recipe", "task_settings", "expedition")
+    if data is None:
         return Expedition()
     told = {name: value for name, value in data.items() if name not in ("steps", "enough")}
     return schema.load(Expedition, told, f"the training of {contract.name}: expedition")

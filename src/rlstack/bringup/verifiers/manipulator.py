@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +18,13 @@ from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.manipulation import held_out
 from rlstack.evaluation.report import environment
 from rlstack.evaluation.trials import TrialColumn, TrialVerification
+from rlstack.policies import Contract
 from rlstack.robots import Manipulator
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import Trials
+from rlstack.tasks.trained import in_words, own_settings, trained_task
 
 TRIALS, TRIALS_IN_ENGINES, TRIALS_OVER_TOPICS = 500, 100, 40
 """In the batch simulator, in every other simulator in process, and over topics."""
@@ -52,7 +53,8 @@ def verify_arm(request: Request) -> VerifiedTrials:
         raise UserError("drivers: is of wheeled bases; nobody does an arm's trials beside its policy.")
     robot, contract = request.robot, request.loaded.contract
     assert isinstance(robot, Manipulator)
-    task = task_of(contract.task)
+    task = task_of(contract, request.given)
+    settings = own_settings(task)
     most = request.episodes or max(TRIALS, TRIALS_IN_ENGINES, TRIALS_OVER_TOPICS)
     trials = held_out(task, robot, most, _VERIFIED + request.seed)
     held, left_out = _held(request.names, task, robot, trials)
@@ -98,8 +100,14 @@ def verify_arm(request: Request) -> VerifiedTrials:
         first=FIRST,
         left_out=left_out,
         told=_TOLD,
+        settings=in_words(settings),
         pictures=draw_trials(tried, task.tolerance_m),
-        provenance={"seed": request.seed, "training": contract.training, **environment()},
+        provenance={
+            "seed": request.seed,
+            "settings": {name: mine for name, (mine, _) in settings.items()},
+            "training": contract.training,
+            **environment(),
+        },
         command=request.command,
     )
     return concluded(request, verification)
@@ -119,17 +127,16 @@ def _held(
     return held_by(names, robot, world)
 
 
-def task_of(name: str) -> ArmTask:
-    """Return an arm's task, as it is without settings.
+def task_of(contract: Contract, where: str) -> ArmTask:
+    """Return an arm's task as a policy was trained on it; ``where`` is what errors call the policy's file.
 
     Raises:
-        UserError: There is no such task of arms.
+        UserError: There is no such task of arms, or not with the settings that the file says.
     """
-    made: Any = TASKS.load(name)
-    if not issubclass(made, ArmTask):
+    if not issubclass(TASKS.load(contract.task), ArmTask):
         others = [other for other in TASKS.names() if issubclass(TASKS.load(other), ArmTask)]
-        raise UserError(f"The task '{name}' is no arm's; those that are: {', '.join(others)}.")
-    task: ArmTask = made()
+        raise UserError(f"The task '{contract.task}' is no arm's; those that are: {', '.join(others)}.")
+    task: ArmTask = trained_task(contract, where)
     return task
 
 

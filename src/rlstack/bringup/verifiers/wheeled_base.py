@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from rlstack.sim.bases.movers import Moving
 from rlstack.tasks import TASKS
 from rlstack.tasks.bases.task import BaseTask
 from rlstack.tasks.bases.thresholds import DriveThresholds
+from rlstack.tasks.trained import within
 
 WAYS, ELSEWHERE = 1000, 300
 """Ways in the batch simulator on the kinds of maps that are judged, and on the others."""
@@ -84,7 +85,7 @@ def verify_base(request: Request) -> VerifiedDrives:
     """
     robot, contract = request.robot, request.loaded.contract
     assert isinstance(robot, WheeledBase)
-    task = task_on_maps(contract.task)
+    task = replace(task_on_maps(contract.task), rate_hz=contract.rate_hz)
     planners = planners_of(task.planners if request.drivers is None else request.drivers, task.thresholds)
     trial = _Trial(task, robot, request.episodes, request.seed, request.shown, planners, _POLICYS_WAYS)
     columns = trial.in_process(request.policy, contract.name, request.names, task.thresholds, *_asked(task, contract))
@@ -185,23 +186,13 @@ def _asked(task: BaseTask, contract: Contract) -> tuple[DriveThresholds | None, 
 
     A policy that does not say what it was trained on is judged by all that its task can train on.
     """
-    told = _within(contract.training, "recipe", "task_settings")
+    told = within(contract.training, "recipe", "task_settings")
     if told is None:
         return task.thresholds_elsewhere, None
     others = set(task.maps.kinds) - set(task.verified_on)  # type: ignore[attr-defined]
-    everywhere = others <= set((_within(told, "maps") or {}).get("kinds", others))
-    met = list((_within(told, "moving") or {}).get("count", ()))[-1:] not in ([], [0])
+    everywhere = others <= set((within(told, "maps") or {}).get("kinds", others))
+    met = list((within(told, "moving") or {}).get("count", ()))[-1:] not in ([], [0])
     return task.thresholds_elsewhere if everywhere else None, task.thresholds_among if met else None
-
-
-def _within(data: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
-    """Return the mapping that lies in others under names; None: there is none."""
-    for name in names:
-        found = data.get(name)
-        if not isinstance(found, Mapping):
-            return None
-        data = found
-    return data
 
 
 class _Trial:
