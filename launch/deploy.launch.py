@@ -53,6 +53,7 @@ LAUNCH_FILE = LaunchFile(
         ),
         Argument("scan_frame", "Another name of the frame in the headers of a base's scans.", ""),
         Argument("zero_is_far", "Whether the driver of a base's lidar says 0 for nothing.", "false", boolean),
+        Argument("teleop", "Let a human correct an arm's policy, by teleop/twist, teleop/intervene.", "false", boolean),
         Argument("force", "Fly although the policy has no passing verification beside it.", "false", boolean),
     ),
 )

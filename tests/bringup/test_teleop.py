@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from rlstack import cli
+from rlstack.bringup.correcting import with_human
+from rlstack.bringup.deploy import checked_deployment
+from rlstack.bringup.system import deploy_system
 from rlstack.bringup.teleop import Teleop, teleop_system
 from rlstack.errors import UserError
 from rlstack.interfaces.teleop_data import ALONE
+from rlstack.robots import load_robot
 
 
 def processes(**options: Any) -> dict[str, Any]:
@@ -21,20 +25,36 @@ def test_the_arm_its_guard_and_its_policy_are_started_where_asked_for(tmp_path: 
     assert processes(only_device=True) == {}
     alone = processes(namespace="left")
     assert alone.keys() == {"teleop_arm"} and alone["teleop_arm"].namespace == "/left"
-    both = processes(backend="mujoco", policy=tmp_path / "policy.onnx")
+    both = processes(backend="mujoco", policy=tmp_path / "policy.onnx", goal=(0.5, 0.1, 0.3))
     assert both.keys() == {"robot", "guard", "teleop_arm", "policy"}
     assert {process.namespace for process in both.values()} == {"/panda"}
     assert both["policy"].remappings == (("policy/cmd/joints", ALONE),), "a human stands between policy and guard"
     assert not both["guard"].remappings and not both["teleop_arm"].remappings
     assert both["teleop_arm"].parameters["with_policy"] and not alone["teleop_arm"].parameters["with_policy"]
-    assert both["guard"].parameters["auto_arm"]
+    assert both["guard"].parameters["auto_arm"] and both["policy"].parameters["goal_position"] == (0.5, 0.1, 0.3)
+
+
+def test_a_deployment_lets_a_human_between_each_policy_and_its_guard() -> None:
+    system = deploy_system("policy.onnx", "panda", count=2, remap=["joint_states:=arm/joint_states"])
+    human = {process.name: process for process in with_human(system, load_robot("panda")).processes}
+    assert [name for name in human if "teleop" in name] == ["panda1.teleop_arm", "panda2.teleop_arm"]
+    one = human["panda2.teleop_arm"]
+    assert one.namespace == human["panda2.policy"].namespace == "/panda2"
+    assert one.remappings == (("joint_states", "arm/joint_states"),)
+    assert human["panda2.policy"].remappings == (*one.remappings, ("policy/cmd/joints", ALONE))
 
 
 def test_what_does_not_go_together_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="crazyflie is a quadrotor, and only arms are led by hand"):
         processes(robot="crazyflie")
-    with pytest.raises(UserError, match="A policy needs --backend"):
+    with pytest.raises(UserError, match=r"needs a simulator as --backend.*rlstack up deploy --teleop --robot panda"):
         processes(policy=Path("policy.onnx"))
+    with pytest.raises(UserError, match="A world and a goal are a policy's"):
+        processes(backend="mujoco", goal=(0.5, 0.0, 0.3))
+    with pytest.raises(UserError, match="teleop is for arms, and crazyflie is a quadrotor"):
+        checked_deployment("policy.onnx", teleop=True, force=True)
+    with pytest.raises(UserError, match="teleop does not go with lock step"):
+        checked_deployment("policy.onnx", "panda", teleop=True, force=True, lock_step=True)
     with pytest.raises(UserError, match="--only-device starts no arm"):
         processes(only_device=True, backend="mujoco")
     assert cli.main(["teleop", "--robot", "crazyflie"]) == 2

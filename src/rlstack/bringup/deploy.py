@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rlstack.bringup.correcting import with_human
 from rlstack.bringup.crew import robot_crew
 from rlstack.bringup.monitor import Monitor, watched_of
 from rlstack.bringup.proof import alone_in, require_proof, write_json
@@ -41,6 +42,7 @@ def checked_deployment(
     backend: str = "mujoco",
     *,
     force: bool = False,
+    teleop: bool = False,
     **options: Any,
 ) -> System:
     """Return the system that flies ``policy``, if it may fly; a planner, with ``driver``, needs no proof.
@@ -50,6 +52,7 @@ def checked_deployment(
         robot: A robot's name or file.
         backend: What stands behind the common topics.
         force: Fly although the policy has no passing verification beside it, or was trained over other vehicles.
+        teleop: A human may correct the policy, see :func:`rlstack.bringup.correcting.with_human`.
         options: The other arguments of :func:`deploy_system`.
 
     Raises:
@@ -57,6 +60,8 @@ def checked_deployment(
             proof, or a robot outside the family that the policy was trained over.
     """
     system = deploy_system(policy, robot, backend, **options)
+    if teleop:
+        system = with_human(system, load_robot(robot))
     if not policy:
         return system
     spec = load_robot(robot)
@@ -104,7 +109,7 @@ def deploy(
         seconds: End then, and print a summary.
         force: As of :func:`checked_deployment`, like the rest.
         json: Where to write the summary too.
-        options: More of :func:`deploy_system`'s.
+        options: ``teleop`` of :func:`checked_deployment`, and more of :func:`deploy_system`'s.
 
     Raises:
         UserError: As of :func:`checked_deployment`, or no odometry came.

@@ -32,7 +32,13 @@ class Teleop:
     backend: str = ""
     """Start the arm in this simulator, or by this driver, and its guard, such as mujoco; left out, they run already."""
     policy: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """A policy that moves the arm while nobody intervenes (needs --backend)."""
+    """A policy that moves the arm while nobody intervenes (needs a simulator as --backend; of a real arm its proof is
+    asked for: rlstack up deploy --teleop)."""
+    world: str = ""
+    """The policy's world, such as table.yaml with what it handles; left out, a floor."""
+    goal: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z")] = None
+    """Where the policy is to bring its tool, or what it handles, from the arm's base, m; another one comes by the topic
+    goal. Left out, where its tool rests."""
     speed_m_s: float = 0.2
     """The tool's speed at full stroke, m/s."""
     turn_rad_s: float = 0.8
@@ -64,25 +70,37 @@ def teleop_system(given: Teleop) -> System:
     Raises:
         UserError: The robot is no arm, or the options do not go together.
     """
+    from rlstack.bringup.correcting import with_human
     from rlstack.bringup.crew import is_simulator, robot_crew
-    from rlstack.interfaces.teleop_data import ALONE
+    from rlstack.bringup.system import deploy_system
     from rlstack.robots import Manipulator, load_robot
 
     spec, space, file = load_robot(given.robot), _namespace(given), _file(given.robot)
     if not isinstance(spec, Manipulator):
         raise UserError(f"{spec.name} is a {spec.kind}, and only arms are led by hand: --robot panda.")
-    if given.policy is not None and not given.backend:
-        raise UserError("A policy needs --backend; or start its node with -r policy/cmd/joints:=" + ALONE + ".")
     if given.only_device:
         if given.backend:
             raise UserError("--only-device starts no arm: leave out --backend, or --only-device.")
         return System(name="teleop", processes=())
+    if given.policy is not None:
+        if not (given.backend and is_simulator(given.backend)):
+            raise UserError(
+                "A policy needs a simulator as --backend, such as mujoco. To correct one that moves a real arm, start"
+                f" it with `rlstack up deploy --teleop --robot {given.robot} --policy {given.policy}`, and here give"
+                " --only-device."
+            )
+        options: dict[str, Any] = {"world": given.world, "goal": given.goal, "namespace": given.namespace}
+        return replace(
+            with_human(deploy_system(given.policy, given.robot, given.backend, **options), spec), name="teleop"
+        )
+    if given.world or given.goal is not None:
+        raise UserError("A world and a goal are a policy's: leave out --world and --goal, or give --policy.")
     processes = [
         Process(
             name="teleop_arm",
             module="rlstack.nodes.teleop_arm",
             namespace=space,
-            parameters={"robot": file, "with_policy": given.policy is not None},
+            parameters={"robot": file, "with_policy": False},
             why="nothing else turns a hand's motion into the joints'",
         )
     ]
@@ -101,18 +119,6 @@ def teleop_system(given: Teleop) -> System:
             ),
             *processes,
         ]
-    if given.policy is not None:
-        processes.append(
-            Process(
-                name="policy",
-                module="rlstack.nodes.policy",
-                namespace=space,
-                parameters={"policy": str(given.policy.absolute()), "robot": file, "topic_timeout_s": 60.0},
-                remappings=(("policy/cmd/joints", ALONE),),
-                when_it_ends="let the rest go on",
-                why="the arm is held while nobody leads it",
-            )
-        )
     return System(name="teleop", processes=tuple(processes))
 
 

@@ -65,6 +65,9 @@ class Deploy:
     """Another name of the frame in the headers of a base's scans."""
     zero_is_far: bool = False
     """Whether the driver of a base's lidar says 0 where nothing came back."""
+    teleop: bool = False
+    """Let a human correct an arm's policy: with rlstack teleop --only-device, or whatever publishes teleop/twist and
+    teleop/intervene."""
     no_arm: bool = False
     """Leave a simulator disarmed as well."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
