@@ -1,0 +1,83 @@
+"""Corrections, a frozen encoder and a classifier of success together, on pictures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rlstack.errors import UserError
+from rlstack.robots import Manipulator, load_robot
+from rlstack.sim.arms.looks import LookRange
+from rlstack.tasks.arms.sight import SightRange
+from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
+from rlstack.training.algorithms.bc_camera import EncoderSettings
+from rlstack.training.algorithms.hil_serl_camera import HILSERLCamera, HILSERLCameraSettings
+from rlstack.training.checkpoint import save_checkpoint
+from rlstack.training.interveners import IntervenerSettings
+from rlstack.training.judged import Judged, JudgeSettings
+from rlstack.training.sight import Encoder, split_of
+
+SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
+TASK = SeenPickPlaceTask(ends=False, pictures=SightRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
+
+
+def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 32)
+    robot = load_robot("panda")
+    assert isinstance(robot, Manipulator)
+    robot = replace(robot, cameras={n: replace(c, width=20, height=20) for n, c in robot.cameras.items()})
+    torch.manual_seed(0)
+    made = TASK.environment(robot, TASK.pipeline(robot), 4, "cpu", 0)
+    encoder = Encoder(split_of(made.pipeline, "test"), SMALL.channels, SMALL.hidden, SMALL.size)
+    save_checkpoint(tmp_path / "cloned", {"algorithm": {"looker": {"encoder": encoder.state_dict()}}})
+    settings = HILSERLCameraSettings(
+        cloned=str(tmp_path / "cloned"),
+        encoder=SMALL,
+        demonstrations=1,
+        critics=2,
+        hidden=(16,),
+        batch=16,
+        warm_up=0,
+        judge=JudgeSettings(shown=400, updates=100, hidden=(16,)),
+        intervener=IntervenerSettings(kind="random", rate=0.3),
+    )
+    algorithm = HILSERLCamera(settings, made)
+    judged = algorithm.environment
+    assert isinstance(judged, Judged)
+    algorithm.open(tmp_path / "run")
+    logged = algorithm.iterate(0.0)
+    assert np.isfinite(list(logged.values())).all()
+    assert logged["judge/recall"] == judged.figures["recall"] > 0.0
+    assert 0.0 < logged["train/intervened"] < 1.0
+    assert algorithm.interventions is not None and len(algorithm.interventions.steps) > 0
+    kept = algorithm._experience
+    assert kept is not None
+    rows = kept.buffer.gather(kept.buffer.indices())
+    told = judged.tell(torch.from_numpy(rows["next_observation"])).numpy()
+    penalty = settings.gripper_penalty * (1.0 + 1e-6)
+    assert (rows["reward"][told] >= -penalty).all() and (rows["reward"][~told] <= -1.0).all()
+
+    torch.manual_seed(1)
+    other = HILSERLCamera(settings, made)
+    other.load_state_dict(algorithm.state_dict())
+    other.open(tmp_path / "again")  # the classifier is there: nothing is shown again
+    assert isinstance(other.environment, Judged)
+    assert other.environment.figures == judged.figures
+    made.close()
+
+
+def test_a_task_that_tells_success_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 32)
+    robot = load_robot("panda")
+    assert isinstance(robot, Manipulator)
+    task = replace(TASK, ends=True)
+    made = task.environment(robot, task.pipeline(robot), 1, "cpu", 0)
+    with pytest.raises(UserError, match="ends: false"):
+        HILSERLCamera(HILSERLCameraSettings(), made)
+    made.close()
