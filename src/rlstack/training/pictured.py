@@ -10,11 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlstack.data.demonstrations import ACTION, Demonstrations
+from rlstack.data.lerobot import Feature
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
+from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
+from rlstack.evaluation.demonstrations.sheet import KNOWN, TOLD
 from rlstack.tasks.arms.terms import DECIMETRES
 from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
 from rlstack.training.experience import Rows, went_on
+from rlstack.training.recorded import feature_of, frame_features
 from rlstack.training.sight import LABELS, Split, turned
 
 FOLDER = "pictures"
@@ -93,6 +98,64 @@ def open_pictured(
         if missing > 0:
             _demonstrate(environment, split, buffer, missing, stray, generator)
     return Pictured(ReplayReader(folder / FOLDER))
+
+
+def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: str, labelled: bool) -> Pictured:
+    """Return demonstrations of a dataset in the LeRobot layout, put into a run's folder; those there are used again.
+
+    Args:
+        environment: Whose.
+        split: Of its observation.
+        folder: The run's.
+        wanted: Episodes.
+        dataset: Its folder.
+        labelled: Whether it must say where what is handled was.
+
+    Raises:
+        UserError: The dataset is of another robot, rate, camera or task, holds fewer, or does not say that.
+    """
+    where = folder / FOLDER
+    if (where / SPEC_FILE).is_file() and len((there := ReplayReader(where)).episodes()) >= wanted:
+        return Pictured(there)  # the dataset may be gone by now
+    told = {KNOWN + name: Feature("float32", (size,)) for name, size in TOLD.items()} if labelled else {}
+    wants = {**frame_features(environment), **told}
+    held = Demonstrations(dataset, environment.robot.name, environment.task.rate_hz, wants)
+    if len(held) < wanted:
+        raise UserError(f"{dataset} has {len(held)} demonstrations, and {wanted} are asked for: ask for fewer.")
+    steps = sum(episode.length + 1 for episode in held.dataset.episodes[:wanted])
+    with ReplayBuffer(where, _spec(environment, split, max(1000, steps))) as buffer:
+        for number in range(len(buffer.episodes()), wanted):
+            _keep(buffer, _as_seen(held[number], environment, split, labelled))
+    return Pictured(ReplayReader(where))
+
+
+def _as_seen(frames: dict[str, NDArray[Any]], environment: Any, split: Split, labelled: bool) -> list[Rows]:
+    """Return an episode's frames by field: each state as the pipeline makes it in their sequence."""
+    pipeline, task = environment.pipeline, environment.task
+    memory, seen = pipeline.initial_memory(1), []
+    none = np.zeros((), np.float32)
+    with torch.no_grad():
+        for k, action in enumerate(torch.from_numpy(np.array(frames[ACTION])).clamp(-1.0, 1.0)):
+            inputs = {n: torch.from_numpy(np.array(frames[feature_of(n)][k][None], np.float32)) for n in task.inputs}
+            prepared = pipeline.prepare(inputs, memory)
+            labels = torch.zeros(1, LABELS)
+            if labelled:
+                place, turn = (torch.from_numpy(np.array(frames[KNOWN + name][k][None])) for name in TOLD)
+                away = DECIMETRES * (place - prepared["tool_position"])
+                labels = torch.cat([away, turned(prepared["tool_yaw"], turn)], dim=1)
+            observation = pipeline.observe(prepared, memory)
+            seen.append(
+                {
+                    "state": observation[0, : split.state].numpy(),
+                    "pictures": split.pictures(observation)[0].to(torch.uint8).numpy(),
+                    "labels": labels[0].numpy(),
+                    "achieved": np.zeros(3, np.float32),
+                    **{"action": action.numpy(), "reward": none, "goes_on": none},
+                }
+            )
+            memory = pipeline.remember(prepared, memory, action[None])
+    # a step's action is that of its own frame; what was seen after the last one is not in a dataset: it again
+    return [seen[0], *({**after, "action": here["action"]} for here, after in zip(seen, [*seen[1:], seen[-1]]))]
 
 
 def _spec(environment: ScriptedEnvironment, split: Split, capacity: int) -> ReplaySpec:

@@ -25,7 +25,8 @@ QUIET = LookRange(shadows=0.0)
 def panda() -> Manipulator:
     robot = load_robot("panda")
     assert isinstance(robot, Manipulator)
-    return robot
+    small = {name: replace(camera, width=16, height=16) for name, camera in robot.cameras.items()}
+    return replace(robot, cameras=small)
 
 
 PANDA = panda()

@@ -27,7 +27,8 @@ NAMES = [name for name in TASKS.names() if name.startswith("arm_")]
 def panda() -> Manipulator:
     robot = load_robot("panda")
     assert isinstance(robot, Manipulator)
-    return robot
+    small = {name: replace(camera, width=16, height=16) for name, camera in robot.cameras.items()}
+    return replace(robot, cameras=small)
 
 
 PANDA = panda()

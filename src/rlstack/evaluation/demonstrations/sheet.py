@@ -6,6 +6,7 @@ The file is ``meta/rlstack.json``; LeRobot leaves what it does not know alone.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from rlstack import schema
-from rlstack.data.lerobot import Dataset, Feature, check_fits, number, vector
+from rlstack.data.lerobot import Dataset, Feature, check_fits, image, number, vector
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
+from rlstack.interfaces.picture_data import is_picture
+from rlstack.interfaces.signals import SENSED as SIGNALS
+from rlstack.interfaces.signals import camera_of
 from rlstack.robots import Manipulator, load_robot
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.station import TRIAL, Station
@@ -41,6 +45,10 @@ SEEN, ACHIEVED = "policy.observation", "policy.achieved"
 """What the policy's network sees, and where what is to be at the goal is, m: what a replay buffer needs."""
 SIMULATOR, TRIAL_OF = "simulation.state", "simulation.trial"
 """All that changes in the simulator before the step, and what the trial is about: what a replay starts from."""
+KNOWN = "simulation."
+"""Before the names of :data:`TOLD`, where the policy is not told them: the simulator's own truth."""
+TOLD = {"object_position": 3, "object_orientation": 4}
+"""Where what is handled is, m and xyzw."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +96,16 @@ def features_of(station: Station) -> dict[str, Feature]:
     """Return what each frame of a demonstration at a station holds."""
     joints = [drive.name for drive in station.robot.drives]
     others = _sensed(station)
-    columns = [f"{row.name}.{k}" for row in station.pipeline.table() for k in range(row.size)]
+    # not the pixels again
+    columns = [f"{row.name}.{k}" for row in station.pipeline.table() if row.name != "pictures" for k in range(row.size)]
     signals = {f"{SENSED}joint_position": vector(*joints), f"{SENSED}joint_velocity": vector(*joints)}
-    signals |= {SENSED + name: vector(*"xyzw"[:size]) for name, size in others.items()}
+    signals |= {SENSED + name: vector(*_elements(name, size)) for name, size in others.items()}
+    signals |= {picture_feature(name): image(*shape[:2]) for name, shape in _pictures(station).items()}
+    signals |= {KNOWN + name: vector(*"xyzw"[:size]) for name, size in _known(station).items()}
     return {
         **signals,
         STATE: vector(*(f"{name}.pos" for name in joints), *(f"{name}.vel" for name in joints)),
-        WORLD: vector(*(f"{name}.{axis}" for name, size in others.items() for axis in "xyzw"[:size])),
+        WORLD: vector(*(f"{name}.{one}" for name, size in others.items() for one in _elements(name, size))),
         ACTION: vector(*station.task.axes),
         COMMAND: vector(*(f"{name}.pos" for name in joints)),
         REWARD: number(),
@@ -112,11 +123,14 @@ def features_of(station: Station) -> dict[str, Feature]:
 def observed(station: Station) -> dict[str, np.ndarray]:
     """Return what a frame holds of the present, before the step."""
     seen = station.senses()
+    pictures = _pictures(station)
     return {
-        **{SENSED + name: seen[name].astype(np.float32) for name in station.task.inputs},
+        **{SENSED + name: seen[name].astype(np.float32) for name in station.task.inputs if name not in pictures},
+        **{picture_feature(name): seen[name].astype(np.uint8) for name in pictures},
+        **{KNOWN + name: seen[name].astype(np.float32) for name in _known(station)},
         STATE: np.concatenate([seen["joint_position"], seen["joint_velocity"]]).astype(np.float32),
         WORLD: np.concatenate([seen[name] for name in _sensed(station)]).astype(np.float32),
-        SEEN: station.observation().astype(np.float32),
+        SEEN: station.observation()[: station.pipeline.size - _pixels(pictures)].astype(np.float32),
         ACHIEVED: station.achieved().astype(np.float32),
         SIMULATOR: station.state,
         TRIAL_OF: station.trial,
@@ -189,11 +203,35 @@ def _settings(task: ArmTask) -> dict[str, Any]:
     return plain
 
 
+def picture_feature(signal: str) -> str:
+    """Return the feature that holds a camera's pictures: ``observation.images.wrist`` of ``wrist_image``."""
+    return f"{SENSED}images.{camera_of(SIGNALS[signal])}"
+
+
 def _sensed(station: Station) -> dict[str, int]:
-    """Return name and size of what is sensed beside the joints."""
-    return {
-        name: 4 if name.endswith("orientation") else 3 for name in station.task.inputs if not name.startswith("joint_")
-    }
+    """Return name and size of what is sensed beside joints and pictures."""
+    inputs = [name for name in station.task.inputs if not name.startswith("joint_") and not is_picture(SIGNALS[name])]
+    return {name: 4 if name.endswith("orientation") else 1 if name.endswith("_age") else 3 for name in inputs}
+
+
+def _elements(name: str, size: int) -> tuple[str, ...]:
+    return ("s",) if name.endswith("_age") else tuple("xyzw"[:size])
+
+
+def _pictures(station: Station) -> dict[str, tuple[int, ...]]:
+    """Return name and shape of the pictures that are sensed."""
+    seen = [name for name in station.task.inputs if is_picture(SIGNALS[name])]
+    cameras = {name: station.robot.cameras[camera_of(SIGNALS[name])] for name in seen}
+    return {name: (camera.height, camera.width, 3) for name, camera in cameras.items()}
+
+
+def _pixels(pictures: dict[str, tuple[int, ...]]) -> int:
+    return sum(math.prod(shape) for shape in pictures.values())
+
+
+def _known(station: Station) -> dict[str, int]:
+    """Return what the simulator knows of what is handled and the policy is not told; only where it sees."""
+    return {n: s for n, s in TOLD.items() if n not in station.task.inputs} if _pictures(station) else {}
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.algorithms.bc import Cloner, CloneSettings
 from rlstack.training.demonstrated import scripted
-from rlstack.training.pictured import Pictured, chunks, open_pictured
+from rlstack.training.pictured import Pictured, chunks, open_pictured, taken
 from rlstack.training.sight import LABELS, Encoder, SeeingActor, rate_at, shifted, split_of
 
 _LOOKED, _CLONED = 20, 300
@@ -56,7 +56,9 @@ class BCCameraSettings(CloneSettings):
     """Settings of behaviour cloning from pictures."""
 
     demonstrations: int = value(250, at_least=1)
-    """Episodes of the task's scripted expert that are learned from, successful ones."""
+    """Episodes that are learned from, successful ones."""
+    dataset: str = ""
+    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of what is added to the expert's actions, 0 to 1, as they are carried out."""
     looking: float = value(0.9, above=0.0, at_most=0.99)
@@ -157,9 +159,12 @@ class BCCamera:
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-pictures-")
             folder = Path(self._temporary.name)
-        self._shown = open_pictured(
-            self.environment, self.split, folder, settings.demonstrations, settings.stray, self.generator
-        )
+        wanted = settings.demonstrations
+        if settings.dataset:
+            labelled = settings.encoder.labels > 0.0
+            self._shown = taken(self.environment, self.split, folder, wanted, settings.dataset, labelled)
+        else:
+            self._shown = open_pictured(self.environment, self.split, folder, wanted, settings.stray, self.generator)
         if not self._begun:
             self.looker.encoder.normalise_by(self._shown.state)
 
