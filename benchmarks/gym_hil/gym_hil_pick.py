@@ -54,10 +54,13 @@ class Seen(gymnasium.ObservationWrapper):
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (24,), np.float64)
 
     def observation(self, observation: Any) -> Array:
-        """Return (24,): joints rad and rad/s, gripper -1 open to 1 closed, places in decimetres from the middle."""
+        """Return (24,): joints rad and rad/s, gripper -1 open to 1 closed, places in decimetres from the middle.
+
+        The block from the tool is in half decimetres.
+        """
         arm, block = (np.asarray(observation[name], np.float64) for name in ("agent_pos", "environment_state"))
         joints, speeds, gripper, tool = arm[:7] - _HOME_RAD, arm[7:14], arm[14:15], arm[15:18]
-        places = 10.0 * np.concatenate([tool - _MIDDLE_M, block - _MIDDLE_M, block - tool])
+        places = 10.0 * np.concatenate([tool - _MIDDLE_M, block - _MIDDLE_M, 2.0 * (block - tool)])
         return np.concatenate([joints, speeds, 2.0 * gripper / _CLOSED - 1.0, places])
 
 
@@ -107,7 +110,7 @@ ABOVE_M, NEAR_M, DEEP_M, HELD_STEPS = 0.05, 0.012, 0.004, 3
 
 def expert(environment: Any, seen: Array) -> Array:
     """Return what to do (4,) in -1..1: over the block, down, close, up. It sees what a policy sees, and no more."""
-    away = seen[AWAY] / 10.0
+    away = seen[AWAY] / 20.0
     side, drop = away[:2], away[2]
     aside = float(np.linalg.norm(side))
     grip, closed = 1.0, seen[GRIPPER] > 0.9
