@@ -72,6 +72,15 @@ def test_it_waits_for_so_many_bad_steps_in_a_row_and_then_leads_for_so_many(pati
         assert robot.int().tolist() == ([0] * patience + [1] * 3) * 3
 
 
+def test_an_episode_that_takes_long_is_led_to_its_end() -> None:
+    environment = Reaching(4)
+    script = ScriptedIntervener(IntervenerSettings(kind="late", patience=6, hold=99, right=1.0), environment, 0)
+    for step in range(18):  # one begins anew after ten steps
+        begins = torch.tensor([step in (0, 10), step == 0, False, False])
+        now = script.decide(environment.observe()[0], torch.zeros(4, 2), begins).now
+        assert now.tolist() == [step >= 16 or 6 <= step < 10, step >= 6, step >= 6, step >= 6], step
+
+
 def test_critics_of_a_run_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     critics = Critics(6, (16,), 2, False)
     save_checkpoint(tmp_path, {"algorithm": {"learner": {"critics": critics.state_dict()}}})

@@ -54,12 +54,13 @@ class Intervener(Protocol):
 class IntervenerSettings:
     """A script that intervenes."""
 
-    kind: Literal["random", "action", "value"] = "random"
-    """When: at random; after an action of the policy that was far from the expert's; where critics think less of it."""
+    kind: Literal["random", "action", "value", "late"] = "random"
+    """When: at random; after an action of the policy that was far from the expert's; where critics think less of it;
+    where an episode takes long."""
     rate: float = value(0.3, at_least=0.0, at_most=1.0)
     """Random: how often a step begins an intervention."""
     right: float = value(0.95, at_least=0.0, at_most=1.0)
-    """Action, value: how often it judges right whether to intervene; RLIF's beta."""
+    """All but random: how often it judges right whether to intervene; RLIF's beta."""
     tolerance: float = value(0.5, at_least=0.0)
     """Action: how far the policy's action may be from the expert's, root mean square over its elements."""
     share: float = value(0.97, above=0.0, at_most=1.0)
@@ -67,7 +68,8 @@ class IntervenerSettings:
     critics: str = ""
     """Value: folder of a finished run of sac or rlpd on the same task, whose critics judge."""
     patience: int = value(1, at_least=1)
-    """Action, value: steps in a row that the policy may do badly before it is judged that somebody should intervene."""
+    """All but random: steps in a row that the policy may do badly before it is judged that somebody should intervene;
+    late: steps of an episode that it has to itself."""
     hold: int = value(4, at_least=1)
     """Steps that an intervention lasts; RLIF has 4. Long enough for the expert to get somewhere is more."""
     skill: float = value(1.0, at_least=0.0, at_most=1.0)
@@ -119,9 +121,9 @@ class ScriptedIntervener:
         # the policy has its turn after an intervention of several steps
         given_back = _ENDED if settings.hold > 1 else 0
         self._left = torch.where(left > 1, left - 1, torch.where(now, given_back, 0))
-        if self._critics is None:
+        if settings.kind == "action":
             off = torch.where((proposed - expert).square().mean(dim=1).sqrt() > settings.tolerance, off + 1, 0)
-        self._off = torch.where(now, 0, off)
+        self._off = off + 1 if settings.kind == "late" else torch.where(now, 0, off)
         told = torch.where(self._wrong[:, None], self._astray, expert)
         return Intervention(now, torch.where(now[:, None], told, proposed))
 
