@@ -57,7 +57,7 @@ class HandThen(Term):
         self.steps = math.ceil(OLDEST_S * rate_hz)
         self.memory: Mapping[str, tuple[int, ...]] = {"joints_before": (self.steps, len(robot.drives))}
         chain = chain_of(robot)
-        self.index = list(chain.index)
+        self.arm = len(chain.index)  # the pipeline sees to it that these joints come first
         for name, array in chain.screws._asdict().items():
             self.register_buffer(f"_{name}", torch.tensor(array, dtype=torch.float32))
         self.register_buffer("back", torch.arange(self.steps + 1, dtype=torch.float32))
@@ -71,7 +71,7 @@ class HandThen(Term):
         track = torch.cat([now, before], dim=1)
         then = [joints_then(track, inputs[f"{name}_image_age"], self.rate_hz, self.back) for name in self.cameras]
         screws = Screws(*(getattr(self, f"_{name}") for name in Screws._fields))
-        tools = tool_motion(screws, torch.cat(then, dim=0)[:, self.index])
+        tools = tool_motion(screws, torch.cat(then, dim=0)[:, : self.arm])
         batch = now.shape[0]
         found = {"joint_track": track}
         for k, name in enumerate(self.cameras):
