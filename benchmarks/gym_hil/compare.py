@@ -3,10 +3,12 @@
     python benchmarks/gym_hil/compare.py expert
     python benchmarks/gym_hil/compare.py reference
     python benchmarks/gym_hil/compare.py learn --arms full --seeds 100 101
+    python benchmarks/gym_hil/compare.py trials --arms full --seeds 100 101
     python benchmarks/gym_hil/compare.py draw --out docs/images/gym_hil_pick
 
 `reference` trains the run whose critics tell the intervener when to take over. `learn` goes on with runs that are not
-finished; with `--cpu-s` it saves and ends after so many CPU-seconds. All in `--runs`, a folder for each.
+finished; with `--cpu-s` it saves and ends after so many CPU-seconds. `trials` tries what runs ended with on other
+starts than their curves'. All in `--runs`, a folder for each.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ from rlstack.training.checkpoint import CHECKPOINT, load_checkpoint, save_checkp
 from rlstack.training.interveners import IntervenerSettings
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.training.run import RECIPE
+from rlstack.training.soft import SquashedActor
 
 CURVE = "curve.json"
 REFERENCE = "reference"
-REFERENCE_SEED, EVALUATION_SEED, EXPERT_SEED = 0, 20_000, 30_000
+REFERENCE_SEED, EVALUATION_SEED, EXPERT_SEED, TRIALS_SEED = 0, 20_000, 30_000, 40_000
 EPISODES = 20
 """Held-out ones, the same starts at each point of every curve."""
 STEPS, EVERY, REFERENCE_STEPS = 2000, 1000, 2000
@@ -166,6 +169,19 @@ class Run:
             if late:
                 return
 
+    def tried(self, episodes: int) -> None:
+        """Try the policy that the run has come to on so many other starts, and keep how many it did."""
+        if not (self.folder / CHECKPOINT).is_file():
+            return
+        state, settings = load_checkpoint(self.folder), self.recipe.algorithm_settings
+        environment = gym_hil_pick.environment(1, TRIALS_SEED, self.robots[:1])
+        actor = SquashedActor(environment.pipeline.size, environment.pipeline.action_size, settings.hidden)
+        actor.load_state_dict(state["algorithm"]["learner"]["actor"])
+        won, length = judged(actor, environment, episodes)
+        self.curve["trials"] = {"won": won, "of": episodes, "length": length}
+        write_atomically(self.folder / CURVE, json.dumps(self.curve, indent=1) + "\n")
+        print(f"{self.folder.name}: {won} of {episodes}, {length:.1f} steps each", flush=True)
+
     def _judge(self, algorithm: Any, steps: int, logged: dict[str, list[float]]) -> None:
         held_out = gym_hil_pick.environment(1, EVALUATION_SEED, self.robots[1:2])
         won, length = judged(algorithm.actor(), held_out, EPISODES)
@@ -194,12 +210,12 @@ def expert(episodes: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("expert", REFERENCE, "learn", "draw"))
+    parser.add_argument("what", choices=("expert", REFERENCE, "learn", "trials", "draw"))
     parser.add_argument("--runs", type=Path, default=Path("runs/gym_hil"))
     parser.add_argument("--arms", nargs="+", choices=tuple(ARMS), default=tuple(ARMS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[100, 101, 102, 103, 104])
     parser.add_argument("--cpu-s", type=float, default=float("inf"), help="save and end after so many CPU-seconds")
-    parser.add_argument("--episodes", type=int, default=200, help="expert: how many")
+    parser.add_argument("--episodes", type=int, default=200, help="expert, trials: how many")
     parser.add_argument("--out", type=Path, default=Path("runs/gym_hil/curves"), help="draw: without its ending")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -210,12 +226,15 @@ def main() -> None:
 
         return draw(given.runs, tuple(ARMS), given.out)
     arms = [(REFERENCE, REFERENCE_SEED)]
-    if given.what == "learn":
+    if given.what != REFERENCE:
         arms = [(arm, seed) for seed in given.seeds for arm in given.arms]
     robots = [gym_hil_pick.made() for _ in range(2)]
     for arm, seed in arms:
-        if time.process_time() < given.cpu_s:
-            Run(arm, seed, given.runs, robots).learn(given.cpu_s)
+        run = Run(arm, seed, given.runs, robots)
+        if given.what == "trials":
+            run.tried(given.episodes)
+        elif time.process_time() < given.cpu_s:
+            run.learn(given.cpu_s)
     return None
 
 
