@@ -75,7 +75,13 @@ def chunks(index: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def open_pictured(
-    environment: ScriptedEnvironment, split: Split, folder: Path, wanted: int, stray: float, generator: torch.Generator
+    environment: ScriptedEnvironment,
+    split: Split,
+    folder: Path,
+    wanted: int,
+    stills: int,
+    stray: float,
+    generator: torch.Generator,
 ) -> Pictured:
     """Return demonstrations of the task's scripted expert in a run's folder; those that are there are used again.
 
@@ -84,6 +90,8 @@ def open_pictured(
         split: Of its observation.
         folder: The run's.
         wanted: Successful episodes.
+        stills: Beginnings of further episodes, and what the expert does there: as many places and looks as episodes
+            are few.
         stray: Standard deviation of what is added to the expert's actions as they are carried out, and not as they are
             learned: so that what to do beside the straight way is shown too (Laskey et al., "DART: Noise Injection for
             Robust Imitation Learning", arXiv 1703.09327).
@@ -92,9 +100,12 @@ def open_pictured(
     Raises:
         UserError: The expert seldom succeeds, or what is there was made with other cameras.
     """
-    steps = wanted * (environment.task.steps + 1)
+    steps = wanted * (environment.task.steps + 1) + 2 * stills
     with ReplayBuffer(folder / FOLDER, _spec(environment, split, max(1000, steps))) as buffer:
-        missing = wanted - len(buffer.episodes())
+        missing = stills - len(buffer.episodes())
+        if missing > 0:
+            _begin_only(environment, split, buffer, missing)
+        missing = wanted + stills - len(buffer.episodes())
         if missing > 0:
             _demonstrate(environment, split, buffer, missing, stray, generator)
     return Pictured(ReplayReader(folder / FOLDER))
@@ -208,6 +219,17 @@ def _demonstrate(
             " ask for fewer, lower stray, or make the task easier."
         )
     environment.reset_all()
+
+
+def _begin_only(environment: Any, split: Split, buffer: ReplayBuffer, wanted: int) -> None:
+    none = np.zeros(environment.count, np.float32)
+    for first in range(0, wanted, environment.count):
+        environment.restart(torch.arange(environment.count))
+        seen = environment.observe()[0]
+        made = {"action": environment.expert_action().numpy().copy(), "reward": none, "goes_on": none}
+        here = _seen(environment, split, seen)
+        for before, step in list(zip(_each(here), _each({**made, **here})))[: wanted - first]:
+            _keep(buffer, [before, step])
 
 
 def _seen(environment: Any, split: Split, observation: Tensor) -> Rows:

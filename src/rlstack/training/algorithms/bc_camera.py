@@ -59,6 +59,8 @@ class BCCameraSettings(CloneSettings):
     """Episodes that are learned from, successful ones."""
     dataset: str = ""
     """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
+    stills: int = value(3000, at_least=0)
+    """Beginnings of further episodes that are looked at, with what the expert does there; none from a dataset."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of what is added to the expert's actions, 0 to 1, as they are carried out."""
     looking: float = value(0.9, above=0.0, at_most=0.99)
@@ -164,7 +166,9 @@ class BCCamera:
             labelled = settings.encoder.labels > 0.0
             self._shown = taken(self.environment, self.split, folder, wanted, settings.dataset, labelled)
         else:
-            self._shown = open_pictured(self.environment, self.split, folder, wanted, settings.stray, self.generator)
+            self._shown = open_pictured(
+                self.environment, self.split, folder, wanted, settings.stills, settings.stray, self.generator
+            )
         if not self._begun:
             self.looker.encoder.normalise_by(self._shown.state)
 
