@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlstack import cli
-from rlstack.data.lerobot import Dataset, DatasetWriter, image, vector
+from rlstack.data.lerobot import Dataset, DatasetWriter, image, number, vector
 from rlstack.errors import UserError
 
 pytest.importorskip("rosbags")
@@ -22,6 +22,7 @@ FEATURES = {
     "observation.state": vector("shoulder.pos", "elbow.pos", "shoulder.vel", "elbow.vel"),
     "observation.images.wrist": image(6, 8),
     "action": vector("shoulder.pos", "elbow.pos"),
+    "intervention": number("bool"),
 }
 
 
@@ -32,8 +33,9 @@ def frames(count: int) -> list[dict[str, Any]]:
             "observation.state": rng.normal(size=4).astype(np.float32),
             "observation.images.wrist": rng.integers(0, 256, (6, 8, 3)).astype(np.uint8),
             "action": rng.normal(size=2).astype(np.float32),
+            "intervention": k in (0, 2, 3),
         }
-        for _ in range(count)
+        for k in range(count)
     ]
 
 
@@ -66,17 +68,31 @@ def test_a_dataset_becomes_bags_and_a_dataset_again(dataset: Dataset, tmp_path: 
 
 
 def bag_of(
-    path: Path, states: dict[float, float], commands: dict[float, float], *, robots: tuple[str, ...] = ("",)
+    path: Path,
+    states: dict[float, float],
+    commands: dict[float, float],
+    *,
+    robots: tuple[str, ...] = ("",),
+    led: dict[float, bool] | None = None,
+    stops: tuple[float, ...] = (),
+    begin_s: float = 1.0,
 ) -> Path:
     """Write a bag in which the elbow is where it is said to be at these times, s."""
     with _Bag(path) as bag:
         for robot in robots:
             said = [(at, place, "state") for at, place in states.items()]
             said += [(at, place, "command") for at, place in commands.items()]
-            for at, place, kind in sorted(said):
-                stamp = round(1e9 * (1.0 + at))
+            said += [(at, 0.0, "stop") for at in stops]
+            said += [(at, float(on), "who leads") for at, on in (led or {}).items()]
+            for at, place, kind in sorted(said, key=lambda row: (row[0], row[2] != "state")):
+                stamp = round(1e9 * (begin_s + at))
                 both = np.array([place, 0.0])  # the other order than the robot's
-                if kind == "command":
+                if kind == "stop":
+                    kind, nothing = "trajectory_msgs/msg/JointTrajectory", {"joint_names": [], "points": []}
+                    bag.say(f"{robot}/cmd/joints", kind, stamp, header=bag.header(stamp), **nothing)
+                elif kind == "who leads":
+                    bag.say(f"{robot}/teleop/intervene", "std_msgs/msg/Bool", stamp, data=bool(place))
+                elif kind == "command":
                     bag.trajectory(f"{robot}/cmd/joints", stamp, ["elbow", "shoulder"], both)
                 else:
                     header, none = bag.header(stamp), np.empty(0)
@@ -101,8 +117,18 @@ def test_a_frame_holds_what_was_known_then_and_the_answer_to_it(tmp_path: Path) 
     assert held["observation.state"].shape == (17, 2)
     np.testing.assert_allclose(held["observation.state"][:, 1], np.arange(2, 19) / 20, atol=1e-6)
     assert held["action"][:, 1].tolist() == [10.0 + k for k in range(2, 19)]
+    assert "intervention" not in held, "nobody could"
     slow = add(bag, tmp_path / "slow", 7)
     assert slow["action"][:, 1].tolist() == [10.0 + int(20 * (0.1 + k / 7) + 1e-9) for k in range(6)]
+
+
+def test_who_led_is_kept_frame_by_frame(tmp_path: Path) -> None:
+    states, commands = {k / 100: 0.0 for k in range(101)}, {k / 20: 0.0 for k in range(21)}
+    bag = bag_of(
+        tmp_path / "bag", states, commands, led={0.0: False, 0.3: True, 0.7: False}, stops=(0.0, 0.99), begin_s=0.0
+    )
+    led = add(bag, tmp_path / "out", 20)["intervention"]
+    assert led.ravel().tolist() == [6 < k <= 14 for k in range(21)], "the frames after the state that it was said after"
 
 
 def test_bags_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:

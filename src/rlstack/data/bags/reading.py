@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from rlstack.data.bags.libraries import import_rosbags, message_definitions
 from rlstack.errors import UserError
 from rlstack.interfaces.images import rgb_array
 from rlstack.interfaces.messages import NameOrder, stamp_to_ns
+from rlstack.interfaces.teleop_data import INTERVENE
 from rlstack.interfaces.topics import IMAGE, JOINT_COMMAND, JOINT_STATES
 
 Array = NDArray[np.float64]
@@ -43,6 +44,8 @@ class Recording:
         command: (commands, joints) rad or m.
         cameras: By name, the stamps of its pictures as they lie in the bag, and their size (height, width).
         topics: By camera's name, its topic.
+        intervened: Whether a human led: (changes,) stamps of the joints' states that came before a change was said,
+            which bears none itself, and (changes,) booleans; None: nobody could intervene.
     """
 
     path: Path
@@ -54,6 +57,7 @@ class Recording:
     command: Array
     cameras: Mapping[str, tuple[Stamps, tuple[int, int]]]
     topics: Mapping[str, str]
+    intervened: tuple[Stamps, NDArray[np.bool_]] | None = None
 
     def pictures(self, camera: str) -> Iterator[tuple[int, Any]]:
         """Yield number and message of each picture of a camera, as they lie in the bag; see :func:`rgb`."""
@@ -106,27 +110,33 @@ def open_bag(
             for topic, kind in types.items()
             if kind == IMAGE_TYPE and topic.startswith(f"{space}/") and topic.endswith(f"/{IMAGE}")
         }
-        rows: dict[str, list[tuple[int, Any]]] = {topic: [] for topic in (f"{space}/{n}" for n in named)}
+        rows: dict[str, list[_Row]] = {topic: [] for topic in (f"{space}/{n}" for n in named)}
         sizes: dict[str, tuple[int, int]] = {}
         stamps: dict[str, list[int]] = {topic: [] for topic in images.values()}
-        wanted = [c for c in reader.connections if c.topic in rows or c.topic in stamps]
+        led, flags = f"{space}/{INTERVENE}", list[tuple[int, bool]]()
+        wanted = [c for c in reader.connections if c.topic in rows or c.topic in stamps or c.topic == led]
         for connection, logged_ns, data in reader.messages(connections=wanted):
             message, topic = reader.deserialize(data, connection.msgtype), connection.topic
-            stamp_ns = _stamp(message) or logged_ns
+            if topic == led:
+                flags.append((len(rows[f"{space}/{JOINT_STATES}"]), bool(message.data)))
+                continue
             if topic in stamps:
                 size = (int(message.height), int(message.width))
                 if sizes.setdefault(topic, size) != size:
                     raise UserError(
                         f"{path}: the pictures on {topic} are of different sizes, {sizes[topic]} and {size}."
                     )
-                stamps[topic].append(stamp_ns)
+                stamps[topic].append(_stamp(message) or logged_ns)
+                continue
+            if _stops(message):
                 continue
             try:
-                rows[topic].append((stamp_ns, _joints(message, order)))
+                rows[topic].append(_Row(_stamp(message), logged_ns, _joints(message, order)))
             except ValueError as error:
                 raise UserError(f"{path}: {topic} does not fit the robot: {error}.") from error
     (state_ns, states), (command_ns, commands) = (_in_order(found, path, topic) for topic, found in rows.items())
     velocities = [velocity for _, velocity in states]
+    seen = [0, *_times(rows[f"{space}/{JOINT_STATES}"])]
     return Recording(
         path=path,
         namespace=space,
@@ -137,6 +147,9 @@ def open_bag(
         command=np.array([target for target, _ in commands]),
         cameras={name: (np.array(stamps[topic]), sizes[topic]) for name, topic in images.items() if topic in sizes},
         topics=images,
+        intervened=(np.array([seen[count] for count, _ in flags]), np.array([on for _, on in flags]))
+        if flags
+        else None,
     )
 
 
@@ -170,6 +183,11 @@ def _stamp(message: Any) -> int:
     return 0 if header is None else stamp_to_ns(header.stamp)
 
 
+def _stops(message: Any) -> bool:
+    """Return whether a message says "stop where you are", as guards do before and after: no joints, no points."""
+    return hasattr(message, "points") and not len(message.points) and not len(message.joint_names)
+
+
 def _joints(message: Any, order: NameOrder) -> tuple[Array, Array | None]:
     """Return positions and, where there are some, velocities in the wanted order.
 
@@ -194,9 +212,23 @@ def _joints(message: Any, order: NameOrder) -> tuple[Array, Array | None]:
     return arranged(position), arranged(velocity) if len(velocity) else None
 
 
-def _in_order(found: list[tuple[int, Any]], path: Path, topic: str) -> tuple[Stamps, list[Any]]:
+class _Row(NamedTuple):
+    """A message: its stamp, 0 without one, when it was recorded, and what it says."""
+
+    stamp_ns: int
+    logged_ns: int
+    said: Any
+
+
+def _times(found: list[_Row]) -> list[int]:
+    """Return the time of each message of a topic: its stamp; if none of them has one, when it was recorded."""
+    stamped = any(row.stamp_ns for row in found)  # the first of a simulation bears 0 like those without
+    return [row.stamp_ns if stamped else row.logged_ns for row in found]
+
+
+def _in_order(found: list[_Row], path: Path, topic: str) -> tuple[Stamps, list[Any]]:
     """Return stamps, increasing, and what bears them; of several with one stamp the last."""
     if not found:
         raise UserError(f"{path}: nothing was recorded on {topic}.")
-    last = dict(sorted(found, key=lambda row: row[0]))
+    last = dict(sorted(zip(_times(found), (row.said for row in found)), key=lambda row: row[0]))
     return np.array(list(last), dtype=np.int64), list(last.values())

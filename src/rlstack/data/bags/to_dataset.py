@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.data.bags.reading import Recording, Stamps, rgb
-from rlstack.data.lerobot import DatasetWriter, Feature, film, image, vector
+from rlstack.data.lerobot import DatasetWriter, Feature, film, image, number, vector
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
 
 STATE, ACTION = "observation.state", "action"
 CAMERA = "observation.images."
+
+INTERVENTION = "intervention"
+"""Whether a human led, as demonstrations call it too."""
 
 STALE_S = 0.5
 """What is older than this says nothing of the present."""
@@ -24,6 +27,8 @@ Index = NDArray[np.intp]
 
 def features_of(recording: Recording, joints: tuple[str, ...], *, films: bool = False) -> dict[str, Feature]:
     """Return what the frames of such a recording hold: joints, targets as actions, and a picture of each camera.
+
+    Where a human could intervene, they also say whether one did.
 
     Args:
         recording: The bag.
@@ -35,6 +40,7 @@ def features_of(recording: Recording, joints: tuple[str, ...], *, films: bool = 
     return {
         STATE: vector(*(f"{name}.pos" for name in joints), *speeds),
         ACTION: vector(*(f"{name}.pos" for name in joints)),
+        **({INTERVENTION: number("bool")} if recording.intervened is not None else {}),
         **{CAMERA + name: camera(*size) for name, (_, size) in recording.cameras.items()},
     }
 
@@ -65,6 +71,7 @@ def add_bag(writer: DatasetWriter, recording: Recording, fps: float, task: str) 
     for name, (stamps, _) in recording.cameras.items():
         order = np.argsort(stamps, kind="stable")
         seen[name] = order[_newest(stamps[order], at_ns, f"the camera {name}", recording)]
+    led = _led(recording, at_ns)
     pictures = {name: _Pictures(recording, name, chosen) for name, chosen in seen.items()}
     try:
         for frame in range(len(at_ns)):
@@ -74,6 +81,7 @@ def add_bag(writer: DatasetWriter, recording: Recording, fps: float, task: str) 
                 {
                     STATE: np.concatenate(parts).astype(np.float32),
                     ACTION: recording.command[command[frame]].astype(np.float32),
+                    **({INTERVENTION: led[frame]} if led is not None else {}),
                     **{CAMERA + name: source.take(frame) for name, source in pictures.items()},
                 }
             )
@@ -81,6 +89,14 @@ def add_bag(writer: DatasetWriter, recording: Recording, fps: float, task: str) 
         writer.discard()
         raise
     return writer.end_episode(task)
+
+
+def _led(recording: Recording, at_ns: Stamps) -> NDArray[np.bool_] | None:
+    """Return for each time whether a human led; nobody does until it is said."""
+    if recording.intervened is None:
+        return None
+    stamps, led = recording.intervened
+    return np.concatenate([[False], led])[np.searchsorted(stamps, at_ns, side="left")]
 
 
 class _Pictures:

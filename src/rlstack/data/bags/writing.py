@@ -10,10 +10,11 @@ import numpy as np
 
 from rlstack.data.bags.libraries import import_rosbags, message_definitions
 from rlstack.data.bags.reading import IMAGE_TYPE
-from rlstack.data.bags.to_dataset import ACTION, CAMERA, STATE
+from rlstack.data.bags.to_dataset import ACTION, CAMERA, INTERVENTION, STATE
 from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.teleop_data import INTERVENE
 from rlstack.interfaces.topics import BODY_FRAME, IMAGE, JOINT_COMMAND, JOINT_STATES
 
 COMMAND = "command"
@@ -25,6 +26,8 @@ START_NS = NANOSECONDS
 
 def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "") -> None:
     """Write an episode into a new bag (MCAP): ``joint_states``, ``cmd/joints`` and ``CAMERA/image_raw``.
+
+    Where frames say whether a human led, ``teleop/intervene`` does.
 
     Args:
         path: Its folder, which must not exist yet.
@@ -47,7 +50,8 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
     if path.exists():
         raise UserError(f"{path} exists already: give a new folder.")
     cameras = [name for name in dataset.features if name.startswith(CAMERA)]
-    names = list(dict.fromkeys([STATE, source, *cameras]))
+    led = [INTERVENTION] if INTERVENTION in dataset.features else []
+    names = list(dict.fromkeys([STATE, source, *led, *cameras]))
     frames = dataset.read(episode, names)  # before the bag is begun: a film or a damaged file is refused here
     out = _Bag(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +59,10 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
         for k in range(dataset.episodes[episode].length):
             stamp_ns = START_NS + round(k * NANOSECONDS / dataset.fps)
             header = out.header(stamp_ns)
+            if led and (k == 0 or (frames[INTERVENTION][k] != frames[INTERVENTION][k - 1]).any()):
+                before_ns = stamp_ns - round(0.5 * NANOSECONDS / dataset.fps)  # once the last state has been seen
+                leads = bool(np.ravel(frames[INTERVENTION][k])[0])
+                out.say(f"{space}/{INTERVENE}", "std_msgs/msg/Bool", before_ns, data=leads)
             state = frames[STATE][k].astype(np.float64)
             velocity = state[speed_columns] if speeds == joints else np.empty(0)
             kind = "sensor_msgs/msg/JointState"
