@@ -12,6 +12,7 @@ from rlstack.tasks.catalog.arm_drawer import DrawerTask
 from rlstack.tasks.catalog.arm_insert import InsertTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
+from rlstack.tasks.catalog.arm_stack import StackTask
 from tests.guard.reaching import panda
 
 ROBOT = panda()
@@ -74,6 +75,25 @@ def test_the_hole_of_a_peg_stands_around_its_goal() -> None:
     for wall in walls:
         away = np.abs(np.array(wall.position_m) - goal)[:2] - 0.5 * np.array(wall.size_m)[:2]
         assert away.max() == pytest.approx(half_width + 0.5 * task.clearance_m) and wall.lowest_m == pytest.approx(0.0)
+
+
+def test_the_box_that_is_stacked_on_stands_below_the_goal_and_carries_the_other() -> None:
+    task = StackTask()
+    trials = held_out(task, ROBOT, 1, 3)
+    trials.position[0] = trials.goal[0]  # as if it were done
+    _, lower = world_of(task, trials, 0).obstacles
+    assert lower.mass_kg == trials.mass[0] and lower.friction == trials.friction[0]
+    assert lower.lowest_m == pytest.approx(0.0, abs=1e-9) and lower.yaw_rad == -trials.yaw[0]
+    assert lower.highest_m == pytest.approx(trials.goal[0, 2] - trials.half[0, 2])
+    cell = ArmCell("mujoco", task, ROBOT, trials, seed=1)
+    cell.connect()
+    try:
+        cell.write({"joint_target": trials.joints[0]})
+        for _ in range(50):
+            cell.step(0.01)
+        assert task.done(cell.achieved[None], trials.goal[:1])[0] and not cell.lost
+    finally:
+        cell.close()
 
 
 def test_what_an_engine_cannot_hold_or_time_is_refused() -> None:

@@ -14,8 +14,8 @@ from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signal
 from rlstack.robots import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.kinds.manipulator import OBJECT
-from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import World
+from rlstack.tasks.arms.boxes import box_of
 from rlstack.tasks.arms.senses import noisy
 from rlstack.tasks.arms.trials import Trials
 
@@ -154,24 +154,15 @@ def world_of(task: Any, trials: Trials, number: int) -> World:
     Raises:
         UserError: There is more in the task's scene than stands or is one box.
     """
-    fixed = task.stands(trials.goal[number])
-    if fixed is None:
+    beside = task.stands(trials, number)
+    if beside is None:
         raise UserError(
             f"What stands in the scene of {type(task).__name__} is known to the batch simulator alone: verify its"
             " policies there, with --backends batch."
         )
-    box = Obstacle(
-        name=OBJECT,
-        shape="box",
-        size_m=tuple(map(float, 2.0 * trials.half[number])),  # type: ignore[arg-type]
-        position_m=tuple(map(float, trials.position[number])),  # type: ignore[arg-type]
-        yaw_rad=float(trials.yaw[number]),
-        colour=(0.85, 0.35, 0.2),
-        mass_kg=float(trials.mass[number]),
-        friction=float(trials.friction[number]),
-    )
+    box = box_of(trials, number, OBJECT, trials.position[number], float(trials.yaw[number]), (0.85, 0.35, 0.2))
     far = 2.0
     bounds = ((-far, -far, -far), (far, far, far))
     return World(
-        name="table", seed=0, floor=True, obstacles=(box, *fixed), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),)
+        name="table", seed=0, floor=True, obstacles=(box, *beside), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),)
     )

@@ -144,8 +144,8 @@ class ArmTask(ABC):
         """Return what cameras of N arms see; None: the policy sees nothing."""
         return None
 
-    def stands(self, goal: Array) -> tuple[Obstacle, ...] | None:
-        """Return what stands fixed beside what is handled, for a goal (3,) m; None: engines cannot hold it."""
+    def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...] | None:
+        """Return what stands beside what is handled in one of some episodes; None: engines cannot hold it."""
         return () if type(self).build is ArmTask.build else None
 
     def furnish(

@@ -109,11 +109,11 @@ class InsertTask(ArmTask):
         Block(half_m=(_HALF_WIDTH, _HALF_WIDTH, _HALF_LENGTH)).add(spec)
         self._socket().add(spec)
 
-    def stands(self, goal: Array) -> tuple[Obstacle, ...]:
+    def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...]:
         """Return the walls of the hole."""
         from rlstack.sim.arms.scene import obstacles_of
 
-        return obstacles_of(self._socket(), goal + np.array(self.fixtures["socket"]))
+        return obstacles_of(self._socket(), trials.goal[number] + np.array(self.fixtures["socket"]))
 
     def _socket(self) -> Socket:
         from rlstack.sim.arms.scene import Socket

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlstack.robots import Manipulator
 from rlstack.schema import value
+from rlstack.tasks.arms.boxes import box_of
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.grasp import grasp
 from rlstack.tasks.arms.placing import CLEAR_M, placed
@@ -20,12 +21,14 @@ from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.worlds import ArmWorlds
+    from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.pipeline import Term
 
 Array = NDArray[np.float64]
 
 LOWER = "lower"
 """Name of the box that is stacked on, in the scene."""
+_LOWER_COLOUR = (0.25, 0.45, 0.8)
 _UPRIGHT_M = 0.006
 """Off in height a box is not on the other, but held above it, beside it or tipped."""
 _OVER, _CLOSE, _SLOWLY, _PRESSED = 0.04, 0.004, 0.006, 0.004
@@ -112,7 +115,12 @@ class StackTask(ArmTask):
         from rlstack.sim.arms.scene import Block
 
         Block().add(spec)
-        Block(name=LOWER, rgba=(0.25, 0.45, 0.8, 1.0)).add(spec)
+        Block(name=LOWER, rgba=(*_LOWER_COLOUR, 1.0)).add(spec)
+
+    def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...]:
+        """Return the lower box."""
+        below = trials.goal[number] - np.array([0.0, 0.0, 2.0]) * trials.half[number]
+        return (box_of(trials, number, LOWER, below, -float(trials.yaw[number]), _LOWER_COLOUR),)
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
         """Draw what episodes are about, for arms that start at N places."""
