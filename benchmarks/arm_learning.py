@@ -8,9 +8,10 @@ stable-baselines3's SAC with hindsight (HER) on the same task, over several seed
     python benchmarks/arm_learning.py --out runs/her "sb3:arm_push steps=400000 demonstrations=20 batch_size=512"
 
 An entry is [LABEL =] RECIPE [options of `rlstack train`], or [LABEL =] sb3:RECIPE [setting=value ...]: task, robot,
-discount, updates for each step, robots at once and evaluations are the recipe's, all else stable-baselines3's defaults.
-Settings are any of its SAC's, and steps, updates, demonstrations (episodes of the scripted expert in its buffer before
-it begins) and future (its n_sampled_goal).
+robots at once, updates for each step, widths of the networks, batch, discount, rates and evaluations are the recipe's,
+all else is stable-baselines3's default. Settings are any of its SAC's, and steps, cpu_s (of learning, at most),
+updates, demonstrations (episodes of the scripted expert in its buffer before it begins) and future (its
+n_sampled_goal).
 
 Curves are of evaluations while it learns (the recipe's `selection`; their CPU-seconds do not count); the best policy
 by these then does other trials that nothing has seen. `steps to` is where two evaluations in a row, or the last one,

@@ -44,10 +44,11 @@ class Run(BaseCallback):  # type: ignore[misc]
 
     Args:
         recipe: Its task, robot, seed, number of robots, selection and discount are taken.
-        settings: ``steps`` of the environment, ``demonstrations`` (episodes of the scripted expert that lie in the
-            buffer before the first step), ``updates`` for each robot's step, ``future`` (goals of hindsight for each
-            one that was asked, by default its 4); all others are arguments of its SAC, whose defaults hold but for the
-            discount.
+        settings: ``steps`` of the environment, ``cpu_s`` of learning after which it ends at the latest,
+            ``demonstrations`` (episodes of the scripted expert that lie in the buffer before the first step),
+            ``updates`` for each robot's step, ``future`` (goals of hindsight for each one that was asked, by default
+            its 4); all others are arguments of its SAC. What is not given is the recipe's where that says it (networks'
+            widths, batch, discount, rates), else stable-baselines3's default.
         folder: Where everything is kept.
     """
 
@@ -60,7 +61,7 @@ class Run(BaseCallback):  # type: ignore[misc]
         given = dict(settings)
         own, count = recipe.algorithm_settings, recipe.envs
         self.steps = int(given.pop("steps", recipe.steps))
-        self.demonstrations = int(given.pop("demonstrations", 0))
+        self.demonstrations, self.most_s = int(given.pop("demonstrations", 0)), float(given.pop("cpu_s", "inf"))
         updates, future = float(given.pop("updates", own.updates)), int(given.pop("future", 4))
         self.robot = self.task.reference(load_robot(recipe.robot))
         self.pipeline = self.task.pipeline(self.robot)
@@ -68,8 +69,18 @@ class Run(BaseCallback):  # type: ignore[misc]
         # an episode must have ended before anything can be drawn
         begins = max(own.warm_up, count * (self.task.steps + 1))
         room = self.steps + count * self.task.steps * (2 + self.demonstrations // count)
-        arguments = {"gamma": own.gamma, "learning_starts": begins, "buffer_size": room, **given}
+        arguments = {
+            "gamma": own.gamma,
+            "tau": own.tau,
+            "learning_rate": own.learning_rate,
+            "batch_size": own.batch,
+            "ent_coef": f"auto_{own.temperature}",
+            "learning_starts": begins,
+            "buffer_size": room,
+            **given,
+        }
         policy = {
+            "net_arch": list(own.hidden),
             "features_extractor_class": AsThePolicySees,
             "features_extractor_kwargs": {"environment": self.environment},
             **arguments.pop("policy_kwargs", {}),
@@ -112,9 +123,9 @@ class Run(BaseCallback):  # type: ignore[misc]
             self._load()
         else:
             self._demonstrate()
-        if learner.num_timesteps < self.steps:
+        if not self._over():
             learner.learn(10 * self.steps, callback=self, reset_num_timesteps=False, log_interval=None)
-        if learner.num_timesteps >= self.steps:
+        if self._over():
             if not self.evaluations or self.evaluations[-1]["step"] < learner.num_timesteps:
                 self._evaluate()
             self._save(False)
@@ -129,10 +140,14 @@ class Run(BaseCallback):  # type: ignore[misc]
         return self._policy(actor)
 
     def _on_step(self) -> bool:
-        if self.learner.num_timesteps >= self.next and self.learner.num_timesteps < self.steps:
+        if self.learner.num_timesteps >= self.next and not self._over():
             self._evaluate()
             self.next += self.every
-        return bool(self.learner.num_timesteps < self.steps and time.process_time() < self.stop_at)
+        return not self._over() and time.process_time() < self.stop_at
+
+    def _over(self) -> bool:
+        used_s = self.cpu_s + time.process_time() - self.began
+        return bool(self.learner.num_timesteps >= self.steps or used_s >= self.most_s)
 
     def _policy(self, actor: Actor) -> TorchPolicy:
         graph = PolicyGraph(self.pipeline, actor.eval(), self.task.inputs)
