@@ -63,6 +63,10 @@ class PictureGeometry:
     max_age_s: float = value(MAX_AGE_S, unit="s", above=0.0, at_most=10.0)
     """An older picture is none: the policy does not act on it."""
 
+    def __post_init__(self) -> None:
+        if not self.frames:
+            raise ValueError("frames: [] is not allowed: name the frame that the camera's pictures bear.")
+
 
 def picture_geometry(
     camera: Camera,

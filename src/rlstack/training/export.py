@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.policies import PolicyOutputError, contract_for, contract_for_family, load_policy, write_policy
-from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
+from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
 from rlstack.policies.family import bind
 from rlstack.robots import RobotSpec, frames
 from rlstack.tasks.pipeline import Pipeline
@@ -154,12 +154,17 @@ def compare(
     worst = 0.0
     for _ in range(observations // batch):
         sizes = {n: least + int(rng.integers(0, 20)) for n, least in signals.DYNAMIC.items()}
-        inputs = {p.name: rng.normal(0.0, 0.5, (batch, *p.sized(sizes))) for p in policy.contract.inputs}
+        inputs = {p.name: _drawn(p, (batch, *p.sized(sizes)), rng) for p in policy.contract.inputs}
         inputs = {n: np.sort(a, axis=-1) if n in signals.INCREASING else a for n, a in inputs.items()}
         inputs = {n: frames.normalise(a) if n.endswith("orientation") else a for n, a in inputs.items()}
         difference = np.abs(policy.step(inputs)[port.name] - twin.step(inputs)[port.name]) / span
         worst = max(worst, float(difference.max()))
     return worst
+
+
+def _drawn(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return numbers as a network may be fed: pictures from 0 to 255, all else about 0."""
+    return rng.integers(0, 256, shape).astype(float) if port.picture is not None else rng.normal(0.0, 0.5, shape)
 
 
 def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
