@@ -224,7 +224,7 @@ def main() -> None:
     if given.what == "draw":
         from curves import draw
 
-        return draw(given.runs, tuple(ARMS), given.out)
+        return draw(given.runs, given.arms, given.seeds, given.out)
     arms = [(REFERENCE, REFERENCE_SEED)]
     if given.what != REFERENCE:
         arms = [(arm, seed) for seed in given.seeds for arm in given.arms]

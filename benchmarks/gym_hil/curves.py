@@ -12,11 +12,12 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically
 
 
-def draw(runs: Path, arms: Sequence[str], out: Path) -> None:
-    """Write `out`.png and `out`.json: success against environment steps, of all seeds that are there."""
+def draw(runs: Path, arms: Sequence[str], seeds: Sequence[int], out: Path) -> None:
+    """Write `out`.png and `out`.json: success against environment steps, of those seeds that are there."""
     from matplotlib.figure import Figure
 
-    found = [json.loads(path.read_text()) for path in sorted(runs.glob("*/curve.json"))]
+    every = [json.loads(path.read_text()) for path in sorted(runs.glob("*/curve.json"))]
+    found = [curve for curve in every if curve["arm"] in arms and curve["seed"] in seeds and curve["points"]]
     each = {arm: [curve for curve in found if curve["arm"] == arm] for arm in arms}
     if not any(each.values()):
         raise UserError(f"{runs} holds no runs: learn first.")
