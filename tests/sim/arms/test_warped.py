@@ -22,6 +22,8 @@ from rlstack.tasks.arms.environment import ArmEnvironment
 
 pytest.importorskip("warp")
 
+pytestmark = pytest.mark.timeout(600)  # Warp compiles for the first of them
+
 PANDA = load_robot("panda")
 assert isinstance(PANDA, Manipulator)
 
