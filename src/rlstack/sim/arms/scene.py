@@ -151,6 +151,11 @@ def build_scene(robot: Manipulator, build: Build | None = None, timestep_s: floa
     return spec.compile()
 
 
+_KEPT = ("name", "type", "contype", "conaffinity", "condim", "group", "priority", "friction", "solmix", "solref")
+_KEPT += ("solimp", "margin", "gap", "mass", "density", "rgba")
+"""What is the same of a shape as of the mesh in whose place it is put."""
+
+
 def _fit(mujoco: Any, spec: Any, robot: Manipulator) -> None:
     """Put capsules in place of the meshes of the arm's links, and boxes in place of those of hand and fingers."""
     boxed = _beyond(spec, robot)
@@ -172,9 +177,12 @@ def _fit(mujoco: Any, spec: Any, robot: Manipulator) -> None:
         geom.name = geom.name or f"fitted {index}"
     model = spec.compile()
     for geom in fitted:
-        at = model.geom(geom.name).id
-        geom.meshname = ""
-        geom.pos, geom.quat, geom.size = model.geom_pos[at], model.geom_quat[at], model.geom_size[at]
+        at, body = model.geom(geom.name).id, geom.parent
+        place = {"pos": model.geom_pos[at], "quat": model.geom_quat[at], "size": model.geom_size[at]}
+        same = {name: getattr(geom, name) for name in _KEPT}
+        # a new one: MuJoCo 3.8 would move the old one by the mesh's own place once more
+        spec.delete(geom)
+        body.add_geom(**same, **place)
     for mesh in list(spec.meshes):
         spec.delete(mesh)
 
