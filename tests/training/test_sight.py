@@ -12,7 +12,6 @@ import torch
 from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.recording import Choice, record
-from rlstack.policies import load_policy
 from rlstack.robots import Manipulator, load_robot
 from rlstack.sim.arms.looks import LookRange
 from rlstack.tasks.arms.seeing import SeeingEnvironment
@@ -22,8 +21,7 @@ from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.training.algorithms.bc_camera import BCCamera, BCCameraSettings, EncoderSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
 from rlstack.training.checkpoint import save_checkpoint
-from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
-from rlstack.training.sight import Encoder, SoftArgmax, Split, encoded, shifted, split_of
+from rlstack.training.sight import Encoder, SoftArgmax, encoded, shifted, split_of
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
 TASK = SeenPickPlaceTask(pictures=SightRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
@@ -160,32 +158,3 @@ def test_what_demo_record_writes_with_cameras_is_learned_from(tmp_path: Path) ->
         BCCamera(settings, elsewhere).open(tmp_path / "none")
     elsewhere.close()
     made.close()
-
-
-def test_the_policy_file_takes_pictures_as_they_are(tmp_path: Path) -> None:
-    robot = load_robot("panda")
-    assert isinstance(robot, Manipulator)
-    made = cloning(environment())
-    split = split_of(TASK.pipeline(robot), "bc_camera")
-    assert split == Split(26, (2, 84, 84, 3))
-    actor = made.actor()
-    actor.encoder = Encoder(split, SMALL.channels, SMALL.hidden, SMALL.size).eval()
-    graph = PolicyGraph(TASK.pipeline(robot), actor, TASK.inputs)
-    contract = make_contract("seeing", "arm_pick_place_camera", TASK, robot, graph)
-    path = tmp_path / "policy.onnx"
-    export_policy(graph, contract, robot, path)
-    policy, twin = load_policy(path, robot=robot), TorchPolicy(graph, contract, robot)
-    rng = np.random.default_rng(0)
-    rest = np.array([drive.rest for drive in robot.drives])
-    given = {
-        "joint_position": rest,
-        "joint_velocity": np.zeros(9),
-        "goal_position": np.array([0.5, 0.0, 0.2]),
-        **{f"{name}_image": rng.integers(0, 256, (84, 84, 3), dtype=np.uint8) for name in TASK.cameras},
-        **{f"{name}_image_age": np.array([0.07]) for name in TASK.cameras},
-    }
-    batch = {name: array[None] for name, array in given.items()}
-    for _ in range(3):
-        np.testing.assert_allclose(policy.step(batch)["joint_target"], twin.step(batch)["joint_target"], atol=2e-5)
-    other = policy.step({**batch, "wrist_image": 255 - batch["wrist_image"]})["joint_target"]
-    assert not np.allclose(other, policy.step(batch)["joint_target"], atol=1e-7)

@@ -59,7 +59,7 @@ class BCCameraSettings(CloneSettings):
     """Episodes that are learned from, successful ones."""
     dataset: str = ""
     """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
-    stills: int = value(3000, at_least=0)
+    stills: int = value(0, at_least=0)
     """Beginnings of further episodes that are looked at, with what the expert does there; none from a dataset."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of what is added to the expert's actions, 0 to 1, as they are carried out."""
