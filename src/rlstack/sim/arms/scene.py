@@ -151,8 +151,10 @@ def build_scene(robot: Manipulator, build: Build | None = None, timestep_s: floa
     return spec.compile()
 
 
-_KEPT = ("name", "type", "contype", "conaffinity", "condim", "group", "priority", "friction", "solmix", "solref")
-_KEPT += ("solimp", "margin", "gap", "mass", "density", "rgba")
+_KEPT = (
+    *("name", "type", "contype", "conaffinity", "condim", "group", "priority", "friction"),
+    *("solmix", "solref", "solimp", "margin", "gap", "mass", "density", "rgba"),
+)
 """What is the same of a shape as of the mesh in whose place it is put."""
 
 
