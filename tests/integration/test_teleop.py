@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.tasks.arms.motion import Motion
+from tests.integration.test_up import Up, gone
+from tests.support.arms import write_posture_policy
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration
@@ -171,3 +174,60 @@ def test_a_leader_arm_is_followed_and_what_makes_no_sense_is_not(
         assert device.read().idle, "whoever has gone leads no more"
     finally:
         device.close()
+
+
+def test_a_human_corrects_a_deployed_policy_and_who_led_is_recorded(listener: Listener, tmp_path: Path) -> None:
+    pytest.importorskip("rosbags")
+    from rlstack.data.bags import add_bag, features_of, open_bag
+    from rlstack.data.lerobot import Dataset, DatasetWriter
+    from rlstack.nodes.record import RecordNode
+
+    policy = write_posture_policy(tmp_path / "policy.onnx", PANDA, REST + 0.2 * np.eye(9)[0])
+    states = listener.hear(topics.JOINT_STATES, robot="panda")
+    wanted = [topics.JOINT_STATES, topics.JOINT_COMMAND, INTERVENE]
+    record = RecordNode({"out": str(tmp_path / "bag"), "topics": wanted}, namespace="/panda", context=listener.context)
+    listener.executor.add_node(record)
+    record.start()
+    twist_type, flag_type = (topics.message_type(TYPES[topic]) for topic in (TWIST, INTERVENE))
+    twist = listener.node.create_publisher(twist_type, f"/panda/{TWIST}", topics.quality("command"))
+    flag = listener.node.create_publisher(flag_type, f"/panda/{INTERVENE}", topics.quality("latched"))
+    to_the_right = twist_type()
+    to_the_right.twist.linear.y = -0.3
+
+    def tool() -> np.ndarray:
+        joints = dict(zip(states[-1].name, states[-1].position))
+        return np.asarray(tool_motion(CHAIN.screws, np.array([[joints[name] for name in NAMES[:7]]])).position[0])
+
+    def led() -> bool:
+        twist.publish(to_the_right)
+        return bool(tool()[1] < there[1] - 0.05)
+
+    deployed = Up("deploy", "--robot", "panda", "--policy", str(policy), "--teleop", "--force")
+    try:
+        deployed.until("disarmed -> policy")
+        nodes = deployed.nodes()
+        assert set(nodes) == {"robot", "guard", "policy", "teleop_arm"}
+        listener.until(lambda: len(states) > 0, "the arm says where it is")
+        listener.until(lambda: abs(np.arctan2(*tool()[1::-1]) - 0.2) < 0.01, "the policy brings the arm there")
+        there = tool()
+        flag.publish(flag_type(data=True))
+        listener.until(led, "the human leads it elsewhere")
+        flag.publish(flag_type(data=False))
+        listener.until(lambda: np.linalg.norm(tool() - there) < 0.01, "the policy brings it back")
+        deployed.popen.send_signal(signal.SIGINT)
+        deployed.end()
+        assert "Traceback" not in deployed.seen and gone(list(nodes.values()))
+    finally:
+        deployed.popen.kill()
+        deployed.popen.wait()
+        record.stop()
+        listener.executor.remove_node(record)
+        record.destroy_node()
+    recording = open_bag(tmp_path / "bag", NAMES)
+    with DatasetWriter(tmp_path / "shown", 20, "panda", features_of(recording, tuple(NAMES))) as writer:
+        add_bag(writer, recording, 20, "")
+    (frames,) = Dataset(tmp_path / "shown")
+    by_hand = frames["intervention"].ravel()
+    assert not by_hand[0] and not by_hand[-1] and np.abs(np.diff(by_hand.astype(int))).sum() == 2
+    turned = frames["action"][by_hand, 0]
+    assert turned[-1] < turned[0] - 0.05, "what is learned from is what the human did"
