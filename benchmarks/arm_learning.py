@@ -158,7 +158,7 @@ def _own(recipe: Any, _: Any, folder: Path, trials: int, stop_at: float) -> dict
 
 
 def _peer(recipe: Any, settings: dict[str, Any], folder: Path, trials: int, stop_at: float) -> dict[str, Any] | None:
-    from arm_learning_sb3 import Run
+    from arm_curves.sb3 import Run
 
     run = Run(recipe, settings, folder)
     if not run.learn(stop_at):

@@ -10,7 +10,7 @@ pytest.importorskip("stable_baselines3")
 
 from stable_baselines3 import SAC, HerReplayBuffer
 
-from rlstack.environments.goal_vectors import AsThePolicySees, GoalVecEnv
+from rlstack.training.goal_vectors import AsThePolicySees, GoalVecEnv
 from tests.support.reaching import Reaching
 
 

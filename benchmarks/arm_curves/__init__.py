@@ -1,0 +1,1 @@
+"""What arms learn by, beside our own algorithms, for `arm_learning.py`."""
