@@ -130,3 +130,14 @@ def test_bounded_targets_are_what_rewards_can_add_up_to() -> None:
 def test_bounds_are_refused_where_there_are_none() -> None:
     with pytest.raises(ValueError, match="bounded: true is not allowed"):
         SoftSettings(bounded=True)
+
+
+def test_critics_begin_where_they_are_told() -> None:
+    torch.manual_seed(5)
+    settings = SoftSettings(hidden=(16,), critics=3, start_value=-30.0)
+    learner = SoftLearner(settings, 3, 2, torch.Generator().manual_seed(0))
+    values = learner.critics(torch.randn(50, 3), torch.rand(50, 2))
+    assert (values + 30.0).abs().max() < 3.0
+    assert torch.equal(
+        learner.targets(torch.zeros(1, 3), torch.zeros(1, 2)), learner.critics(*torch.zeros(1, 5).split([3, 2], 1))
+    )

@@ -54,6 +54,9 @@ class SoftSettings:
     """Entropy that the temperature is adapted to, for each action, nats."""
     entropy_backup: bool = True
     """Whether targets count the entropy of what comes after."""
+    start_value: float = 0.0
+    """What critics think of everything at the start. With rewards of -1 a step 0 is more than can be earned, so that a
+    policy that has been cloned is forgotten before they know better; about -1 / (1 - gamma) is not."""
     bounded: bool = False
     """Whether targets are kept within what rewards of -1 to 0 a step add up to, -1 / (1 - gamma) to 0, which sparse
     rewards are; section 4.1 of Andrychowicz et al. (HER, arXiv 1707.01495)."""
@@ -171,6 +174,8 @@ class SoftLearner:
         self.columns, self.actions = columns, actions
         self.actor = SquashedActor(columns, actions, settings.hidden)
         self.critics = Critics(columns + actions, settings.hidden, settings.critics, settings.layer_norm)
+        with torch.no_grad():
+            self.critics.biases[-1] += settings.start_value
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = torch.tensor(math.log(settings.temperature), requires_grad=True)
         self.target_entropy = settings.target_entropy * actions
