@@ -3,8 +3,9 @@
 stable-baselines3's SAC with hindsight (HER) on the same task, over several seeds, each on one thread.
 
     python benchmarks/arm_learning.py --out runs/arm_learning                      # arm_pick_place and arm_push
-    python benchmarks/arm_learning.py --out runs/insert --seeds 100 101 102 \\
-        "RLPD = arm_insert" "HIL-SERL = arm_insert_interventions --algorithm-settings.intervener.rate 0.2"
+    python benchmarks/arm_learning.py "RLPD = arm_insert" "HIL-SERL = arm_insert_interventions" \\
+        --out runs/insert --seeds 100 101 102 103 104
+    python benchmarks/arm_learning.py "RLPD = arm_push --steps 100000" --out runs/short --seeds 100
     python benchmarks/arm_learning.py --out runs/her "sb3:arm_push steps=400000 demonstrations=20 batch_size=512"
 
 An entry is [LABEL =] RECIPE [options of `rlstack train`], or [LABEL =] sb3:RECIPE [setting=value ...]: task, robot,
