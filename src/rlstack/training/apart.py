@@ -192,7 +192,7 @@ def learn(folder: Path, parent: int) -> None:
             logged.update(learner.update_critics(batch))
             updates += 1
             if updates % settings.actor_every == 0:
-                logged.update(learner.update_actor(batch, settings.cloning * (1.0 - done)))
+                logged.update(learner.update_actor(batch, settings.cloning_at(done)))
         now = time.monotonic()
         if now - published > _PUBLISH_S and logged:
             told = {"actor": learner.actor.state_dict(), "updates": updates, "logged": learner.check(logged)}

@@ -55,7 +55,7 @@ class HILSERLSettings(RLPDSettings):
         super().__post_init__()
         if self.apart and self.hindsight:
             raise ValueError("hindsight: must be 0 with apart: the learner has no task to judge by other goals.")
-        if not self.demonstrations and (self.cloning or self.pretraining):
+        if not self.demonstrations and (self.cloning or self.cloning_end or self.pretraining):
             raise ValueError("demonstrations: 0 is not allowed with cloning or pretraining: there is nothing to clone.")
 
 

@@ -37,9 +37,15 @@ class RLPDSettings(SACSettings):
     entropy_backup: bool = False
     """The paper leaves it out for sparse rewards."""
     cloning: float = value(0.0, at_least=0.0)
-    """Weight of doing what was demonstrated, at the start; it falls to 0 at the end of the run. 0 is the paper's."""
+    """Weight of doing what was demonstrated, at the start; it falls evenly to ``cloning_end``. 0 is the paper's."""
+    cloning_end: float = value(0.0, at_least=0.0)
+    """The same at the end of the run."""
     pretraining: int = value(0, at_least=0)
     """Updates in which the policy clones the demonstrations before the first step; then it acts in the warm-up too."""
+
+    def cloning_at(self, done: float) -> float:
+        """Return the weight of doing what was demonstrated after a share of the run, 0 to 1."""
+        return self.cloning + done * (self.cloning_end - self.cloning)
 
 
 class RLPD(SAC):
@@ -100,7 +106,7 @@ class RLPD(SAC):
         logged = self.learner.update_critics(batch)
         self._updates += 1
         if self._updates % self.settings.actor_every == 0:
-            logged.update(self.learner.update_actor(batch, self.settings.cloning * (1.0 - self._done)))
+            logged.update(self.learner.update_actor(batch, self.settings.cloning_at(self._done)))
         return logged
 
     def _batches(self, count: int) -> list[dict[str, Tensor]]:
