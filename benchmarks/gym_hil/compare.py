@@ -40,7 +40,7 @@ REFERENCE = "reference"
 REFERENCE_SEED, EVALUATION_SEED, EXPERT_SEED, TRIALS_SEED = 0, 20_000, 30_000, 40_000
 EPISODES = 20
 """Held-out ones, the same starts at each point of every curve."""
-STEPS, EVERY, REFERENCE_STEPS = 2000, 1000, 2000
+STEPS, EVERY, REFERENCE_STEPS = 3000, 1000, 2000
 
 SHARE = 0.91
 """How much of the value of the script's action the policy's must have. RLIF's is 0.97 at a discount of 0.99 a step,
