@@ -234,6 +234,7 @@ IMPORTED_AS = {
     "google": "onnx",
     "rsl_rl": "rsl-rl-lib",
     "warp": "warp-lang",
+    "mujoco_warp": "mujoco-warp",
     "PIL": "pillow",
     "yaml": "pyyaml",
 }

@@ -24,8 +24,8 @@ def launch_file(name: str) -> LaunchFile:
 
 @pytest.fixture(scope="module")
 def deploy() -> LaunchFile:
-    """The launch file without the check of the policy file, which needs a policy."""
-    return dataclasses.replace(launch_file("deploy"), build=lambda force, **rest: deploy_system(**rest))
+    """The launch file without the check of the policy file and of who corrects it, which need a policy."""
+    return dataclasses.replace(launch_file("deploy"), build=lambda force, teleop, **rest: deploy_system(**rest))
 
 
 def test_the_launch_files_are_found_as_resources():

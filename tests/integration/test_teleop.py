@@ -230,4 +230,4 @@ def test_a_human_corrects_a_deployed_policy_and_who_led_is_recorded(listener: Li
     by_hand = frames["intervention"].ravel()
     assert not by_hand[0] and not by_hand[-1] and np.abs(np.diff(by_hand.astype(int))).sum() == 2
     turned = frames["action"][by_hand, 0]
-    assert turned[-1] < turned[0] - 0.05, "what is learned from is what the human did"
+    assert turned.min() < 0.2 - 0.03, "what is learned from is what the human did, not the policy's 0.2 rad"
