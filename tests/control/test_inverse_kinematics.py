@@ -6,18 +6,8 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import lsq_linear
 
-from rlstack.control.inverse_kinematics import (
-    DAMPING,
-    Limits,
-    joint_step,
-    limits_of,
-    reach,
-    solve_damped,
-    upright,
-    yaw_of,
-)
+from rlstack.control.inverse_kinematics import Limits, joint_step, limits_of, reach, solve_damped, upright, yaw_of
 from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.kinematics import Screws, chain_of, tool_motion
 
@@ -25,8 +15,6 @@ ROBOT = load_robot("panda")
 assert isinstance(ROBOT, Manipulator)
 CHAIN = chain_of(ROBOT)
 LIMITS = limits_of(ROBOT, CHAIN)
-OPEN = Limits(np.full(7, -1e3), np.full(7, 1e3), np.full(7, 1e3))
-"""Nothing is out of reach, and nothing too fast."""
 REST = np.array([drive.rest for drive in ROBOT.drives[:7]])
 
 
@@ -93,58 +81,3 @@ def test_torch_in_single_precision_says_the_same() -> None:
     other = tool_motion(screws, single[0])
     theirs = joint_step(other.jacobian, single[1], torch.zeros(16, 7), single[0], limits, 0.05)
     np.testing.assert_allclose(theirs.numpy(), mine, atol=2e-5)
-
-
-def at_ends(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return joints (N, 7), each with its chance at an end of its range, Jacobians, and wishes of tool and joints."""
-    rng = np.random.default_rng(5)
-    joints = rng.uniform(LIMITS.lower, LIMITS.upper, (count, 7))
-    ends = np.where(rng.random((count, 7)) < 0.5, LIMITS.lower, LIMITS.upper)
-    joints = np.where(rng.random((count, 7)) < 0.25, ends, joints)
-    motion = np.concatenate([rng.normal(0.0, 0.03, (count, 3)), rng.normal(0.0, 0.1, (count, 3))], axis=1)
-    return joints, tool_motion(CHAIN.screws, joints).jacobian, motion, rng.normal(0.0, 0.02, (count, 7))
-
-
-def test_at_the_ends_of_ranges_the_other_joints_do_what_an_exact_solution_does() -> None:
-    joints, jacobian, motion, aside = at_ends(100)
-    never_too_fast = LIMITS._replace(velocity=np.full(7, 1e3))
-    found = joint_step(jacobian, motion, aside, joints, never_too_fast, 1.0) - joints
-    unit = DAMPING * np.eye(7)
-    exact = np.array(
-        [
-            lsq_linear(np.concatenate([jac, unit]), np.concatenate([tool, unit @ own]), (low - 1e-12, high + 1e-12)).x
-            for jac, tool, own, low, high in zip(
-                jacobian, motion, aside, LIMITS.lower - joints, LIMITS.upper - joints, strict=True
-            )
-        ]
-    )
-    met = (np.minimum(joints + exact - LIMITS.lower, LIMITS.upper - joints - exact) < 1e-6).any(axis=1)
-    assert 50 < met.sum() < 90
-    assert (np.abs(found - exact).max(axis=1) < 1e-4)[~met].all()
-    assert (np.abs(found - exact).max(axis=1) < 1e-4).mean() > 0.7
-
-    def missed(change: np.ndarray) -> float:
-        return float(np.linalg.norm((jacobian @ (change - exact)[:, :, None])[:, :3, 0], axis=1).mean())
-
-    alone = [
-        joint_step(jacobian[k : k + 1], motion[k : k + 1], aside[k : k + 1], joints[k : k + 1], OPEN, 1.0)
-        for k in range(100)
-    ]
-    clipped = np.clip(np.concatenate(alone), LIMITS.lower, LIMITS.upper) - joints
-    assert missed(found) < 0.4 * missed(clipped), "not only clipped"
-
-
-def test_torch_does_the_same_at_the_ends_and_who_is_within_is_left_alone() -> None:
-    joints, jacobian, motion, aside = at_ends(60)
-    mine = joint_step(jacobian, motion, aside, joints, LIMITS, 0.05)
-    tensors = [torch.from_numpy(array) for array in (jacobian, motion, aside, joints)]
-    theirs = joint_step(*tensors, Limits(*(torch.from_numpy(array) for array in LIMITS)), 0.05)
-    np.testing.assert_allclose(theirs.numpy(), mine, atol=1e-9)
-    assert (np.abs(mine - joints) <= LIMITS.velocity * 0.05 * (1.0 + 1e-9)).all()
-    within = ((mine > LIMITS.lower) & (mine < LIMITS.upper)).all(axis=1)
-    free = joint_step(jacobian, motion, aside, joints, OPEN._replace(velocity=LIMITS.velocity), 0.05)
-    unmet = within & ((free > LIMITS.lower) & (free < LIMITS.upper)).all(axis=1)
-    assert unmet.sum() > 10
-    np.testing.assert_allclose(mine[unmet], free[unmet], rtol=0.0, atol=1e-14)
-    few = [array[unmet] for array in (jacobian, motion, aside, joints)]
-    np.testing.assert_array_equal(joint_step(*few, LIMITS, 0.05), free[unmet])
