@@ -1,8 +1,9 @@
-"""A stand-in policy for arms: a small graph that leads the joints to a posture, a little at a time."""
+"""For tests of arms: a policy that leads the joints to a posture a little at a time, and a Panda that sees little."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from rlstack.policies import contract_for, write_policy
-from rlstack.robots import Manipulator
+from rlstack.robots import Manipulator, load_robot
 
 Array = NDArray[np.float64]
 
@@ -76,3 +77,10 @@ def write_posture_policy(
 
 def _tensor(name: str, shape: tuple[int | str, ...]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *shape])
+
+
+def small_panda(pixels: int) -> Manipulator:
+    """Return the Panda with cameras of so many pixels each way, which are rendered soon."""
+    robot = load_robot("panda")
+    assert isinstance(robot, Manipulator)
+    return replace(robot, cameras={n: replace(c, width=pixels, height=pixels) for n, c in robot.cameras.items()})

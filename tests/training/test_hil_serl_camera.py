@@ -20,6 +20,7 @@ from rlstack.training.checkpoint import save_checkpoint
 from rlstack.training.interveners import IntervenerSettings
 from rlstack.training.judged import Judged, JudgeSettings
 from rlstack.training.sight import Encoder, split_of
+from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
 TASK = SeenPickPlaceTask(ends=False, pictures=SightRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
@@ -29,9 +30,7 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 32)
-    robot = load_robot("panda")
-    assert isinstance(robot, Manipulator)
-    robot = replace(robot, cameras={n: replace(c, width=20, height=20) for n, c in robot.cameras.items()})
+    robot = small_panda(20)
     torch.manual_seed(0)
     made = TASK.environment(robot, TASK.pipeline(robot), 4, "cpu", 0)
     encoder = Encoder(split_of(made.pipeline, "test"), SMALL.channels, SMALL.hidden, SMALL.size)

@@ -12,7 +12,6 @@ import torch
 from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.recording import Choice, record
-from rlstack.robots import Manipulator, load_robot
 from rlstack.sim.arms.looks import LookRange
 from rlstack.tasks.arms.seeing import SeeingEnvironment
 from rlstack.tasks.arms.sight import SightRange
@@ -22,15 +21,10 @@ from rlstack.training.algorithms.bc_camera import BCCamera, BCCameraSettings, En
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
 from rlstack.training.checkpoint import save_checkpoint
 from rlstack.training.sight import Encoder, SoftArgmax, encoded, shifted, split_of
+from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
 TASK = SeenPickPlaceTask(pictures=SightRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
-
-
-def panda(pixels: int = 20) -> Manipulator:
-    robot = load_robot("panda")
-    assert isinstance(robot, Manipulator)
-    return replace(robot, cameras={n: replace(c, width=pixels, height=pixels) for n, c in robot.cameras.items()})
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +33,7 @@ def few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def environment(count: int = 4) -> SeeingEnvironment:
-    robot = panda()
+    robot = small_panda(20)
     return TASK.environment(robot, TASK.pipeline(robot), count, "cpu", 0)
 
 
@@ -71,7 +65,7 @@ def test_shifted_pictures_are_moved_whole() -> None:
 
 
 def test_a_task_without_pictures_is_refused_in_words() -> None:
-    robot, task = panda(), PickPlaceTask()
+    robot, task = small_panda(20), PickPlaceTask()
     with pytest.raises(UserError, match="bc_camera is not allowed: this task's observation has no pictures"):
         split_of(task.pipeline(robot), "bc_camera")
 
@@ -129,7 +123,7 @@ def _go_on_by_trying(folder: Path, encoder: Encoder) -> None:
 
 
 def test_what_demo_record_writes_with_cameras_is_learned_from(tmp_path: Path) -> None:
-    robot, pixels = panda(), 20
+    robot, pixels = small_panda(20), 20
     ended = record(
         tmp_path / "shown", "arm_pick_place_camera", TASK, robot, lambda station: Choice(station.expert()), 1, seed=1
     )

@@ -12,7 +12,7 @@ from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.tasks.goals import ScriptedEnvironment
 from rlstack.tasks.learning import LearningEnvironment
-from rlstack.training.experience import Experience, Rows, rows_of
+from rlstack.training.experience import Experience, Rows, each, rows_of
 from rlstack.training.recorded import recorded
 
 DEMONSTRATIONS = "demonstrations"
@@ -84,17 +84,17 @@ def demonstrated(environment: ScriptedEnvironment, wanted: int) -> list[Episode]
     tried = 0
     environment.restart(torch.arange(environment.count))
     seen = environment.observe()[0]
-    going: list[Episode] = [[first] for first in _each(_begun(environment, seen))]
+    going: list[Episode] = [[first] for first in each(_begun(environment, seen))]
     while len(found) < wanted and tried < _TRIES * max(environment.count, wanted):
         action = environment.expert_action()
         result = environment.step(action)
-        for robot, step in enumerate(_each(rows_of(action, result))):
+        for robot, step in enumerate(each(rows_of(action, result))):
             going[robot].append(step)
         for robot in result.done.nonzero().flatten().tolist():
             tried += 1
             if bool(result.success[robot]):
                 found.append(going[robot])
-            going[robot] = [_each(_begun(environment, result.actor))[robot]]
+            going[robot] = [each(_begun(environment, result.actor))[robot]]
     if len(found) < wanted:
         raise UserError(
             f"The scripted expert succeeded in {len(found)} of {tried} episodes, and {wanted} demonstrations are"
@@ -106,8 +106,3 @@ def demonstrated(environment: ScriptedEnvironment, wanted: int) -> list[Episode]
 
 def _begun(environment: ScriptedEnvironment, seen: Tensor) -> Rows:
     return {"observation": seen.numpy().copy(), "achieved": environment.achieved_goal().numpy().copy()}
-
-
-def _each(rows: Rows) -> list[Rows]:
-    """Return rows of all robots as rows of each."""
-    return [dict(zip(rows, values)) for values in zip(*rows.values())]

@@ -38,6 +38,20 @@ def rows_of(action: Tensor, result: GoalStep) -> Rows:
     }
 
 
+def each(rows: Rows) -> list[Rows]:
+    """Return rows of all robots as rows of each."""
+    return [dict(zip(rows, values)) for values in zip(*rows.values())]
+
+
+def keep_episode(buffer: ReplayBuffer, steps: Sequence[Rows]) -> None:
+    """Keep a whole episode: its first observation, then what each step was and led to, by the fields' names."""
+    first, *others = steps
+    spec = buffer.spec
+    buffer.begin({name: first[name] for name in spec.observations})
+    for step in others:
+        buffer.add({n: step[n] for n in spec.transitions}, {n: step[n] for n in spec.observations})
+
+
 def dealt(rows: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
     """Return a sample as so many batches; like cards, so that each has its share of what was judged by other goals."""
     return [{name: values[k::count] for name, values in rows.items()} for k in range(count)]
@@ -180,12 +194,7 @@ class Experience(Replay):
 
     def add_episode(self, steps: Sequence[Rows]) -> None:
         """Keep a whole episode: its first observation, then what each step was and led to, by the fields' names."""
-        first, *others = steps
-        spec = self.buffer.spec
-        self.buffer.begin({name: first[name] for name in spec.observations})
-        for step in others:
-            before = {name: step[name] for name in spec.transitions}
-            self.buffer.add(before, {name: step[name] for name in spec.observations})
+        keep_episode(self.buffer, steps)
 
     def close(self) -> None:
         """Let go of the files."""

@@ -18,7 +18,7 @@ from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.sheet import KNOWN, TOLD
 from rlstack.tasks.arms.terms import DECIMETRES
 from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
-from rlstack.training.experience import Rows, went_on
+from rlstack.training.experience import Rows, each, keep_episode, went_on
 from rlstack.training.recorded import feature_of, frame_features
 from rlstack.training.sight import LABELS, Split, turned
 
@@ -136,7 +136,7 @@ def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: st
     steps = sum(episode.length + 1 for episode in held.dataset.episodes[:wanted])
     with ReplayBuffer(where, _spec(environment, split, max(1000, steps))) as buffer:
         for number in range(len(buffer.episodes()), wanted):
-            _keep(buffer, _as_seen(held[number], environment, split, labelled))
+            keep_episode(buffer, _as_seen(held[number], environment, split, labelled))
     return Pictured(ReplayReader(where))
 
 
@@ -188,7 +188,7 @@ def _demonstrate(
     tried = found = 0
     environment.restart(torch.arange(environment.count))
     seen = environment.observe()[0]
-    going = [[first] for first in _each(_seen(environment, split, seen))]
+    going = [[first] for first in each(_seen(environment, split, seen))]
     grips = "gripper" in environment.pipeline.axes
     strays = torch.zeros(environment.count, environment.pipeline.action_size)
     while found < wanted and tried < _TRIES * max(environment.count, wanted):
@@ -201,16 +201,16 @@ def _demonstrate(
         other = torch.rand(environment.count, generator=generator) < _REDRAWN
         environment.bench.sight.redraw(other.nonzero().flatten().numpy())
         # what was seen at an episode's end is learned from as what a step led to alone: the next one's is there anyway
-        after = _each(_seen(environment, split, result.actor))
-        last = _each(_ended(after, split, result))
-        made = _each({"action": action.numpy().copy(), **_earned(result)})
+        after = each(_seen(environment, split, result.actor))
+        last = each(_ended(after, split, result))
+        made = each({"action": action.numpy().copy(), **_earned(result)})
         for robot, done in enumerate(result.done.tolist()):
             going[robot].append({**made[robot], **(last[robot] if done else after[robot])})
             if not done:
                 continue
             tried += 1
             if bool(result.success[robot]) and found < wanted:
-                _keep(buffer, going[robot])
+                keep_episode(buffer, going[robot])
                 found += 1
             going[robot] = [after[robot]]
     if found < wanted:
@@ -228,8 +228,8 @@ def _begin_only(environment: Any, split: Split, buffer: ReplayBuffer, wanted: in
         seen = environment.observe()[0]
         made = {"action": environment.expert_action().numpy().copy(), "reward": none, "goes_on": none}
         here = _seen(environment, split, seen)
-        for before, step in list(zip(_each(here), _each({**made, **here})))[: wanted - first]:
-            _keep(buffer, [before, step])
+        for before, step in list(zip(each(here), each({**made, **here})))[: wanted - first]:
+            keep_episode(buffer, [before, step])
 
 
 def _seen(environment: Any, split: Split, observation: Tensor) -> Rows:
@@ -261,15 +261,3 @@ def _ended(after: list[Rows], split: Split, result: GoalStep) -> Rows:
 
 def _earned(result: GoalStep) -> Rows:
     return {"reward": result.reward.numpy().copy(), "goes_on": went_on(result).numpy()}
-
-
-def _keep(buffer: ReplayBuffer, episode: list[Rows]) -> None:
-    spec = buffer.spec
-    buffer.begin({name: episode[0][name] for name in spec.observations})
-    for step in episode[1:]:
-        buffer.add({n: step[n] for n in spec.transitions}, {n: step[n] for n in spec.observations})
-
-
-def _each(rows: Rows) -> list[Rows]:
-    """Return rows of all robots as rows of each."""
-    return [dict(zip(rows, values)) for values in zip(*rows.values())]

@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.looks import LookRange
 from rlstack.tasks.arms.bench import Bench
@@ -18,18 +17,12 @@ from rlstack.tasks.arms.sight import SightRange
 from rlstack.tasks.arms.sight_terms import joints_then
 from rlstack.tasks.arms.trials import ArmNoise
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
+from tests.support.arms import small_panda
 
 QUIET = LookRange(shadows=0.0)
 
 
-def panda() -> Manipulator:
-    robot = load_robot("panda")
-    assert isinstance(robot, Manipulator)
-    small = {name: replace(camera, width=16, height=16) for name, camera in robot.cameras.items()}
-    return replace(robot, cameras=small)
-
-
-PANDA = panda()
+PANDA = small_panda(16)
 
 
 def bench(task: SeenPickPlaceTask, count: int) -> Bench:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, load_robot
+from rlstack.robots import load_robot
 from rlstack.sim.arms.looks import LookRange
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms import terms
@@ -20,18 +20,12 @@ from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.sight import SightRange
 from rlstack.tasks.arms.trials import Region, Starts, draw_objects
 from rlstack.tasks.table import describe_task
+from tests.support.arms import small_panda
 
 NAMES = [name for name in TASKS.names() if name.startswith("arm_")]
 
 
-def panda() -> Manipulator:
-    robot = load_robot("panda")
-    assert isinstance(robot, Manipulator)
-    small = {name: replace(camera, width=16, height=16) for name, camera in robot.cameras.items()}
-    return replace(robot, cameras=small)
-
-
-PANDA = panda()
+PANDA = small_panda(16)
 
 
 @pytest.fixture(autouse=True)
