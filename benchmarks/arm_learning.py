@@ -3,16 +3,16 @@
 stable-baselines3's SAC with hindsight (HER) on the same task, over several seeds, each on one thread.
 
     python benchmarks/arm_learning.py --out runs/arm_learning                      # arm_pick_place and arm_push
-    python benchmarks/arm_learning.py "RLPD = arm_insert" "HIL-SERL = arm_insert_interventions" \\
-        --out runs/insert --seeds 100 101 102 103 104
+    python benchmarks/arm_learning.py "RLPD = arm_insert" \\
+        "HIL-SERL = arm_insert_interventions" --out runs/insert
     python benchmarks/arm_learning.py "RLPD = arm_push --steps 100000" --out runs/short --seeds 100
     python benchmarks/arm_learning.py --out runs/her "sb3:arm_push steps=400000 demonstrations=20 batch_size=512"
 
 An entry is [LABEL =] RECIPE [options of `rlstack train`], or [LABEL =] sb3:RECIPE [setting=value ...]: task, robot,
 robots at once, updates for each step, widths of the networks, batch, discount, rates and evaluations are the recipe's,
 all else is stable-baselines3's default. Settings are any of its SAC's, and steps, cpu_s (of learning, at most),
-updates, demonstrations (episodes of the scripted expert in its buffer before it begins) and future (its
-n_sampled_goal).
+updates, demonstrations (episodes of the scripted expert in its buffer before it begins), future (its n_sampled_goal),
+every and after (of evaluations, shares of the run).
 
 Curves are of evaluations while it learns (the recipe's `selection`; their CPU-seconds do not count); the best policy
 by these then does other trials that nothing has seen. `steps to` is where two evaluations in a row, or the last one,
@@ -41,10 +41,12 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically
 
 ENTRIES = [
-    "RLPD, 20 demonstrations = arm_pick_place",
-    "SAC + HER (stable-baselines3) = sb3:arm_pick_place",
-    "RLPD, 20 demonstrations = arm_push",
-    "SAC + HER (stable-baselines3) = sb3:arm_push",
+    f"{label} = {words.format(task)}"
+    for task in ("arm_pick_place", "arm_push")
+    for label, words in {
+        "RLPD, 20 demonstrations": "{} --selection.every 0.05 --selection.after 0.05",
+        "SAC + HER (stable-baselines3), the same 20": "sb3:{} demonstrations=20 cpu_s=300 every=0.05 after=0.05",
+    }.items()
 ]
 TRIALS_SEED = 500_000
 """Of the last trials; those that training is judged by while it goes on have 10,000."""

@@ -47,8 +47,9 @@ class Run(BaseCallback):  # type: ignore[misc]
         settings: ``steps`` of the environment, ``cpu_s`` of learning after which it ends at the latest,
             ``demonstrations`` (episodes of the scripted expert that lie in the buffer before the first step),
             ``updates`` for each robot's step, ``future`` (goals of hindsight for each one that was asked, by default
-            its 4); all others are arguments of its SAC. What is not given is the recipe's where that says it (networks'
-            widths, batch, discount, rates), else stable-baselines3's default.
+            its 4), ``every`` and ``after`` (of evaluations, shares of the run); all others are arguments of its SAC.
+            What is not given is the recipe's where that says it (networks' widths, batch, discount, rates,
+            evaluations), else stable-baselines3's default.
         folder: Where everything is kept.
     """
 
@@ -63,6 +64,8 @@ class Run(BaseCallback):  # type: ignore[misc]
         self.steps = int(given.pop("steps", recipe.steps))
         self.demonstrations, self.most_s = int(given.pop("demonstrations", 0)), float(given.pop("cpu_s", "inf"))
         updates, future = float(given.pop("updates", own.updates)), int(given.pop("future", 4))
+        choose = recipe.selection
+        every, after = float(given.pop("every", choose.every)), float(given.pop("after", choose.after))
         self.robot = self.task.reference(load_robot(recipe.robot))
         self.pipeline = self.task.pipeline(self.robot)
         self.environment = self.task.environment(self.robot, self.pipeline, count, device="cpu", seed=recipe.seed)
@@ -97,9 +100,8 @@ class Run(BaseCallback):  # type: ignore[misc]
             device="cpu",
             **arguments,
         )
-        choose = recipe.selection
         self.examiner = EXAMINERS.load(self.task.examiner)(self.task, self.robot, choose.episodes, choose.seed)
-        self.next, self.every = max(1.0, choose.after * self.steps), choose.every * self.steps
+        self.next, self.every = max(1.0, after * self.steps), every * self.steps
         self.cpu_s = 0.0
         self.evaluations: list[dict[str, float]] = []
         self.best: dict[str, Any] = {}

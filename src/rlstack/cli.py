@@ -277,7 +277,7 @@ VERBS: dict[str, Verb] = {
     "up simulate": Verb("start simulated robots that wait for commands on their ROS 2 topics", Simulate),
     "up train": Verb("train as a ROS 2 node, then run the new policy", UpTrain),
     "teleop": Verb("lead an arm by hand: keyboard, gamepad, SpaceMouse, leader arm", Teleop),
-    "demo record": Verb("record demonstrations of an arm's task, by its expert or by hand", DemoRecord),
+    "demo record": Verb("record demonstrations of an arm's task: by its expert, a policy or by hand", DemoRecord),
     "demo show": Verb("say what a dataset holds", DemoShow),
     "demo replay": Verb("replay a demonstration and say how far it departs", DemoReplay),
     "demo filter": Verb("find demonstrations that fight the others", DemoFilter),

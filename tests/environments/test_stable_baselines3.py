@@ -56,7 +56,7 @@ def test_another_way_to_reset_is_refused() -> None:
 
 def test_the_example_learns(example: ModuleType) -> None:
     lasted = []
-    for steps in (6_000, 120_000):
+    for steps in (6_000, 40_000):
         model, environment = example.learn(1000.0, robots=32, steps=steps)
         lasted.append(np.mean([episode["l"] for episode in model.ep_info_buffer]))
         found = example.evaluate(model, environment, 20)

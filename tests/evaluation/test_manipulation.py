@@ -11,16 +11,23 @@ import pytest
 import torch
 from torch import Tensor
 
+from rlstack import cli
+from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
+from rlstack.evaluation.demonstrations import sheet
+from rlstack.evaluation.demonstrations.by_policy import ByPolicy
 from rlstack.evaluation.examiners.arm import ArmExaminer
 from rlstack.evaluation.manipulation import held_out, manipulate
 from rlstack.policies import load_policy
 from rlstack.policies.runner import Policy
 from rlstack.robots import Manipulator, load_robot
+from rlstack.tasks.arms.inverse import action_of
+from rlstack.tasks.arms.station import Station
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
+from tests.support.arms import write_posture_policy
 
 TASK = ReachTask(episode_s=2.0)
 
@@ -121,3 +128,58 @@ def test_an_object_that_leaves_the_table_is_lost_and_the_rest_goes_on() -> None:
 class _Still(Actor):
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         return torch.zeros_like(observation[:, :3]), {}
+
+
+def test_what_a_policy_file_does_is_recorded(
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def recorded(file: Path | str, *more: str) -> int:
+        words = ["demo", "record", "arm_reach", "--policy", str(file), "--episodes", "2", "--episode-s", "2", *more]
+        return cli.main([*words, "--out", str(tmp_path / "shown")])
+
+    assert recorded(policy.path) == 0
+    again = load_policy(policy.path, robot=panda())
+    names = [port.name for port in again.contract.inputs]
+    held = list(Dataset(tmp_path / "shown"))
+    assert len(held) == 2
+    for frames in held:
+        assert frames[sheet.SUCCESS][-1] and not frames[sheet.BY_HAND].any() and len(frames[sheet.COMMAND]) == 40
+        again.reset(1)
+        for k, command in enumerate(frames[sheet.COMMAND]):
+            said = again.step({name: frames[sheet.SENSED + name][k][None] for name in names})["joint_target"][0]
+            np.testing.assert_allclose(command, said, atol=1e-4)
+        assert np.abs(frames[sheet.ACTION][0]).max() > 0.2  # and not what stands still
+
+    assert recorded(policy.path, "--expert") == 2 and "leave --expert or --policy out" in capsys.readouterr().err
+    rest = np.array([drive.rest for drive in panda().drives])
+    assert recorded(write_posture_policy(tmp_path / "other.onnx", panda(), rest + 1.0, speed=1.0)) == 2
+    assert "commands what no motion of the tool does" in capsys.readouterr().err
+    push = write_posture_policy(tmp_path / "push.onnx", panda(), rest, task="arm_push")
+    assert recorded(push) == 2 and "is a policy for arm_push: rlstack demo record arm_push" in capsys.readouterr().err
+
+
+def test_after_a_hand_led_a_file_begins_from_where_the_arm_is(policy: Policy) -> None:
+    station, shown = Station(TASK, panda(), 0), ByPolicy(policy, TASK, panda())
+    for _ in range(3):
+        station.act(shown(station).action)
+    for _ in range(10):
+        station.act(-np.ones(station.pipeline.action_size))
+    again = shown(station).action
+    policy.reset(1)
+    sensed = {port.name: station.senses()[port.name][None] for port in policy.contract.inputs}
+    said = policy.step(sensed)["joint_target"][0]
+    np.testing.assert_allclose(again, action_of(station, said)[0], atol=1e-6)
+    station.close()
+
+
+def test_motions_of_the_tool_are_found_from_commands() -> None:
+    station, rng = Station(PushTask(), panda(), 3), np.random.default_rng(0)
+    for _ in range(20):
+        wanted = rng.uniform(-1.0, 1.0, station.pipeline.action_size)
+        before = {name: torch.from_numpy(a.astype(np.float32)) for name, a in station.environment.senses().items()}
+        command = station.pipeline.command(torch.from_numpy(wanted.astype(np.float32)[None]), before)
+        found, off = action_of(station, command[0].numpy().astype(float))
+        assert off < 1e-4
+        done = station.act(found).command
+        np.testing.assert_allclose(done, command[0].numpy(), atol=1e-4)
+    station.close()

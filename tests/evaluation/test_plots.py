@@ -43,6 +43,13 @@ def settling(count, seconds=8.0, end=0.05):
     return end + np.linspace(0.3, 1.0, count) * np.exp(-time / 0.5)
 
 
+@pytest.fixture(scope="module")
+def hovering(flights):
+    """Twenty flights that come to rest near the goal, and their pictures."""
+    episodes = flights(settling(20))
+    return episodes, pictures({"batch": episodes})
+
+
 def test_one_picture_for_each_question_with_caption_and_light_background(flights):
     plots = pictures(
         {"batch": flights(settling(30), labels=["a", "b", "c"] * 10)}, rotor_names=["m1", "m2", "m3", "m4"]
@@ -55,15 +62,14 @@ def test_one_picture_for_each_question_with_caption_and_light_background(flights
         assert (pixels(plot) < 0.9).any()
 
 
-def test_the_same_flights_give_the_same_bytes(flights):
-    episodes = {"batch": flights(settling(5))}
-    assert [p.png for p in pictures(episodes)] == [p.png for p in pictures(episodes)]
+def test_the_same_flights_give_the_same_bytes(hovering):
+    episodes, before = hovering
+    assert [p.png for p in pictures({"batch": episodes})] == [p.png for p in before]
 
 
-def test_each_backend_has_its_colour_and_failures_theirs(flights):
-    good = {"batch": flights(settling(20))}
+def test_each_backend_has_its_colour_and_failures_theirs(flights, hovering):
     bad = {"batch": flights(settling(20)), "mujoco": flights(0.5 * settling(20)[::-1] + 0.3, backend="MuJoCo")}
-    error, trajectories, success, *_ = pictures(good)
+    error, trajectories, success, *_ = hovering[1]
     assert share(error, COLOURS[0]) > 0.001 and share(error, COLOURS[1]) == 0.0
     assert share(trajectories, BAD) == 0.0
     error, trajectories, success, *_ = pictures(bad)
@@ -82,16 +88,15 @@ def test_all_lost_and_values_that_are_not_finite_can_be_drawn(flights):
     assert [p.name for p in pictures({"batch": episodes})] == NAMES
 
 
-def test_paths_to_follow_are_drawn_with_the_flights(flights):
+def test_paths_to_follow_are_drawn_with_the_flights(hovering):
     time = np.linspace(0.0, 2.0 * np.pi, 81)
     circle = np.stack([np.cos(time) - 1.0, np.sin(time), 0.1 * time], axis=-1)
-    still = flights(settling(20))
+    still, (error, hovered, *_) = hovering
     one, many = circle[:, None], np.linspace(0.5, 1.5, 20)[:, None] * circle[:, None]
     alike, own = (
         replace(still, position=still.position + moved, goal_position=still.goal_position + moved)
         for moved in (one, many)
     )
-    error, hovered, *_ = pictures({"batch": still})
     for episodes, words in ((alike, "Up to 50 flights"), (own, "Up to 5 flights")):
         again, followed, *_ = pictures({"batch": episodes})
         assert words in followed.caption and "grey: the path to follow" in followed.caption

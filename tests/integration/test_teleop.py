@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,8 +18,8 @@ from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.tasks.arms.motion import Motion
-from tests.integration.test_up import Up, gone
 from tests.support.arms import write_posture_policy
+from tests.support.deployed import Up
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration
@@ -202,24 +201,20 @@ def test_a_human_corrects_a_deployed_policy_and_who_led_is_recorded(listener: Li
         twist.publish(to_the_right)
         return bool(tool()[1] < there[1] - 0.05)
 
-    deployed = Up("deploy", "--robot", "panda", "--policy", str(policy), "--teleop", "--force")
     try:
-        deployed.until("disarmed -> policy")
-        nodes = deployed.nodes()
-        assert set(nodes) == {"robot", "guard", "policy", "teleop_arm"}
-        listener.until(lambda: len(states) > 0, "the arm says where it is")
-        listener.until(lambda: abs(np.arctan2(*tool()[1::-1]) - 0.2) < 0.01, "the policy brings the arm there")
-        there = tool()
-        flag.publish(flag_type(data=True))
-        listener.until(led, "the human leads it elsewhere")
-        flag.publish(flag_type(data=False))
-        listener.until(lambda: np.linalg.norm(tool() - there) < 0.01, "the policy brings it back")
-        deployed.popen.send_signal(signal.SIGINT)
-        deployed.end()
-        assert "Traceback" not in deployed.seen and gone(list(nodes.values()))
+        with Up("deploy", "--robot", "panda", "--policy", str(policy), "--teleop", "--force") as deployed:
+            deployed.until("disarmed -> policy")
+            nodes = deployed.nodes()
+            assert set(nodes) == {"robot", "guard", "policy", "teleop_arm"}
+            listener.until(lambda: len(states) > 0, "the arm says where it is")
+            listener.until(lambda: abs(np.arctan2(*tool()[1::-1]) - 0.2) < 0.01, "the policy brings the arm there")
+            there = tool()
+            flag.publish(flag_type(data=True))
+            listener.until(led, "the human leads it elsewhere")
+            flag.publish(flag_type(data=False))
+            listener.until(lambda: np.linalg.norm(tool() - there) < 0.01, "the policy brings it back")
+            deployed.interrupt(nodes)
     finally:
-        deployed.popen.kill()
-        deployed.popen.wait()
         record.stop()
         listener.executor.remove_node(record)
         record.destroy_node()

@@ -140,9 +140,9 @@ def test_a_goal_is_a_path_that_rests_there_and_a_path_replaces_it(policy, listen
 def test_without_a_path_or_a_place_to_hold_it_is_said_what_is_missing(policy, listener):
     with nodes(
         NodeProcess("robot", start_height_m=1.0, lock_step=True),
-        NodeProcess("policy", policy=policy, lock_step=True, topic_timeout_s=2.0),
+        NodeProcess("policy", policy=policy, lock_step=True, topic_timeout_s=1.0),
     ) as processes:
         assert processes["policy"].wait() != 0
         said = processes["policy"].output
-    assert "/goal_path (nav_msgs/msg/Path) did not come within 2 s" in said
+    assert "/goal_path (nav_msgs/msg/Path) did not come within 1 s" in said
     assert "publish it, or give -p goal_position:=[x, y, z]" in said

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.dynamics import ArmDynamics
+from rlstack.robots.kinematics import holding_effort
 from rlstack.robots.mjcf import mujoco_spec
 
 
@@ -33,6 +34,8 @@ def test_mass_matrix_and_bias_are_mujocos(name: str) -> None:
     joints, velocity = rng.uniform(-1.5, 1.5, (5, count)), rng.uniform(-2.0, 2.0, (5, count))
     mass, bias = dynamics.mass_matrix(joints), dynamics.bias(joints, velocity)
     still = dynamics.bias(joints, velocity, 0.0)
+    held = holding_effort(dynamics.chain.screws, dynamics.carried, joints)
+    np.testing.assert_allclose(held, dynamics.bias(joints, 0.0 * velocity), atol=1e-9)
     for k in range(5):
         data.qpos[:], data.qvel[:] = 0.0, 0.0
         data.qpos[:count], data.qvel[:count] = joints[k], velocity[k]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
@@ -127,6 +127,7 @@ def test_the_seed_decides_all_starts_and_is_gone_on_with() -> None:
 @settings(deadline=None, max_examples=20)
 @given(place=st.floats(-1.0, 1.0), goal=st.floats(-1.0, 1.0), other=st.floats(-1.0, 1.0))
 def test_goals_are_asked_anew_as_if_they_had_been_drawn(place: float, goal: float, other: float) -> None:
+    assume(abs(abs(place - other) - 0.1) > 1e-6)  # there float32 and float64 may judge otherwise
     environment = ForeignEnvironment([GoalPoint()], rate_hz=10.0, steps=5)
     assert isinstance(environment, GoalEnvironment) and environment.task.rewards == "sparse"
     (point,) = environment.environments

@@ -1,7 +1,10 @@
-"""Two small runs, trained once: one feed-forward and one recurrent."""
+"""Two small runs, trained once, whichever of several processes needs them first: one feed-forward, one recurrent."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +34,22 @@ def _small_pool() -> Iterator[None]:
 
 
 def _train(network: str, factory: pytest.TempPathFactory) -> Trained:
-    folder = factory.mktemp("runs") / network
-    progress: list[run.Progress] = []
-    result = run.start(small_recipe(algorithm_settings={"network": network}), folder, progress.append)
-    return Trained(folder, result, progress)
+    """Train, or take what another process of these tests has trained."""
+    shared = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with open(shared / f"{network}.trained", "ab+") as kept:
+        fcntl.flock(kept, fcntl.LOCK_EX)
+        kept.seek(0)
+        if data := kept.read():
+            found: Trained = pickle.loads(data)
+            return found
+        folder = shared / "trained" / network
+        progress: list[run.Progress] = []
+        result = run.start(small_recipe(algorithm_settings={"network": network}), folder, progress.append)
+        trained = Trained(folder, result, progress)
+        pickle.dump(trained, kept)
+        return trained
 
 
 @pytest.fixture(scope="session")

@@ -185,8 +185,8 @@ def test_going_on_with_a_finished_run_tells_its_figures_again(
     assert written["policy"] == str(mlp.result.policy)
 
 
-def test_export_writes_where_it_is_told(gru: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_writes_where_it_is_told(mlp: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "copy.onnx"
-    assert export_command([str(gru.folder), "--out", str(out)]) == 0
+    assert export_command([str(mlp.folder), "--out", str(out)]) == 0
     assert capsys.readouterr().out.strip() == str(out)
-    assert load_policy(out).contract.training == load_policy(gru.result.policy).contract.training
+    assert load_policy(out).contract.training == load_policy(mlp.result.policy).contract.training

@@ -54,6 +54,16 @@ def test_an_intervention_lasts_and_is_skilled_or_not_as_a_whole() -> None:
     assert torch.equal(right[0][first], right[3][first]) and torch.equal(action[0][first], action[3][first])
 
 
+def test_after_so_many_steps_of_all_robots_nobody_intervenes_any_more() -> None:
+    settings, environment = IntervenerSettings(rate=1.0, hold=1, steps=1200), Reaching(400)
+    one, other = (ScriptedIntervener(settings, environment, 0) for _ in range(2))
+    seen, proposed = environment.observe()[0], torch.zeros(400, 2)
+    assert all(one.decide(seen, proposed, NEVER).now.all() for _ in range(2))
+    other.load_state_dict(one.state_dict())
+    for script in (one, other):
+        assert [bool(script.decide(seen, proposed, NEVER).now.any()) for _ in range(3)] == [True, False, False]
+
+
 @pytest.mark.parametrize(("tolerance", "after", "otherwise"), [(0.0, 0.9, 0.1), (9.0, 0.1, 0.1)])
 def test_after_an_action_that_was_too_far_off_it_judges_right_as_often_as_it_should(
     tolerance: float, after: float, otherwise: float
@@ -138,7 +148,7 @@ def test_rlif_earns_where_a_step_makes_somebody_intervene_and_nowhere_else(tmp_p
     assert set(rewards.values()) == {0.0, -1.0}
     for number, end in zip(index.tolist(), last.tolist()):
         if number + lanes < end:
-            assert rewards[number] == (-1.0 if corrected[number + lanes] else 0.0)
+            assert rewards[number] == (-1.0 if corrected[number + lanes] and not corrected[number] else 0.0)
     (batch,) = algorithm._batches(1)
     assert set(batch["reward"].tolist()) <= {0.0, -1.0}
     assert algorithm.lessons is not None
@@ -149,6 +159,7 @@ def test_rlif_earns_where_a_step_makes_somebody_intervene_and_nowhere_else(tmp_p
     some = round(16 * len(corrections) / (len(corrections) + len(prior)))
     assert some < 16
     assert (batch["reward"][16 : 32 - some] == 0.0).all()
+    assert batch["demonstrated"].tolist() == [0.0] * 16 + [1.0] * (16 - some) + [0.0] * some  # corrections may be wrong
 
 
 def test_hindsight_is_refused_with_rlif() -> None:

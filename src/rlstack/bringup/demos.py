@@ -22,10 +22,10 @@ BY_HAND_S = 120.0
 
 @dataclass(frozen=True)
 class DemoRecord:
-    """Record demonstrations of an arm's task into a LeRobot dataset, by its scripted expert or by hand.
+    """Record demonstrations of an arm's task into a LeRobot dataset: by its scripted expert, a policy file, or by hand.
 
-    An episode is kept when the task was done, or when whoever leads says that it is good. With --expert and --teleop
-    together, the expert acts and the hand corrects it: each frame says who did it.
+    An episode is kept when the task was done, or when whoever leads says that it is good. With --expert or --policy,
+    and --teleop, these act and the hand corrects them: each frame says who did it.
     """
 
     task: tyro.conf.Positional[str]
@@ -34,6 +34,8 @@ class DemoRecord:
     """The dataset's folder, a new one or one to add to."""
     expert: bool = False
     """The task's scripted expert shows it."""
+    policy: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """A policy file shows it, with the settings of the task that it was trained with."""
     teleop: str = ""
     """A device by which a human shows it: keyboard, gamepad, spacemouse, leader:FILE, script:FILE; or topic: whatever
     publishes teleop/twist."""
@@ -44,7 +46,7 @@ class DemoRecord:
     namespace: str = ""
     """Of teleop/twist, with --teleop topic; left out, it is the robot's name."""
     episode_s: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
-    """The longest that an episode may last, s; left out, the task's for the expert and 120 s by hand."""
+    """The longest that an episode may last, s; left out, the task's for expert and policy and 120 s by hand."""
     seed: int = 0
     """Of starts and noise."""
     keep_failures: bool = False
@@ -56,13 +58,20 @@ class DemoRecord:
         """Record, and say how it goes."""
         from rlstack.evaluation.demonstrations import recording, sheet
 
-        if not self.expert and not self.teleop:
-            raise UserError("Say who shows it: --expert, or --teleop with a device, such as --teleop keyboard.")
-        settings: dict[str, Any] = {"rewards": "sparse"}
+        if self.expert and self.policy is not None:
+            raise UserError("Either the expert or a policy shows it: leave --expert or --policy out.")
+        if not self.expert and self.policy is None and not self.teleop:
+            raise UserError(
+                "Say who shows it: --expert, --policy with a file, or --teleop with a device, such as --teleop"
+                " keyboard."
+            )
+        robot = sheet.arm_called(self.robot)
+        policy, trained = (None, {}) if self.policy is None else _loaded(self.policy, self.task, robot)
+        settings: dict[str, Any] = {**trained, "rewards": "sparse"}
         longest = self.episode_s if self.episode_s is not None or not self.teleop else BY_HAND_S
         if longest is not None:
             settings["episode_s"] = longest
-        task, robot = sheet.task_called(self.task, settings), sheet.arm_called(self.robot)
+        task = sheet.task_called(self.task, settings, "" if policy is None else f"{self.policy}: task_settings")
         kept = [0]
 
         def told(ended: recording.Ended) -> None:
@@ -72,7 +81,7 @@ class DemoRecord:
             print(f"{what}, {length} ({kept[0]} of {self.episodes})", file=sys.stderr, flush=True)
 
         options: dict[str, Any] = {"seed": self.seed, "keep_failures": self.keep_failures, "on_episode": told}
-        with _shown(self.view) as show, _led(self, robot, task, show) as decide:
+        with _shown(self.view) as show, _led(self, robot, task, policy, show) as decide:
             recording.record(self.out, self.task, task, robot, decide, self.episodes, **options)
         print(f"{kept[0]} episodes were added to {self.out}: rlstack demo show {self.out}")
         return 0
@@ -211,19 +220,31 @@ class DemoExport:
         return 0
 
 
+def _loaded(path: Path, task: str, robot: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a policy that does a task, loaded for a robot, and the settings of the task that it was trained with."""
+    from rlstack.policies import load_policy
+    from rlstack.tasks.trained import within
+
+    policy = load_policy(path, robot=robot)
+    if policy.contract.task != task:
+        raise UserError(f"{path} is a policy for {policy.contract.task}: rlstack demo record {policy.contract.task}.")
+    return policy, dict(within(policy.contract.training, "recipe", "task_settings") or {})
+
+
 @contextlib.contextmanager
-def _led(given: DemoRecord, robot: Any, task: Any, show: Callable[[Any], None]) -> Iterator[Any]:
-    """Yield who decides: the expert, a hand, or both; the device is open as long as the context lasts."""
+def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[Any], None]) -> Iterator[Any]:
+    """Yield who decides: the expert, a policy, a hand, or two; the device is open as long as the context lasts."""
     from rlstack.evaluation.demonstrations import recording
     from rlstack.evaluation.demonstrations.by_hand import ByHand
     from rlstack.hardware.devices import device_called
 
-    def expert(station: Any) -> recording.Choice:
-        show(station)
-        return recording.expert(station)
+    other: recording.Decide | None = recording.expert if given.expert else None
+    if policy is not None:
+        from rlstack.evaluation.demonstrations.by_policy import ByPolicy
 
-    if not given.teleop:
-        yield expert
+        other = ByPolicy(policy, task, robot)
+    if other is not None and not given.teleop:
+        yield _showing(other, show)
         return
     device: Any
     if given.teleop == "topic":
@@ -240,9 +261,17 @@ def _led(given: DemoRecord, robot: Any, task: Any, show: Callable[[Any], None]) 
     try:
         device.open()
         print(device.keys, file=sys.stderr, flush=True)
-        yield ByHand(device, recording.expert if given.expert else None, _say, show)
+        yield ByHand(device, other, _say, show)
     finally:
         device.close()
+
+
+def _showing(decide: Callable[[Any], Any], show: Callable[[Any], None]) -> Callable[[Any], Any]:
+    def both(station: Any) -> Any:
+        show(station)
+        return decide(station)
+
+    return both
 
 
 def _say(sentence: str) -> None:

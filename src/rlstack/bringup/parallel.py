@@ -152,8 +152,7 @@ def _collect(running: dict[Connection, Any], total: int, on_progress: OnProgress
 def _work(connection: Connection, work: Work, share: dict[str, Any], parent: int) -> None:
     """Do a share and tell ``connection``; the pairs are kind and content."""
     die_with_parent(parent)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt_once)
+    _on_signals(_interrupt_once)
 
     def tell(done: int, count: int) -> None:
         connection.send(("progress", done))
@@ -164,10 +163,16 @@ def _work(connection: Connection, work: Work, share: dict[str, Any], parent: int
         connection.send(("error", str(error)))
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # the parent has been interrupted as well
+    finally:
+        _on_signals(signal.SIG_DFL)  # nothing is left that could be ended in better order
 
 
 def _interrupt_once(number: int, frame: object) -> None:
     """End the flights and their nodes in good order; a second signal must not cut that short."""
-    for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)
+    _on_signals(signal.SIG_IGN)
     raise KeyboardInterrupt
+
+
+def _on_signals(handler: Callable[[int, Any], None] | signal.Handlers) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)

@@ -13,9 +13,7 @@ from rlstack.evaluation.flock import engine_of
 from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
 from rlstack.robots import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.sim.kinds.manipulator import OBJECT
 from rlstack.sim.world import World
-from rlstack.tasks.arms.boxes import box_of
 from rlstack.tasks.arms.senses import noisy
 from rlstack.tasks.arms.trials import Trials
 
@@ -51,6 +49,7 @@ class ArmCell:
                 f"{robot.name} is controlled at {robot.control_rate_hz:g} Hz, which is no whole multiple of the task's"
                 f" {task.rate_hz:g} Hz: choose another rate_hz."
             )
+        task = task.fitted(robot)
         self._factory, self.task, self.robot, self.trials = BACKENDS.load(name), task, robot, trials
         self._seed, self._first = seed, first
         chain = chain_of(robot)
@@ -149,10 +148,10 @@ class ArmCell:
 
 
 def world_of(task: Any, trials: Trials, number: int) -> World:
-    """Return the world of a trial: a table, its top at z = 0, the box that is handled, and what stands beside it.
+    """Return the world of a trial: a table, its top at z = 0, what is handled, and what stands beside it.
 
     Raises:
-        UserError: There is more in the task's scene than stands or is one box.
+        UserError: There is something in the task's scene that worlds for engines do not have.
     """
     beside = task.stands(trials, number)
     if beside is None:
@@ -160,9 +159,9 @@ def world_of(task: Any, trials: Trials, number: int) -> World:
             f"What stands in the scene of {type(task).__name__} is known to the batch simulator alone: verify its"
             " policies there, with --backends batch."
         )
-    box = box_of(trials, number, OBJECT, trials.position[number], float(trials.yaw[number]), (0.85, 0.35, 0.2))
+    handled = task.handled(trials, number)
     far = 2.0
     bounds = ((-far, -far, -far), (far, far, far))
     return World(
-        name="table", seed=0, floor=True, obstacles=(box, *beside), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),)
+        name="table", seed=0, floor=True, obstacles=(handled, *beside), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),)
     )

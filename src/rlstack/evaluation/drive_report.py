@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rlstack.errors import UserError
 from rlstack.evaluation.courses import Course
 from rlstack.evaluation.drive_cell import drive_cell
 from rlstack.evaluation.drive_score import DriveScore, score_drives
 from rlstack.evaluation.drives import Drives
 from rlstack.evaluation.metrics import judge
-from rlstack.evaluation.report import IN_PROCESS_NAME, OVER_TOPICS, PAGE_NAME, RECORD_NAME, RECORD_VERSION, worth
+from rlstack.evaluation.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME, RECORD_VERSION, worth, write_files
 from rlstack.evaluation.transfer import TransferTable
-from rlstack.files import write_atomically
 from rlstack.policies.contract import Contract
 from rlstack.robots import WheeledBase
 from rlstack.schema import to_data
 from rlstack.tasks.bases.thresholds import DriveThresholds
+
+if TYPE_CHECKING:
+    from rlstack.evaluation.plots import Plot
 
 HELD_OUT = (
     "No map of these seeds is ever trained or tuned on. In the batch simulator each robot departs from its file as in"
@@ -195,15 +195,8 @@ def write_drive_report(folder: str | Path, verification: DriveVerification) -> P
     from rlstack.evaluation.drive_page import render
     from rlstack.evaluation.drive_plots import draw
 
-    folder = Path(folder)
-    try:
-        data = json.dumps(record_drives(verification), indent=2, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"The provenance cannot be written as JSON ({error}): give plain, finite values.") from error
-    pictures = draw(verification)
-    text = render(verification, pictures)
-    for picture in pictures:
-        write_atomically(folder / picture.file, picture.png)
-    write_atomically(folder / PAGE_NAME, text)
-    write_atomically(folder / verification.record_name, data + "\n")
-    return folder / PAGE_NAME
+    def drawn() -> tuple[Sequence[Plot], str]:
+        pictures = draw(verification)
+        return pictures, render(verification, pictures)
+
+    return write_files(folder, verification.record_name, record_drives(verification), drawn)

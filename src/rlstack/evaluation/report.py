@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlstack.errors import UserError
 from rlstack.evaluation.disagreement import Disagreement
@@ -23,6 +23,9 @@ from rlstack.robots import Quadrotor
 from rlstack.schema import to_data
 from rlstack.tasks.criteria import Thresholds
 from rlstack.tasks.scenario import Scenario
+
+if TYPE_CHECKING:
+    from rlstack.evaluation.plots import Plot
 
 RECORD_VERSION = 2
 """Raised when a key of verify.json changes its meaning."""
@@ -165,20 +168,42 @@ def write_report(folder: str | Path, verification: Verification) -> Path:
     """
     from rlstack.evaluation import page, plots
 
-    folder = Path(folder)
     contract = verification.contract
     rotor_names = contract.outputs[0].element_names if contract.outputs else ()
+
+    def drawn() -> tuple[Sequence[Plot], str]:
+        pictures = plots.draw(verification.episodes, verification.scores, rotor_names=rotor_names)
+        return pictures, page.render(verification, pictures)
+
+    return write_files(folder, verification.record_name, record(verification), drawn)
+
+
+def write_files(
+    folder: str | Path, name: str, data: Mapping[str, Any], page: Callable[[], tuple[Sequence[Plot], str]]
+) -> Path:
+    """Write a page, its pictures and a record into ``folder`` and return the page's path.
+
+    Every file is written whole or not at all, and the record last, so that what it says always comes with the rest.
+
+    Args:
+        folder: It is made where it is missing.
+        name: The record's.
+        data: What it holds.
+        page: Makes the pictures and the page, once it is clear that the record can be written.
+
+    Raises:
+        UserError: A file cannot be written.
+    """
     try:
-        data = json.dumps(record(verification), indent=2, allow_nan=False)
+        text = json.dumps(data, indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UserError(f"The provenance cannot be written as JSON ({error}): give plain, finite values.") from error
-    pictures = plots.draw(verification.episodes, verification.scores, rotor_names=rotor_names)
-    text = page.render(verification, pictures)
+    pictures, shown = page()
     for picture in pictures:
-        write_atomically(folder / picture.file, picture.png)
-    write_atomically(folder / PAGE_NAME, text)
-    write_atomically(folder / verification.record_name, data + "\n")
-    return folder / PAGE_NAME
+        write_atomically(Path(folder) / picture.file, picture.png)
+    write_atomically(Path(folder) / PAGE_NAME, shown)
+    write_atomically(Path(folder) / name, text + "\n")
+    return Path(folder) / PAGE_NAME
 
 
 def environment() -> dict[str, Any]:

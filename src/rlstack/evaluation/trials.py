@@ -6,19 +6,16 @@ figures, each with its definition (:class:`rlstack.evaluation.metrics.Judged`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlstack.errors import UserError
 from rlstack.evaluation.metrics import Figure, judge
 from rlstack.evaluation.plots import Plot
-from rlstack.evaluation.report import IN_PROCESS_NAME, OVER_TOPICS, PAGE_NAME, RECORD_NAME, RECORD_VERSION, worth
+from rlstack.evaluation.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME, RECORD_VERSION, worth, write_files
 from rlstack.evaluation.transfer import Estimate, TransferTable
-from rlstack.files import write_atomically
 from rlstack.policies.contract import Contract
 from rlstack.robots import RobotSpec
 from rlstack.schema import to_data
@@ -184,14 +181,7 @@ def write_trial_report(folder: str | Path, verification: TrialVerification) -> P
     """
     from rlstack.evaluation.trial_page import render
 
-    folder = Path(folder)
-    try:
-        data = json.dumps(record_trials(verification), indent=2, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"The provenance cannot be written as JSON ({error}): give plain, finite values.") from error
-    text = render(verification)
-    for picture in verification.pictures:
-        write_atomically(folder / picture.file, picture.png)
-    write_atomically(folder / PAGE_NAME, text)
-    write_atomically(folder / verification.record_name, data + "\n")
-    return folder / PAGE_NAME
+    def drawn() -> tuple[Sequence[Plot], str]:
+        return verification.pictures, render(verification)
+
+    return write_files(folder, verification.record_name, record_trials(verification), drawn)

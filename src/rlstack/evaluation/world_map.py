@@ -194,18 +194,26 @@ def _facts(world: World) -> dict[str, str]:
 
 def _kinds(world: World) -> list[tuple[str, ...]]:
     """Return a row for each kind of obstacle: those whose names differ only in numbers."""
-    kinds: dict[tuple[str, str, bool], list[Obstacle]] = {}
+    kinds: dict[tuple[str, str, str], list[Obstacle]] = {}
     for obstacle in world.obstacles:
         name = " ".join(re.sub(r"_?\d+", "", obstacle.name).split("_")) or obstacle.name
-        kinds.setdefault((name, obstacle.shape, obstacle.mass_kg > 0.0), []).append(obstacle)
+        kinds.setdefault((name, obstacle.shape, _moves(obstacle)), []).append(obstacle)
     rows = []
     for (name, shape, moves), group in sorted(kinds.items()):
         sizes = [_range([o.size_m[axis] for o in group]) for axis in range(3)]
         if shape != "box":
             sizes[1] = ""  # its x is the diameter
         lowest = _range([o.lowest_m for o in group])
-        rows.append((name + (", can move" if moves else ""), str(len(group)), shape, *sizes, lowest))
+        rows.append((name + moves, str(len(group)), shape, *sizes, lowest))
     return rows
+
+
+def _moves(obstacle: Obstacle) -> str:
+    if obstacle.slide is not None:
+        return f", slides {obstacle.slide.travel_m:g} m"
+    if obstacle.part_of:
+        return f", part of {obstacle.part_of}"
+    return ", can move" if obstacle.can_move else ""
 
 
 def _range(numbers: Sequence[float]) -> str:

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
 from rlstack.robots import RobotSpec
+from rlstack.schema import value
 
 Config = TypeVar("Config")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How long the guard of any robot waits; ``staleness_s`` is each guard's own."""
+
+    control_rate_hz: float = value(unit="Hz", above=0.0)
+    observation_timeout_s: float = value(0.2, unit="s", above=0.0)
+    """Longest time without a valid observation."""
+    recover_after_s: float = value(1.0, unit="s", at_least=0.0)
+    """How long a late policy must be in time again before it commands again."""
+
+    @property
+    def period_s(self) -> float:
+        """One control period."""
+        return 1.0 / self.control_rate_hz
 
 
 def settings(

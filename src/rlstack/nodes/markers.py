@@ -87,7 +87,7 @@ def world_markers(world: World) -> Any:
     for number, obstacle in enumerate(world.obstacles):
         marker = _marker("world", number, kinds[obstacle.shape], obstacle.size_m)
         _place(marker, np.array(obstacle.position_m), frames.from_yaw(obstacle.yaw_rad))
-        opacity = 1.0 if obstacle.mass_kg == 0.0 else 0.7
+        opacity = 0.7 if obstacle.can_move else 1.0
         _paint(marker, (*obstacle.colour, opacity))
         array.markers.append(marker)
     return array

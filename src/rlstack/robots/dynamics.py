@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlstack.robots.inertia import Inertial, together
 from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.kinematics import Chain, chain_in
+from rlstack.robots.kinematics import Carried, Chain, chain_in
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.robots.urdf.description import model_of
 
@@ -56,6 +56,12 @@ class ArmDynamics:
         self._centre = np.array([piece.centre_m for piece in whole])
         self._inertia = np.array([piece.inertia_kg_m2 for piece in whole])
         self._armature = np.array([robot.drives[k].armature for k in self.chain.index])
+
+    @property
+    def carried(self) -> Carried:
+        """What the joints carry, for :func:`rlstack.robots.kinematics.holding_effort`."""
+        ones = np.ones((len(self._mass), 1))
+        return Carried(STANDARD_GRAVITY * self._mass, np.concatenate([self._centre, ones], axis=1))
 
     def mass_matrix(self, joints: Array) -> Array:
         """Return the mass matrix (N, J, J), kg m^2, kg m or kg.

@@ -44,6 +44,15 @@ class Screws(NamedTuple):
     """(4, 4) transform from the tool to base_link."""
 
 
+class Carried(NamedTuple):
+    """What hangs on each of a chain's J joints and on no later one; arrays of numpy or torch."""
+
+    weight: Any
+    """(J,) N."""
+    centre: Any
+    """(J, 4) m of its mass, and 1, in ``base_link`` with all joints at zero."""
+
+
 class ToolMotion(NamedTuple):
     """The tool of N robots; see :func:`tool_motion`."""
 
@@ -129,19 +138,44 @@ def tool_motion(screws: Screws, joints: Any) -> ToolMotion:
         joints: (N, J) rad or m, from base to tool.
     """
     xp = library_of(joints)
-    angle = joints[:, :, None, None]
-    alone = xp.sin(angle) * screws.sine + (1.0 - xp.cos(angle)) * screws.versine + angle * screws.linear + screws.unit
-    reached = alone[:, 0]
-    before = [0.0 * reached + screws.unit]  # each joint's frame, moved by the joints before it
-    for k in range(1, joints.shape[1]):
-        before.append(reached)
-        reached = reached @ alone[:, k]
-    moved = xp.stack(before, 1) @ screws.marks
-    tool = reached @ screws.tool
+    moved, reached = _moved(screws, joints)
+    tool = reached[-1] @ screws.tool
     axis, place = moved[:, :, :3, 0], tool[:, :3, 3]
     linear = cross(axis, place[:, None, :] - moved[:, :, :3, 2]) + moved[:, :, :3, 1]
     jacobian = xp.concatenate([linear, axis], 2).swapaxes(1, 2)
     return ToolMotion(place, tool[:, :3, :3], jacobian)
+
+
+def holding_effort(screws: Screws, carried: Carried, joints: Any) -> Any:
+    """Return the torques or forces (N, J) that hold an arm up where it is, N m or N.
+
+    Args:
+        screws: Of the chain, arrays of the same library and type as ``joints``.
+        carried: Likewise.
+        joints: (N, J) rad or m, from base to tool.
+    """
+    xp = library_of(joints)
+    moved, reached = _moved(screws, joints)
+    centre = (xp.stack(reached, 1) @ carried.centre[:, :, None])[:, :, :3, 0]
+    efforts = []
+    for k in range(joints.shape[1]):  # of all that hangs on a joint
+        lever = ((centre[:, k:] - moved[:, k : k + 1, :3, 2]) * carried.weight[k:, None]).sum(1)
+        axis, slide = moved[:, k, :3, 0], moved[:, k, 2, 1]
+        efforts.append(axis[:, 0] * lever[:, 1] - axis[:, 1] * lever[:, 0] + slide * carried.weight[k:].sum())
+    return xp.stack(efforts, 1)
+
+
+def _moved(screws: Screws, joints: Any) -> tuple[Any, list[Any]]:
+    """Return the joints' marks (N, J, 4, 3) where they are, and of each joint the (N, 4, 4) that moves what follows."""
+    xp = library_of(joints)
+    angle = joints[:, :, None, None]
+    alone = xp.sin(angle) * screws.sine + (1.0 - xp.cos(angle)) * screws.versine + angle * screws.linear + screws.unit
+    reached = [alone[:, 0]]
+    before = [0.0 * reached[0] + screws.unit]  # each joint's frame, moved by the joints before it
+    for k in range(1, joints.shape[1]):
+        before.append(reached[-1])
+        reached.append(reached[-1] @ alone[:, k])
+    return xp.stack(before, 1) @ screws.marks, reached
 
 
 def cross(a: Any, b: Any) -> Any:

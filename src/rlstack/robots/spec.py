@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
-from rlstack.registry import Registry
+from rlstack.registry import Registry, installed
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
 from rlstack.schema import value
@@ -74,7 +74,7 @@ def robot_files() -> dict[str, Path]:
     Such an entry point names a package whose folder holds ``*.yaml`` robot files.
     """
     folders = [Path(__file__).parent]
-    for entry in entry_points(group="rlstack.robots"):
+    for entry in installed("rlstack.robots"):
         folders += [Path(p) for p in entry.load().__path__]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
@@ -98,15 +98,23 @@ def load_robot(name_or_path: str | Path) -> RobotSpec:
             raise unknown_name("robot", name, files)
         path = files[name]
     try:
-        data = yaml.safe_load(path.read_text())
+        text = path.read_text()
     except OSError as error:
         raise UserError(f"Cannot read the robot file {path}: {error.strerror}.") from error
+    return _parsed(text, str(path)).located(path.absolute().parent)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, where: str) -> RobotSpec:
+    """Return a robot as a file's text describes it; parsing takes some 15 ms, and all parts of a system ask for it."""
+    try:
+        data = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UserError(f"The robot file {path} is not valid YAML: {error}") from error
+        raise UserError(f"The robot file {where} is not valid YAML: {error}") from error
     if not isinstance(data, dict):
-        raise UserError(f"{path}: the file must be a mapping of keys to values.")
+        raise UserError(f"{where}: the file must be a mapping of keys to values.")
     if (kind := data.get("kind")) not in KINDS.names():
         shown = "the key 'kind' is missing" if kind is None else f"kind: {kind!r} is not allowed"
-        raise UserError(f"{path}: {shown}: one of {', '.join(KINDS.names())}.")
-    spec: RobotSpec = schema.load(KINDS.load(str(kind)), data, str(path))
-    return spec.located(path.absolute().parent)
+        raise UserError(f"{where}: {shown}: one of {', '.join(KINDS.names())}.")
+    spec: RobotSpec = schema.load(KINDS.load(str(kind)), data, where)
+    return spec

@@ -16,11 +16,40 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Slide:
+    """Rails, along which alone an obstacle moves, as a drawer does; it begins at one end of them.
+
+    Raises:
+        ValueError: The direction has no length.
+    """
+
+    direction: tuple[float, float, float]
+    """Where it slides, along the obstacle's own axes, of any length."""
+    travel_m: float = value(unit="m", above=0.0)
+    """How far it slides from where it begins."""
+    friction_n: float = value(0.0, unit="N", at_least=0.0)
+    """Of the rails: what pulls less does not move it, and what moves it has so much less to pull with."""
+    damping_n_s_per_m: float = value(0.0, unit="N s/m", at_least=0.0)
+
+    def __post_init__(self) -> None:
+        if not any(self.direction):
+            raise ValueError(f"direction: {list(self.direction)} is not allowed: it must point somewhere.")
+
+    @property
+    def axis(self) -> tuple[float, float, float]:
+        """The direction, of length 1."""
+        length = math.hypot(*self.direction)
+        x, y, z = (along / length for along in self.direction)
+        return x, y, z
+
+
+@dataclass(frozen=True, kw_only=True)
 class Obstacle:
     """A box, an upright cylinder or a sphere, in the world's frame (ENU).
 
     Raises:
-        ValueError: A cylinder's x and y extents or a sphere's three differ, or the name is no plain word.
+        ValueError: A cylinder's x and y extents or a sphere's three differ, the name is no plain word, or it is to move
+            in two ways at once.
     """
 
     name: str
@@ -39,6 +68,10 @@ class Obstacle:
     """Against everything, whatever it touches: of what is to be handled. None: as floors and robots have it."""
     kinematic: bool = False
     """Whether it is moved from outside, as people are who walk: it is seen, nothing pushes it and it pushes nothing."""
+    slide: Slide | None = None
+    """Rails that hold it: it can be pushed and pulled along them alone, and touches nothing that stands fixed."""
+    part_of: str = ""
+    """Another obstacle, one that slides: this is fixed to it, and its weight is counted there."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -47,6 +80,13 @@ class Obstacle:
             )
         if self.kinematic and self.mass_kg:
             raise ValueError(f"mass_kg: {self.mass_kg:g} is not allowed with kinematic: leave one of the two out.")
+        if self.slide is not None and not self.mass_kg:
+            raise ValueError("mass_kg: 0 is not allowed with slide: say what slides, with all of its parts, weighs.")
+        if self.part_of and (self.mass_kg or self.kinematic or self.slide is not None):
+            raise ValueError(
+                f"part_of: '{self.part_of}' is not allowed with mass_kg, kinematic or slide: it moves as"
+                f" '{self.part_of}' does, whose mass_kg counts for both."
+            )
         x, y, z = self.size_m
         if self.shape == "cylinder" and x != y:
             raise ValueError(
@@ -54,6 +94,11 @@ class Obstacle:
             )
         if self.shape == "sphere" and not x == y == z:
             raise ValueError(f"size_m: {list(self.size_m)} is not allowed: a sphere's three must be equal.")
+
+    @property
+    def can_move(self) -> bool:
+        """Whether it can be pushed."""
+        return self.mass_kg > 0.0 or bool(self.part_of)
 
     @property
     def lowest_m(self) -> float:

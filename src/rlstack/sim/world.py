@@ -24,6 +24,7 @@ from rlstack.sim.floor_plan import NoRoom, Starts, find_starts
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.physics.models import check_switches
 from rlstack.sim.shapes import Shapes
+from rlstack.sim.sliding import parts_of
 from rlstack.sim.worlds import GENERATORS, Generator, Layout, Point
 
 if TYPE_CHECKING:
@@ -258,6 +259,7 @@ def generate(file: WorldFile, name: str, seed: int | None = None, *, where: str 
 
 def _check(obstacles: tuple[Obstacle, ...], layout: Layout, where: str) -> None:
     names: set[str] = set()
+    parts_of(obstacles, where)
     low, high = layout.bounds_m
     for obstacle in obstacles:
         if obstacle.name in names:

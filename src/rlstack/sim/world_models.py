@@ -10,6 +10,7 @@ from rlstack.errors import UserError
 from rlstack.robots.mjcf import import_mujoco
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.obstacle import ROLLING_M, TORSION_M, Obstacle
+from rlstack.sim.sliding import parts_of, seen_from
 from rlstack.sim.world import World
 
 PREFIX = "world/"
@@ -19,8 +20,9 @@ PREFIX = "world/"
 def add_to_mujoco(spec: Any, world: World) -> None:
     """Add a world's obstacles to a MuJoCo model; the floor is not among them.
 
-    Static obstacles become geoms of the worldbody, those with a mass bodies with a free joint, kinematic ones mocap
-    bodies. Geom, body and joint are called ``world/`` and the obstacle's name.
+    Static obstacles become geoms of the worldbody, those with a mass bodies with a free joint, or with a sliding one,
+    whose parts are geoms of the same body; kinematic ones mocap bodies. Geom, body and joint are called ``world/`` and
+    the obstacle's name.
 
     Args:
         spec: The ``mujoco.MjSpec``.
@@ -32,17 +34,22 @@ def add_to_mujoco(spec: Any, world: World) -> None:
     mujoco = import_mujoco()
     if world.mjcf is not None:
         raise UserError(f"{world.mjcf} is a MuJoCo model, which cannot be added to another: begin with it.")
-    kinds = {
-        "box": mujoco.mjtGeom.mjGEOM_BOX,
-        "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
-        "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
-    }
-    for obstacle in world.obstacles:
-        name = PREFIX + obstacle.name
+    sliding = parts_of(world.obstacles, f"The world '{world.name}'")
+    for name in (PREFIX + obstacle.name for obstacle in world.obstacles):
         if spec.geom(name) is not None or spec.body(name) is not None:
             raise UserError(f"The model has a part called '{name}' already: rename it, or add the world once.")
-        place = {"pos": list(obstacle.position_m), "quat": _quaternion_wxyz(obstacle)}
-        if obstacle.mass_kg > 0.0:
+    for obstacle in world.obstacles:
+        name = PREFIX + obstacle.name
+        if obstacle.part_of:
+            continue  # comes with what it is part of
+        place = {"pos": list(obstacle.position_m), "quat": _quaternion_wxyz(obstacle.yaw_rad)}
+        if obstacle.slide is not None:
+            body = _add_sliding(mujoco, spec, obstacle, place)
+            for part in sliding[obstacle.name]:
+                at, yaw = seen_from(obstacle, part)
+                _add_geom(mujoco, spec, body, part, {"pos": at.tolist(), "quat": _quaternion_wxyz(yaw)})
+            parent, place = body, {}
+        elif obstacle.mass_kg > 0.0:
             body = spec.worldbody.add_body(name=name, **place)
             body.add_freejoint(name=name)
             parent, place = body, {}
@@ -50,22 +57,51 @@ def add_to_mujoco(spec: Any, world: World) -> None:
             parent, place = spec.worldbody.add_body(name=name, mocap=True, **place), {}
         else:
             parent = spec.worldbody
-        geom = parent.add_geom(
-            name=name,
-            type=kinds[obstacle.shape],
-            size=_mujoco_size(obstacle),
-            mass=obstacle.mass_kg,
-            rgba=[*obstacle.colour, 1.0],
-            **place,
-        )
-        if obstacle.friction is not None:
-            # what stands counts before what is handled
-            geom.priority, geom.condim = 1 if obstacle.mass_kg > 0.0 else 2, 4
-            geom.friction = [obstacle.friction, TORSION_M, ROLLING_M]
-            # friction cones as they are, and stiff against slipping, or what is grasped creeps out of the fingers
-            spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
-        if obstacle.kinematic:
-            geom.contype = geom.conaffinity = 0
+        _add_geom(mujoco, spec, parent, obstacle, place)
+
+
+def _add_sliding(mujoco: Any, spec: Any, obstacle: Obstacle, place: dict[str, list[float]]) -> Any:
+    """Add a body on rails, which keep it off all that stands fixed: what stands is the worldbody's."""
+    slide, name = obstacle.slide, PREFIX + obstacle.name
+    assert slide is not None
+    body = spec.worldbody.add_body(name=name, **place)
+    body.add_joint(
+        name=name,
+        type=mujoco.mjtJoint.mjJNT_SLIDE,
+        axis=list(slide.axis),
+        limited=True,
+        range=[0.0, slide.travel_m],
+        damping=[slide.damping_n_s_per_m, 0.0, 0.0],
+        frictionloss=slide.friction_n,
+        # by MuJoCo's default of 0.9 what is pulled with 95% of the friction creeps 5 mm/s; so it does 0.05
+        solimp_friction=[0.999, 0.999, 0.001, 0.5, 2.0],
+    )
+    spec.add_exclude(bodyname1="world", bodyname2=name)
+    return body
+
+
+def _add_geom(mujoco: Any, spec: Any, parent: Any, obstacle: Obstacle, place: dict[str, list[float]]) -> None:
+    kinds = {
+        "box": mujoco.mjtGeom.mjGEOM_BOX,
+        "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
+        "sphere": mujoco.mjtGeom.mjGEOM_SPHERE,
+    }
+    geom = parent.add_geom(
+        name=PREFIX + obstacle.name,
+        type=kinds[obstacle.shape],
+        size=_mujoco_size(obstacle),
+        mass=obstacle.mass_kg,
+        rgba=[*obstacle.colour, 1.0],
+        **place,
+    )
+    if obstacle.friction is not None:
+        # what stands counts before what is handled
+        geom.priority, geom.condim = 1 if obstacle.can_move else 2, 4
+        geom.friction = [obstacle.friction, TORSION_M, ROLLING_M]
+        # friction cones as they are, and stiff against slipping, or what is grasped creeps out of the fingers
+        spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
+    if obstacle.kinematic:
+        geom.contype = geom.conaffinity = 0
 
 
 def to_sdf(world: World) -> str:
@@ -74,8 +110,10 @@ def to_sdf(world: World) -> str:
     All static obstacles are links of one static model ``obstacles``; each one with a mass is a model of its own.
 
     Raises:
-        UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
+        UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows, or has something that slides.
     """
+    if sliding := [obstacle.name for obstacle in world.obstacles if obstacle.slide is not None]:
+        raise UserError(f"{sliding[0]} slides, which is not written as SDF: leave it and its parts out.")
     if world.mjcf is not None:
         raise UserError(f"What stands in {world.mjcf} only MuJoCo knows: write a YAML world to have it as SDF.")
     root = Xml.Element("sdf", version="1.9")
@@ -121,8 +159,8 @@ def _mujoco_size(obstacle: Obstacle) -> list[float]:
     return {"box": [x, y, z], "cylinder": [x, z, 0.0], "sphere": [x, 0.0, 0.0]}[obstacle.shape]
 
 
-def _quaternion_wxyz(obstacle: Obstacle) -> list[float]:
-    return [math.cos(obstacle.yaw_rad / 2.0), 0.0, 0.0, math.sin(obstacle.yaw_rad / 2.0)]
+def _quaternion_wxyz(yaw_rad: float) -> list[float]:
+    return [math.cos(yaw_rad / 2.0), 0.0, 0.0, math.sin(yaw_rad / 2.0)]
 
 
 def _moments(obstacle: Obstacle) -> tuple[float, float, float]:

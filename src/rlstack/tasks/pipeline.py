@@ -124,6 +124,14 @@ class Pipeline(nn.Module):
             after.update(term.remember(inputs, memory, action))
         return after
 
+    def term(self, name: str) -> Term:
+        """Return the term of that name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return {term.name: term for term in self._terms()}[name]
+
     def table(self) -> list[TermInfo]:
         """Return one row a term, in order."""
         rows, start = [], 0

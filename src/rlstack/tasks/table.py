@@ -12,6 +12,7 @@ from rlstack.interfaces.signals import Signal, fed
 from rlstack.robots import RobotSpec
 from rlstack.tasks.pipeline import TermInfo
 from rlstack.tasks.sheet import Row, Sheet
+from rlstack.tasks.trained import for_robot
 
 _WIDEST = 120
 """Columns of text."""
@@ -31,6 +32,7 @@ def describe_task(task: Any, robot: RobotSpec) -> str:
         UserError: The task is not for such a robot.
     """
     robot = task.reference(robot)
+    task = for_robot(task, robot)
     pipeline = task.pipeline(robot)
     sheet: Sheet = task.sheet(robot, pipeline)
     drawn = [_section("response of each robot to commands; pairs are ranges", _SETTING, sheet.drawn)]

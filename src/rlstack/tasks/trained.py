@@ -7,6 +7,7 @@ from typing import Any
 
 from rlstack import schema
 from rlstack.policies.contract import Contract
+from rlstack.robots import RobotSpec
 from rlstack.tasks import TASKS
 
 NOT_JUDGED = ("reward", "rewards")
@@ -26,6 +27,12 @@ def trained_task(contract: Contract, where: str) -> Any:
     made = TASKS.load(contract.task)
     told = within(contract.training, "recipe", "task_settings")
     return made() if told is None else schema.load(made, dict(told), f"{where}: training: recipe: task_settings")
+
+
+def for_robot(task: Any, robot: RobotSpec) -> Any:
+    """Return a task as it is for a robot: those whose places and sizes go by it say so by their ``fitted``."""
+    fit = getattr(task, "fitted", None)
+    return task if fit is None else fit(robot)
 
 
 def own_settings(task: Any) -> dict[str, tuple[Any, Any]]:

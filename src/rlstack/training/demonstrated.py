@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -10,7 +12,8 @@ from torch import Tensor
 from rlstack.data.replay.spec import read_spec
 from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
-from rlstack.tasks.goals import ScriptedEnvironment
+from rlstack.schema import value
+from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.experience import Experience, Rows, each, rows_of
 from rlstack.training.recorded import recorded
@@ -23,6 +26,16 @@ _TRIES = 20
 
 Episode = list[Rows]
 """Its first observation, then what each step was and led to; see :class:`rlstack.training.experience.Experience`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemonstratedSettings:
+    """Which demonstrations an algorithm learns from."""
+
+    demonstrations: int = value(20, at_least=1)
+    """Episodes, successful ones, that are learned from."""
+    dataset: str = ""
+    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
 
 
 def scripted(environment: LearningEnvironment, algorithm: str) -> ScriptedEnvironment:
@@ -78,30 +91,58 @@ def demonstrated(environment: ScriptedEnvironment, wanted: int) -> list[Episode]
     Raises:
         UserError: It seldom succeeds.
     """
-    found: list[Episode] = []
     if wanted <= 0:
-        return found
-    tried = 0
-    environment.restart(torch.arange(environment.count))
-    seen = environment.observe()[0]
-    going: list[Episode] = [[first] for first in each(_begun(environment, seen))]
-    while len(found) < wanted and tried < _TRIES * max(environment.count, wanted):
+        return []
+
+    def step() -> tuple[GoalStep, list[Rows], list[Rows]]:
         action = environment.expert_action()
         result = environment.step(action)
-        for robot, step in enumerate(each(rows_of(action, result))):
-            going[robot].append(step)
-        for robot in result.done.nonzero().flatten().tolist():
+        return result, each(rows_of(action, result)), each(_begun(environment, result.actor))
+
+    environment.restart(torch.arange(environment.count))
+    begun = each(_begun(environment, environment.observe()[0]))
+    return list(successes(environment, wanted, begun, step))
+
+
+def successes(
+    environment: ScriptedEnvironment,
+    wanted: int,
+    begun: list[Rows],
+    step: Callable[[], tuple[GoalStep, list[Rows], list[Rows]]],
+    advice: str = "ask for fewer, or make the task easier",
+) -> Iterator[Episode]:
+    """Yield that many successful episodes as they end; then the robots start anew.
+
+    Args:
+        environment: N robots, whose episodes begin.
+        wanted: How many.
+        begun: What each sees first.
+        step: Lets the expert act once; returns what came of it, and for each robot what its step was and led to, and
+            what it sees now, in its next episode if that one has ended.
+        advice: What to do where it seldom succeeds.
+
+    Raises:
+        UserError: It seldom succeeds.
+    """
+    tried = found = 0
+    going: list[Episode] = [[first] for first in begun]
+    while found < wanted and tried < _TRIES * max(environment.count, wanted):
+        result, made, after = step()
+        for robot, done in enumerate(result.done.tolist()):
+            going[robot].append(made[robot])
+            if not done:
+                continue
             tried += 1
-            if bool(result.success[robot]):
-                found.append(going[robot])
-            going[robot] = [each(_begun(environment, result.actor))[robot]]
-    if len(found) < wanted:
+            if found < wanted and bool(result.success[robot]):
+                found += 1
+                yield going[robot]
+            going[robot] = [after[robot]]
+    if found < wanted:
         raise UserError(
-            f"The scripted expert succeeded in {len(found)} of {tried} episodes, and {wanted} demonstrations are"
-            " asked for: ask for fewer, or make the task easier."
+            f"The scripted expert succeeded in {found} of {tried} episodes, and {wanted} demonstrations are"
+            f" asked for: {advice}."
         )
     environment.reset_all()
-    return found[:wanted]
 
 
 def _begun(environment: ScriptedEnvironment, seen: Tensor) -> Rows:

@@ -22,6 +22,7 @@ from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract,
 from rlstack.policies.family import bind
 from rlstack.robots import RobotSpec, frames
 from rlstack.tasks.pipeline import Pipeline
+from rlstack.tasks.trained import for_robot
 from rlstack.training.algorithm import Actor
 
 TOLERANCE = 1e-5
@@ -109,7 +110,7 @@ def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph:
         "task": task_name,
         "rate_hz": task.rate_hz,
         "state": graph.memory,
-        "envelope": task.envelope(),
+        "envelope": for_robot(task, robot).envelope(),
         **facts,
     }
     if family := getattr(task, "family", None):

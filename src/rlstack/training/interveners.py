@@ -72,6 +72,8 @@ class IntervenerSettings:
     late: steps of an episode that it has to itself."""
     hold: int = value(4, at_least=1)
     """Steps that an intervention lasts; RLIF has 4. Long enough for the expert to get somewhere is more."""
+    steps: int = value(0, at_least=0)
+    """Steps of all robots together after which nobody intervenes any more; 0: somebody always may."""
     skill: float = value(1.0, at_least=0.0, at_most=1.0)
     """Share of interventions that do what the expert would do; the others do one random action all along."""
 
@@ -93,6 +95,7 @@ class ScriptedIntervener:
         self.generator = torch.Generator().manual_seed(seed)
         columns, actions = environment.pipeline.size, environment.pipeline.action_size
         self._critics = _critics(settings.critics, columns + actions) if settings.kind == "value" else None
+        self._steps = 0
         self._left = torch.zeros(environment.count, dtype=torch.long)
         self._off = torch.zeros(environment.count, dtype=torch.long)
         """Steps in a row that the policy did badly."""
@@ -111,6 +114,9 @@ class ScriptedIntervener:
             if self._critics is not None:
                 off = torch.where(self._worse(observation, proposed, expert), off + 1, 0)
             chance = torch.where(off >= settings.patience, settings.right, 1.0 - settings.right)
+        self._steps += count
+        if settings.steps and self._steps > settings.steps:
+            chance = torch.zeros(count)
         starts = (torch.rand(count, generator=self.generator) < chance) & (left == 0) & ~ended
         wrong = torch.rand(count, generator=self.generator) >= settings.skill
         astray = 2.0 * torch.rand(proposed.shape, generator=self.generator) - 1.0
@@ -128,12 +134,13 @@ class ScriptedIntervener:
         return Intervention(now, torch.where(now[:, None], told, proposed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return its random state."""
-        return {"generator": self.generator.get_state()}
+        """Return its random state, and how many steps it has seen."""
+        return {"generator": self.generator.get_state(), "steps": self._steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state_dict`; nobody is being intervened then."""
         self.generator.set_state(state["generator"])
+        self._steps = state["steps"]
         self._left.zero_()
         self._off.zero_()
 

@@ -18,7 +18,8 @@ class Lessons:
         own: What the robots did.
         prior: Demonstrations.
         corrections: What was done while somebody intervened; these are shown, too.
-        unrewarded: Whether demonstrations earn nothing, whatever the task's reward was.
+        unrewarded: Whether demonstrations earn nothing, whatever the task's reward was, and corrections need not be
+            right: they are learned from, not cloned.
     """
 
     def __init__(
@@ -44,14 +45,15 @@ class Lessons:
         """Return a batch of what was shown: demonstrations, then corrections, as many as there are of each."""
         corrected = self._corrected()
         some = round(count * corrected / (corrected + len(self.prior)))
+        right = 0.0 if self.unrewarded else 1.0
         if self.corrections is not None and some == count:
-            return self._drawn(self.corrections, count, 0.0, 1.0)
+            return self._drawn(self.corrections, count, 0.0, right)
         batch = self._drawn(self.prior, count - some, hindsight, 1.0)
         if self.unrewarded:
             batch["reward"].zero_()
         if self.corrections is None or not some:
             return batch
-        more = self._drawn(self.corrections, some, 0.0, 1.0)
+        more = self._drawn(self.corrections, some, 0.0, right)
         return {name: torch.cat([batch[name], more[name]]) for name in batch}
 
     def state_dict(self) -> dict[str, Any]:

@@ -18,15 +18,13 @@ from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.sheet import KNOWN, TOLD
 from rlstack.tasks.arms.terms import DECIMETRES
 from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
+from rlstack.training.demonstrated import successes
 from rlstack.training.experience import Rows, each, keep_episode, went_on
 from rlstack.training.recorded import feature_of, frame_features
 from rlstack.training.sight import LABELS, Split, turned
 
 FOLDER = "pictures"
 """Of a run: its demonstrations with pictures."""
-
-_TRIES = 20
-"""Episodes of all robots in which they must be had, for each that is wanted."""
 
 _TOGETHER = 256
 """Steps whose pictures are in memory at once."""
@@ -185,13 +183,11 @@ def _spec(environment: ScriptedEnvironment, split: Split, capacity: int) -> Repl
 def _demonstrate(
     environment: Any, split: Split, buffer: ReplayBuffer, wanted: int, stray: float, generator: torch.Generator
 ) -> None:
-    tried = found = 0
-    environment.restart(torch.arange(environment.count))
-    seen = environment.observe()[0]
-    going = [[first] for first in each(_seen(environment, split, seen))]
     grips = "gripper" in environment.pipeline.axes
     strays = torch.zeros(environment.count, environment.pipeline.action_size)
-    while found < wanted and tried < _TRIES * max(environment.count, wanted):
+
+    def step() -> tuple[GoalStep, list[Rows], list[Rows]]:
+        nonlocal strays
         action = environment.expert_action()
         fresh = torch.randn(strays.shape, generator=generator)
         strays = _KEPT * strays + stray * (1.0 - _KEPT**2) ** 0.5 * fresh
@@ -204,21 +200,14 @@ def _demonstrate(
         after = each(_seen(environment, split, result.actor))
         last = each(_ended(after, split, result))
         made = each({"action": action.numpy().copy(), **_earned(result)})
-        for robot, done in enumerate(result.done.tolist()):
-            going[robot].append({**made[robot], **(last[robot] if done else after[robot])})
-            if not done:
-                continue
-            tried += 1
-            if bool(result.success[robot]) and found < wanted:
-                keep_episode(buffer, going[robot])
-                found += 1
-            going[robot] = [after[robot]]
-    if found < wanted:
-        raise UserError(
-            f"The scripted expert succeeded in {found} of {tried} episodes, and {wanted} demonstrations are asked for:"
-            " ask for fewer, lower stray, or make the task easier."
-        )
-    environment.reset_all()
+        led = (last[robot] if done else after[robot] for robot, done in enumerate(result.done.tolist()))
+        return result, [{**one, **there} for one, there in zip(made, led)], after
+
+    environment.restart(torch.arange(environment.count))
+    begun = each(_seen(environment, split, environment.observe()[0]))
+    advice = "ask for fewer, lower stray, or make the task easier"
+    for episode in successes(environment, wanted, begun, step, advice):
+        keep_episode(buffer, episode)
 
 
 def _begin_only(environment: Any, split: Split, buffer: ReplayBuffer, wanted: int) -> None:

@@ -86,3 +86,22 @@ def test_a_pushed_base_moves_as_one_whose_centre_of_mass_is_not_its_origin() -> 
     assert state[12] > 10.0 * np.abs(state[10:12]).max() > 0.0
     expected = np.linalg.solve(engine.mass_properties(0).inertia_kg_m2, torque[:, 0]) * STEP_S
     assert state[12] == pytest.approx(expected[2], rel=0.05)
+
+
+def test_a_finger_that_is_held_presses_as_its_gains_say_and_a_free_one_keeps_to_its_speed() -> None:
+    arm = load_robot("panda")
+    engine = built(arm, world=None)
+    finger = arm.drives[-1]  # type: ignore[attr-defined]
+    rest = np.array([drive.rest for drive in arm.drives])  # type: ignore[attr-defined]
+    target = rest.copy()
+    target[-2:] = -0.006  # beyond their end, where they are held
+    engine.place_joints(0, rest, np.zeros(len(rest)))
+    engine.drive(0, "position", target)
+    fastest = 0.0
+    for _ in range(900):
+        engine.step()
+        fastest = max(fastest, np.abs(engine.joints(0).velocity[-2:]).max())
+    assert 0.95 * finger.velocity_max < fastest <= 1.001 * finger.velocity_max
+    np.testing.assert_allclose(engine.joints(0).position[-2:], 0.0, atol=1e-3)
+    np.testing.assert_allclose(engine.joints(0).effort[-2:], -0.006 * finger.stiffness, rtol=0.1)
+    assert 0.006 * finger.stiffness > 4.0 * finger.damping * finger.velocity_max

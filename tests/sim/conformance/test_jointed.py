@@ -180,11 +180,11 @@ def test_resetting_the_only_robot_puts_back_what_it_pushed(make_of: Callable[...
     first = to_crate()
     assert first == pytest.approx(1.0 - 0.05 / np.cos(0.3), abs=2e-3), "it begins where the world says"
     base.write({"twist": np.array([0.2, 0.0])})
-    base.step(3.0)
+    base.step(1.5)
     assert not np.isfinite(to_crate())
     base.reset()
     assert to_crate() == pytest.approx(first, abs=1e-4)
-    base.step(0.5)
+    base.step(0.25)
     assert to_crate() == pytest.approx(first, abs=2e-3), "it has come to rest as well"
 
 

@@ -77,8 +77,8 @@ DIGESTS = {
 def test_worlds_are_those_of_every_machine_and_version(name: str) -> None:
     """A report that names a world and a seed must mean the same place for ever: change a digest only knowingly."""
     drawn = world(name, 0)
-    assert not any(o.kinematic or o.friction is not None for o in drawn.obstacles)
-    since = ("kinematic", "friction")
+    assert not any(o.kinematic or o.friction is not None or o.slide or o.part_of for o in drawn.obstacles)
+    since = ("kinematic", "friction", "slide", "part_of")
     pieces = [{key: v for key, v in schema.to_data(o).items() if key not in since} for o in drawn.obstacles]
     told = pieces, drawn.starts_m, drawn.bounds_m
     assert hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16] == DIGESTS[name]

@@ -108,7 +108,7 @@ def test_another_goal_changes_the_goals_columns_alone_and_what_is_there_is_rewar
     (row,) = (term for term in some.pipeline.table() if term.name == "goal_offset")
     changed = slice(row.start, row.start + row.size)
     here = terms.DECIMETRES * (goal - torch.tensor(some.task.workspace.middle))  # where a goal stands by itself
-    torch.testing.assert_close(seen[:, changed], here if hasattr(some.task, "pictures") else torch.zeros(4, 3))
+    torch.testing.assert_close(seen[:, changed], here if hasattr(some.task, "pictures") else torch.zeros(4, row.size))
     seen[:, changed] = actor[:, changed]
     assert torch.equal(seen, actor)
     assert (some.reward_of(achieved, goal) == 0.0).all()

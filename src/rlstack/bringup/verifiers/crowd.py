@@ -14,12 +14,12 @@ import numpy as np
 
 from rlstack.bringup.drive_topics import drive_over_topics_in_parallel
 from rlstack.bringup.driving import drive_in_parallel
-from rlstack.bringup.proof import record_path, write_json
+from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics, planners_of
-from rlstack.bringup.verifiers.wheeled_base import VerifiedDrives
+from rlstack.bringup.verifiers.wheeled_base import concluded
 from rlstack.errors import UserError
 from rlstack.evaluation.courses import Course
-from rlstack.evaluation.drive_report import Column, DriveVerification, record_drives, write_drive_report
+from rlstack.evaluation.drive_report import Column, DriveVerification
 from rlstack.evaluation.drives import Drives
 from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.report import environment
@@ -76,7 +76,7 @@ _TOLD = {
 }
 
 
-def verify_crowd(request: Request) -> VerifiedDrives:
+def verify_crowd(request: Request) -> Verified:
     """Drive a policy among people in every simulator, judge it, and write report and record.
 
     Raises:
@@ -99,10 +99,7 @@ def verify_crowd(request: Request) -> VerifiedDrives:
         provenance={"seed": request.seed, "setting": task.scene, "training": contract.training, **environment()},
         command=request.command,
     )
-    report = write_drive_report(request.folder, verification)
-    proof = record_path(request.policy).with_name(verification.record_name)
-    write_json(proof, record_drives(verification))
-    return VerifiedDrives(verification, report, proof)
+    return concluded(request, verification)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import numpy as np
 from rlstack import schema
 from rlstack.bringup.explore_topics import explore_in_parallel, explore_over_topics_in_parallel
 from rlstack.bringup.movers import EXPLORER
-from rlstack.bringup.trials import VerifiedTrials, concluded
+from rlstack.bringup.trials import concluded
+from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics, planners_of
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.errors import UserError
@@ -72,7 +73,7 @@ _TOLD = (
 )
 
 
-def verify_exploration(request: Request) -> VerifiedTrials:
+def verify_exploration(request: Request) -> Verified:
     """Explore in every simulator, judge it, and write report and record.
 
     Raises:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlstack.bringup.arm_topics import try_in_parallel, try_over_topics_in_parallel
-from rlstack.bringup.trials import VerifiedTrials, concluded
+from rlstack.bringup.trials import concluded
+from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
 from rlstack.evaluation.arm_cell import world_of
@@ -43,7 +44,7 @@ _TOLD = (
 )
 
 
-def verify_arm(request: Request) -> VerifiedTrials:
+def verify_arm(request: Request) -> Verified:
     """Let a policy do held-out trials in every simulator, judge it, and write report and record.
 
     Raises:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rlstack.bringup.parallel import fly_in_parallel
-from rlstack.bringup.proof import record_path, write_json
-from rlstack.bringup.verifiers import Request, over_topics, table
+from rlstack.bringup.verified import Verified, concluded
+from rlstack.bringup.verifiers import Request, over_topics
 from rlstack.errors import UserError
 from rlstack.evaluation.baselines import baselines
 from rlstack.evaluation.disagreement import Disagreement, disagreements
@@ -47,36 +45,6 @@ ABOVE_FLOOR = np.array([0.0, 0.0, 2.5])
 
 _STREAM = 0x5EED
 """Keeps the held-out episodes apart from what training draws with the same seed."""
-
-
-@dataclass(frozen=True)
-class Verified:
-    """A verification and where its report lies."""
-
-    verification: Verification
-    report: Path
-    record: Path
-
-    @property
-    def passed(self) -> bool:
-        """The verdict."""
-        return self.verification.passed
-
-    def as_data(self) -> dict[str, Any]:
-        """Return what verify.json holds."""
-        return record(self.verification)
-
-    def table(self) -> str:
-        """Return figures, transfer table, disagreements and verdict for reading."""
-        v = self.verification
-        scores = {v.episodes[name].backend: score for name, score in v.scores.items()}
-        columns = [{f.key: f.text(number) for f, number in s.figures()} for s in scores.values()]
-        titles = {f.key: f.title for s in scores.values() for f, _ in s.figures()}
-        rows = [["", *scores], *([titles[key], *(column[key] for column in columns)] for key in _SHOWN)]
-        lines = [*table(rows), "", v.transfer.text(), *(d.sentence() for d in v.disagreements)]
-        lines += ["", *(f"Not passed: {reason}" for reason in self.verification.failures)]
-        lines += [f"{'PASSED' if self.passed else 'FAILED'}. Report: {self.report}"]
-        return "\n".join(lines)
 
 
 _SHOWN = (
@@ -149,10 +117,21 @@ def verify_quadrotor(request: Request) -> Verified:
         provenance={"seed": seed, "training": loaded.contract.training, **environment()},
         command=request.command,
     )
-    report = write_report(request.folder, verification)
-    proof = record_path(path).with_name(verification.record_name)
-    write_json(proof, record(verification))
-    return Verified(verification, report, proof)
+    return concluded(
+        request,
+        verification,
+        write_report,
+        record(verification),
+        rows=_rows(verification),
+        compared=[disagreement.sentence() for disagreement in compared],
+    )
+
+
+def _rows(v: Verification) -> list[list[str]]:
+    scores = {v.episodes[name].backend: score for name, score in v.scores.items()}
+    columns = [{f.key: f.text(number) for f, number in s.figures()} for s in scores.values()]
+    titles = {f.key: f.title for s in scores.values() for f, _ in s.figures()}
+    return [["", *scores], *([titles[key], *(column[key] for column in columns)] for key in _SHOWN)]
 
 
 def _compared(names: Sequence[str], robot: Quadrotor, drawn: Scenario, flown: Episodes) -> tuple[Disagreement, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rlstack.bringup.race_topics import race_in_parallel, race_over_topics_in_parallel
-from rlstack.bringup.trials import VerifiedTrials, concluded
+from rlstack.bringup.trials import concluded
+from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
 from rlstack.evaluation.examiners.racing import VALIDATION
@@ -38,7 +39,7 @@ _TOLD = (
 )
 
 
-def verify_racing(request: Request) -> VerifiedTrials:
+def verify_racing(request: Request) -> Verified:
     """Race a policy in every simulator, judge it, and write report and record.
 
     Raises:

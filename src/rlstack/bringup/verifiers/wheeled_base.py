@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rlstack.bringup import verified
 from rlstack.bringup.drive_topics import drive_over_topics_in_parallel
 from rlstack.bringup.driving import drive_in_parallel
-from rlstack.bringup.proof import record_path, write_json
-from rlstack.bringup.verifiers import OnProgress, Request, over_topics, planners_of, table
+from rlstack.bringup.verified import Verified
+from rlstack.bringup.verifiers import OnProgress, Request, over_topics, planners_of
 from rlstack.errors import UserError
 from rlstack.evaluation.courses import Course, held_out_course
 from rlstack.evaluation.drive_page import shown
@@ -49,35 +50,7 @@ _STREAM = 0xBA5E
 Shown = Callable[[str], Callable[[int, int], None] | None]
 
 
-@dataclass(frozen=True)
-class VerifiedDrives:
-    """A verification and where its report lies."""
-
-    verification: DriveVerification
-    report: Path
-    record: Path
-
-    @property
-    def passed(self) -> bool:
-        """The verdict."""
-        return self.verification.passed
-
-    def as_data(self) -> dict[str, Any]:
-        """Return what verify.json holds."""
-        return record_drives(self.verification)
-
-    def table(self) -> str:
-        """Return figures, transfer table and verdict for reading."""
-        v = self.verification
-        lines = [*table(shown(v.columns)), "", v.transfer.text(), ""]
-        lines += [f"Not passed: {reason}" for reason in v.failures]
-        lines += [f"Left out: {name}: {reason}" for name, reason in v.left_out.items()]
-        lines += [v.worth]
-        word = "DRIVEN" if v.contract is None else "PASSED" if self.passed else "FAILED"
-        return "\n".join([*lines, f"{word}. Report: {self.report}"])
-
-
-def verify_base(request: Request) -> VerifiedDrives:
+def verify_base(request: Request) -> Verified:
     """Drive a policy in every simulator, judge it, and write the report and the record that deployment asks for.
 
     Raises:
@@ -103,10 +76,21 @@ def verify_base(request: Request) -> VerifiedDrives:
         provenance={"seed": request.seed, "training": contract.training, **environment()},
         command=request.command,
     )
-    report = write_drive_report(request.folder, verification)
-    proof = record_path(request.policy).with_name(verification.record_name)
-    write_json(proof, record_drives(verification))
-    return VerifiedDrives(verification, report, proof)
+    return concluded(request, verification)
+
+
+def concluded(request: Request, verification: DriveVerification) -> Verified:
+    """Write the report, and the record beside the policy, and return them.
+
+    Raises:
+        UserError: A file cannot be written.
+    """
+    data = record_drives(verification)
+    return verified.concluded(request, verification, write_drive_report, data, **_told(verification))
+
+
+def _told(v: DriveVerification) -> dict[str, Any]:
+    return {"rows": shown(v.columns), "notes": [*verified.left_out(v.left_out), v.worth]}
 
 
 def score_planner(
@@ -121,7 +105,7 @@ def score_planner(
     seed: int = 1,
     out: str | Path | None = None,
     on_progress: OnProgress | None = None,
-) -> VerifiedDrives:
+) -> Verified:
     """Drive a classical planner over the ways that policies are verified on, and write a report.
 
     Args:
@@ -165,7 +149,13 @@ def score_planner(
         command=shlex.join(typed),
     )
     folder = Path("runs") / f"{driver}-{spec.name}" if out is None else Path(out).expanduser()
-    return VerifiedDrives(verification, write_drive_report(folder, verification), folder / verification.record_name)
+    return Verified(
+        verification=verification,
+        report=write_drive_report(folder, verification),
+        record=folder / verification.record_name,
+        data=record_drives(verification),
+        **_told(verification),
+    )
 
 
 def task_on_maps(name: str) -> Any:

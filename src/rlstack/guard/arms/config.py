@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlstack.guard.settings import settings
+from rlstack.guard.settings import Timing, settings
 from rlstack.robots import Manipulator
 from rlstack.schema import value
 
@@ -13,7 +13,7 @@ _SLOW = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmGuardConfig:
+class ArmGuardConfig(Timing):
     """Limits and times of the guard of an arm; make it with :meth:`from_robot`.
 
     Ranges, speeds and efforts of the joints are those of the robot file.
@@ -25,7 +25,6 @@ class ArmGuardConfig:
     tool_velocity_m_s: float = value(unit="m/s", above=0.0)
     joint_speed: float = value(1.0, unit="1", above=0.0)
     """Share of the joints' speeds that targets may move with."""
-    control_rate_hz: float = value(unit="Hz", above=0.0)
     speed_up_s: float = value(0.15, unit="s", at_least=0.0)
     """Targets may go from standing to a joint's full speed in no less: 15 rad/s^2 for a joint of 2.2 rad/s. They may
     always slow down at once: a target that overshot to be gentle would be the greater danger."""
@@ -40,10 +39,6 @@ class ArmGuardConfig:
     """What is kept free between links that could meet."""
     staleness_s: float = value(0.125, unit="s", above=0.0)
     """Age from which a policy's command is stale, and the longest silence of a policy: 2.5 periods at 20 Hz."""
-    observation_timeout_s: float = value(0.2, unit="s", above=0.0)
-    """Longest time without valid joint states."""
-    recover_after_s: float = value(1.0, unit="s", at_least=0.0)
-    """How long a late policy must be in time again before it commands again."""
     hold_before_parking_s: float = value(10.0, unit="s", at_least=0.0)
     park: bool = True
     """Whether to go to the rest position after that; else it disarms where it is."""
@@ -56,11 +51,6 @@ class ArmGuardConfig:
                 f"workspace_max_m: {list(self.workspace_max_m)} is not allowed: every number must be above"
                 f" workspace_min_m ({list(self.workspace_min_m)})."
             )
-
-    @property
-    def period_s(self) -> float:
-        """One control period."""
-        return 1.0 / self.control_rate_hz
 
     @staticmethod
     def from_robot(robot: Manipulator, *, allow_wider: bool = False, **overrides: Any) -> ArmGuardConfig:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.guard.settings import settings
+from rlstack.guard.settings import Timing, settings
 from rlstack.robots import WheeledBase
 from rlstack.schema import value
 
@@ -17,7 +17,7 @@ _SCAN_PERIODS = 2.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseGuardConfig:
+class BaseGuardConfig(Timing):
     """Limits and times of the guard of a wheeled base; make it with :meth:`from_robot`."""
 
     linear_velocity_m_s: float = value(unit="m/s", above=0.0)
@@ -28,7 +28,6 @@ class BaseGuardConfig:
     """Fastest change of a published command, and what the guard brakes with."""
     geofence_min_m: tuple[float, float] = value(unit="m")
     geofence_max_m: tuple[float, float] = value(unit="m")
-    control_rate_hz: float = value(unit="Hz", above=0.0)
     overspeed: float = value(1.5, unit="1", at_least=1.0)
     """Measured speeds beyond so many times the limit are a fault: a push, a slope, a runaway wheel."""
     tilt_rad: float = value(0.35, unit="rad", above=0.0, at_most=3.15)
@@ -47,10 +46,6 @@ class BaseGuardConfig:
     """Odometry has jumped when it went further than its speed times the time times ``jump_factor``, plus this."""
     staleness_s: float = value(0.25, unit="s", above=0.0)
     """Age from which a policy's command is stale, and the longest silence of a policy: 2.5 periods at 10 Hz."""
-    observation_timeout_s: float = value(0.2, unit="s", above=0.0)
-    """Longest time without a valid observation."""
-    recover_after_s: float = value(1.0, unit="s", at_least=0.0)
-    """How long a late policy must be in time again before it drives again."""
     stand_before_disarming_s: float = value(10.0, unit="s", at_least=0.0)
     """How long a stopped robot waits for a policy that was late."""
 
@@ -60,11 +55,6 @@ class BaseGuardConfig:
                 f"geofence_max_m: {list(self.geofence_max_m)} is not allowed: both numbers must be above"
                 f" geofence_min_m ({list(self.geofence_min_m)})."
             )
-
-    @property
-    def period_s(self) -> float:
-        """One control period."""
-        return 1.0 / self.control_rate_hz
 
     @staticmethod
     def from_robot(robot: WheeledBase, *, allow_wider: bool = False, **overrides: Any) -> BaseGuardConfig:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlstack.guard.settings import settings
+from rlstack.guard.settings import Timing, settings
 from rlstack.robots import Quadrotor
 from rlstack.schema import value
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuardConfig:
-    """Limits and times of the guard; make it with :meth:`from_robot`."""
+class GuardConfig(Timing):
+    """Limits and times of the guard; make it with :meth:`from_robot`.
+
+    After ``observation_timeout_s`` without an observation nothing can fly, and the motors stop.
+    """
 
     tilt_rad: float = value(unit="rad", above=0.0, at_most=3.15)
     linear_velocity_m_s: float = value(unit="m/s", above=0.0)
@@ -21,18 +24,13 @@ class GuardConfig:
     """Fastest change of a published rotor speed command."""
     geofence_min_m: tuple[float, float, float] = value(unit="m")
     geofence_max_m: tuple[float, float, float] = value(unit="m")
-    control_rate_hz: float = value(unit="Hz", above=0.0)
     reaction_s: float = value(0.2, unit="s", at_least=0.0)
     braking_m_s2: float = value(6.0, unit="m/s^2", above=0.0)
     """The fence counts as broken, except downward, when the robot could no longer stop inside: so long at its present
     velocity until braking begins, then with this deceleration (of the hover controller)."""
     staleness_periods: float = value(2.0, unit="control periods", at_least=1.0)
     """Age from which a policy's command is stale, and the longest silence of a policy."""
-    observation_timeout_s: float = value(0.2, unit="s", above=0.0)
-    """Longest time without a valid observation; then nothing can fly, and the motors stop."""
     hover_before_landing_s: float = value(5.0, unit="s", at_least=0.0)
-    recover_after_s: float = value(1.0, unit="s", at_least=0.0)
-    """How long a late policy must be in time again before it flies again."""
     takeoff_height_m: float = value(1.0, unit="m", above=0.0)
     """Above the place where it was armed."""
     takeoff_speed_m_s: float = value(0.5, unit="m/s", above=0.0)
@@ -53,11 +51,6 @@ class GuardConfig:
                     f"geofence_max_m: {list(self.geofence_max_m)} is not allowed: every number must be above"
                     f" geofence_min_m ({list(self.geofence_min_m)})."
                 )
-
-    @property
-    def period_s(self) -> float:
-        """One control period."""
-        return 1.0 / self.control_rate_hz
 
     @property
     def staleness_s(self) -> float:

@@ -124,6 +124,26 @@ class ArmLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkArea:
+    """Where tasks of arms take place, for an arm that is much larger or smaller than the Panda they are made for."""
+
+    x_m: tuple[float, float] = value(unit="m")
+    y_m: tuple[float, float] = value(unit="m")
+    z_m: tuple[float, float] = value(unit="m")
+    """Where the tool may be led, in ``base_link``: its target stays in this box."""
+    opening_m: float = value(unit="m", above=0.0)
+    """How wide the gripper opens for what tasks handle; boxes are as large in proportion."""
+    opened: float = value(1.0, above=0.0, at_most=1.0)
+    """The share of the gripper's range at which it is open that far: tasks open it no further."""
+
+    def __post_init__(self) -> None:
+        for name in ("x_m", "y_m", "z_m"):
+            low, high = getattr(self, name)
+            if low >= high:
+                raise ValueError(f"{name}: {[low, high]} is not allowed: the lower end must come first.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manipulator(RobotSpec):
     """An arm that stands fixed at its base; ``base_link`` is its model's first link.
 
@@ -156,6 +176,8 @@ class Manipulator(RobotSpec):
     tool_link: str
     """The model's link whose pose is the tool's."""
     limits: ArmLimits
+    work: WorkArea | None = None
+    """Where tasks take place; left out: where the Panda's do."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,6 +191,15 @@ class Manipulator(RobotSpec):
             raise ValueError(f"joints: {names} is not allowed: every joint needs a name of its own.")
         if self.links:
             check_links(self.links, tuple(names))
+        if self.work is not None:
+            allowed = zip(self.limits.workspace_min_m, self.limits.workspace_max_m)
+            for name, (least, most) in zip(("x_m", "y_m", "z_m"), allowed):
+                low, high = getattr(self.work, name)
+                if low < least or high > most:
+                    raise ValueError(
+                        f"work.{name}: {[low, high]} is not allowed: must lie in limits' workspace, {[least, most]},"
+                        " where the guard lets the tool be."
+                    )
 
     @property
     def has_links(self) -> bool:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from rlstack.robots import frames
 from rlstack.robots.mjcf import import_mujoco
 from rlstack.sim.arms.scene import ARM, HANDLED
+from rlstack.sim.obstacle import Obstacle, Slide
 
 _PLATE_M = 0.006
 """Half thickness of front and walls."""
+_CABINET_RGB, _FRONT_RGB = (0.55, 0.5, 0.42), (0.75, 0.7, 0.6)
+
+Box = tuple[tuple[float, float, float], tuple[float, float, float]]
+"""Middle and half lengths, m, in the cabinet's frame, whose x goes into it from the closed tab."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,19 +49,25 @@ class Drawer:
     damping_n_s_per_m: float = 2.0
     rgba: tuple[float, float, float, float] = (0.85, 0.35, 0.2, 1.0)
 
+    @property
+    def cabinet_box(self) -> Box:
+        """The cabinet, seen from its place on the table."""
+        face, top = self.tab_half_m[0] + 2.0 * _PLATE_M, self.tab_height_m + 0.03
+        return (face + self.depth_m / 2.0, 0.0, top / 2.0), (self.depth_m / 2.0, self.half_width_m, top / 2.0)
+
+    @property
+    def front_box(self) -> Box:
+        """The drawer's front, seen from the tab's middle."""
+        return (self.tab_half_m[0] + _PLATE_M, 0.0, 0.0), (_PLATE_M, self.half_width_m, 0.028)
+
     def add(self, spec: Any) -> None:
         """Add it to a ``mujoco.MjSpec``."""
         mujoco = import_mujoco()
         # neither meets the other: the slide keeps them apart
         met = {"type": mujoco.mjtGeom.mjGEOM_BOX, "contype": HANDLED, "conaffinity": ARM}
-        face, top = self.tab_half_m[0] + 2.0 * _PLATE_M, self.tab_height_m + 0.03
         cabinet = spec.worldbody.add_body(name=self.cabinet, pos=[0.6, 0.0, 0.0])
-        cabinet.add_geom(
-            pos=[face + self.depth_m / 2.0, 0.0, top / 2.0],
-            size=[self.depth_m / 2.0, self.half_width_m, top / 2.0],
-            rgba=[0.55, 0.5, 0.42, 1.0],
-            **met,
-        )
+        middle, half = self.cabinet_box
+        cabinet.add_geom(pos=list(middle), size=list(half), rgba=[*_CABINET_RGB, 1.0], **met)
         drawer = cabinet.add_body(name=self.name, pos=[0.0, 0.0, self.tab_height_m])
         drawer.add_joint(
             name=self.name,
@@ -72,10 +87,48 @@ class Drawer:
             friction=[0.8, 0.005, 0.0001],
             **met,
         )
-        drawer.add_geom(
-            pos=[self.tab_half_m[0] + _PLATE_M, 0.0, 0.0],
-            size=[_PLATE_M, self.half_width_m, 0.028],
-            mass=0.0,
-            rgba=[0.75, 0.7, 0.6, 1.0],
-            **met,
-        )
+        middle, half = self.front_box
+        drawer.add_geom(pos=list(middle), size=list(half), mass=0.0, rgba=[*_FRONT_RGB, 1.0], **met)
+
+
+def obstacles_of(
+    drawer: Drawer,
+    closed: Sequence[float],
+    yaw_rad: float,
+    tab_half_m: Sequence[float],
+    mass_kg: float,
+    friction: float,
+    rails_n: float,
+) -> tuple[Obstacle, Obstacle, Obstacle]:
+    """Return a drawer as obstacles of a world, for every engine: what slides, named as the drawer; its front; cabinet.
+
+    Args:
+        drawer: What it is like.
+        closed: (3,) m, the middle of the tab while it is closed, so high above the table as the drawer's.
+        yaw_rad: Which way one looks into the cabinet.
+        tab_half_m: (3,) half lengths of the tab.
+        mass_kg: Of all that slides.
+        friction: Of the tab.
+        rails_n: Friction of the rails, N.
+    """
+    turned, middle = frames.from_yaw(yaw_rad), np.asarray(closed, dtype=float)
+    table = middle - [0.0, 0.0, drawer.tab_height_m]
+
+    def box(name: str, seen_from: Any, box: Box, **more: Any) -> Obstacle:
+        place, half = seen_from + frames.rotate(turned, np.array(box[0])), 2.0 * np.array(box[1])
+        size, at = tuple(half.tolist()), tuple(place.tolist())
+        return Obstacle(name=name, shape="box", size_m=size, position_m=at, yaw_rad=yaw_rad, **more)
+
+    rails = Slide(
+        direction=(-1.0, 0.0, 0.0),
+        travel_m=drawer.travel_m,
+        friction_n=rails_n,
+        damping_n_s_per_m=drawer.damping_n_s_per_m,
+    )
+    x, y, z = map(float, tab_half_m)
+    tab: Box = (0.0, 0.0, 0.0), (x, y, z)
+    return (
+        box(drawer.name, middle, tab, colour=drawer.rgba[:3], mass_kg=mass_kg, friction=friction, slide=rails),
+        box(f"{drawer.name}_front", middle, drawer.front_box, colour=_FRONT_RGB, part_of=drawer.name),
+        box(drawer.cabinet, table, drawer.cabinet_box, colour=_CABINET_RGB),
+    )

@@ -56,6 +56,8 @@ class IsaacEngine:
         obstacles = () if scene.world is None else scene.world.obstacles
         if moved := [obstacle.name for obstacle in obstacles if obstacle.kinematic]:
             raise UserError(f"{moved[0]} is moved from outside, which is not built for Isaac Sim: choose mujoco.")
+        if sliding := [obstacle.name for obstacle in obstacles if obstacle.slide is not None]:
+            raise UserError(f"{sliding[0]} slides, which is not built for Isaac Sim: choose mujoco or pybullet.")
         if options["ros_bridge"]:
             environment.require_environment(os.environ, ros_bridge=True, interactive=True)
         application.occupy(self)

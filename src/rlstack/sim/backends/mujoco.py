@@ -18,6 +18,7 @@ from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties
 from rlstack.sim.mujoco_bodies import FreeBodies, Joints, Loose, mass_properties
 from rlstack.sim.mujoco_eye import Eye, add_eye
 from rlstack.sim.robot import AloneInAWorld
+from rlstack.sim.sliding import slid
 from rlstack.sim.world_models import PREFIX, add_to_mujoco
 
 Array = NDArray[np.float64]
@@ -81,6 +82,7 @@ class MujocoEngine:
         self._moved = {name: int(model.body(PREFIX + name).mocapid[0]) for name in moved}
         pushed = [obstacle.name for obstacle in obstacles if obstacle.mass_kg > 0.0]
         self._pushed = {name: int(model.joint(PREFIX + name).qposadr[0]) for name in pushed}
+        self._sliding = {obstacle.name: obstacle for obstacle in obstacles if obstacle.slide is not None}
         self._scratch: Any = None
         self._stale = False
         self._eye: Eye | None = None
@@ -149,6 +151,8 @@ class MujocoEngine:
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
         """Return where an obstacle is that can be pushed."""
         first = pushed_one(self._pushed, name)
+        if name in self._sliding:
+            return slid(self._sliding[name], float(self.data.qpos[first]))
         pose = self.data.qpos[first : first + 7]
         return pose[:3].copy(), pose[[4, 5, 6, 3]]
 

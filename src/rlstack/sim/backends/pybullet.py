@@ -19,6 +19,7 @@ from rlstack.sim.bullet.bodies import BulletRobot
 from rlstack.sim.bullet.eye import look
 from rlstack.sim.bullet.rays import cast
 from rlstack.sim.bullet.server import Server, import_pybullet
+from rlstack.sim.bullet.sliding import Sliding
 from rlstack.sim.engine import (
     BODY_ROWS,
     DriveMode,
@@ -31,6 +32,7 @@ from rlstack.sim.engine import (
     pushed_one,
 )
 from rlstack.sim.robot import AloneInAWorld
+from rlstack.sim.sliding import parts_of
 
 Array = NDArray[np.float64]
 
@@ -68,7 +70,10 @@ class PybulletEngine:
             if scene.world is None or scene.world.floor:
                 server.add_floor()
             obstacles = () if scene.world is None else scene.world.obstacles
-            bodies = [(server.add_obstacle(obstacle), obstacle) for obstacle in obstacles]
+            sliding = parts_of(obstacles, f"The world '{scene.world.name}'") if scene.world else {}
+            self._sliding = {o.name: Sliding(server, o, sliding[o.name]) for o in obstacles if o.name in sliding}
+            held = [obstacle for obstacle in obstacles if obstacle.name not in sliding and not obstacle.part_of]
+            bodies = [(server.add_obstacle(obstacle), obstacle) for obstacle in held]
             self._loose = [(body, obstacle) for body, obstacle in bodies if obstacle.mass_kg > 0.0]
             self._moved = {obstacle.name: body for body, obstacle in bodies if obstacle.kinematic}
             self._robots = [BulletRobot(server, robot, self._isolated) for robot in scene.robots]
@@ -99,11 +104,15 @@ class PybulletEngine:
         self.refresh(rows)
         pushed = [self._server.motion(body) for body, _ in self._loose]
         moved = {name: self._server.motion(body)[0] for name, body in self._moved.items()}
+        slid = {name: thing.motion() for name, thing in self._sliding.items()}
         self._server.close()
         self._build()
         for (body, _), motion in zip(self._loose, pushed):
             if np.isfinite(np.concatenate(motion)).all():
                 self._server.move(body, *motion)
+        for name, how in slid.items():
+            if np.isfinite(how).all():
+                self._sliding[name].move(*how)
         for name, place in moved.items():
             self.move_obstacle(name, np.array(place))
         for index in np.flatnonzero(np.isfinite(rows).all(axis=0)):
@@ -173,6 +182,8 @@ class PybulletEngine:
         for body, obstacle in self._loose:
             still = [0.0, 0.0, 0.0]
             self._server.move(body, obstacle.position_m, frames.from_yaw(obstacle.yaw_rad).tolist(), still, still)
+        for thing in self._sliding.values():
+            thing.move(0.0, 0.0)
 
     def move_obstacle(self, name: str, position: Array) -> None:
         """Put a kinematic obstacle elsewhere."""
@@ -181,7 +192,10 @@ class PybulletEngine:
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
         """Return where an obstacle is that can be pushed."""
-        body = pushed_one({obstacle.name: body for body, obstacle in self._loose}, name)
+        sliding = {held: thing.body for held, thing in self._sliding.items()}
+        body = pushed_one({obstacle.name: body for body, obstacle in self._loose} | sliding, name)
+        if name in sliding:
+            return self._sliding[name].pose()
         position, orientation, *_ = self._server.motion(body)
         return np.array(position), np.array(orientation)
 

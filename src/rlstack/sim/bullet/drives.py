@@ -5,7 +5,7 @@ Taken explicitly it would be unstable at usual steps for a light wheel in the ai
 the first is ``b * (goal - velocity)`` too, of b = damping + step * stiffness and goal = stiffness * (target - position)
 / b. PyBullet's motor has no such slope, only a goal and a largest effort; it gets ``b * |goal - velocity|`` for that,
 within the file's: that is the drive's effort wherever it does not reach its goal within one step, and then it stops
-there.
+there. The goal itself is within the joint's speed.
 """
 
 from __future__ import annotations
@@ -98,8 +98,11 @@ class Drives:
         slope = self._damping + np.where(by_position, step_s * self._stiffness, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             pulled = np.where(slope > 0.0, self._stiffness * (self._target - position) / slope, 0.0)
-        goal = np.clip(np.where(by_position, pulled, self._target), -self._fastest, self._fastest)
-        effort = np.minimum(slope * np.abs(goal - velocity), self._strongest)
+        wanted = np.where(by_position, pulled, self._target)
+        goal = np.clip(wanted, -self._fastest, self._fastest)
+        # a finger that is held pulls by how far it is off, however slow it may close: the limit is of its speed alone
+        away = np.where(by_position, np.abs(wanted - velocity), 0.0)
+        effort = np.minimum(slope * np.maximum(away, np.abs(goal - velocity)), self._strongest)
         self._command(bullet.VELOCITY_CONTROL, goal, np.where(self._driven, effort, 0.0))
         self._lift()
 

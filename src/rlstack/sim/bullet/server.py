@@ -11,14 +11,18 @@ from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.obstacle import TORSION_M, Obstacle
 
-RAYS, FIXED, MOVING, ROBOT, SEEN = 1, 2, 4, 8, 16
-"""Collision groups: of rays, which PyBullet gives its first, of what stands still, of what else moves, of robots, and
-of what is seen and not felt.
+RAYS, FIXED, MOVING, ROBOT, SEEN, SLIDING = 1, 2, 4, 8, 16, 32
+"""Collision groups: of rays, which PyBullet gives its first, of what stands still, of what else moves, of robots, of
+what is seen and not felt, and of what is held by rails.
 
-Bodies collide where each one's group is in the other's mask. What stands still is not held against itself: 230 things
-in a warehouse took 110 us a step for that, and take 20 without.
+Bodies collide where one's group is in the other's mask, as was seen with PyBullet 3.2.7: masks here say so of both.
+What stands still is not held against itself: 230 things in a warehouse took 110 us a step for that, and take 20
+without.
 """
-WORLD, EVERYTHING = FIXED | MOVING, RAYS | FIXED | MOVING | ROBOT
+WORLD = FIXED | MOVING | SLIDING
+EVERYTHING = RAYS | WORLD | ROBOT
+NOT_FIXED = RAYS | MOVING | ROBOT
+"""What meets what stands still."""
 
 FASTEST = 1e200
 """m/s and rad/s at which PyBullet clips every speed. Its own 100 a racing quadrotor comes near, and a simulation that
@@ -74,11 +78,38 @@ class Server:
         """Add a floor at z = 0, and return its body."""
         shape = self.bullet.createCollisionShape(self.bullet.GEOM_PLANE, physicsClientId=self.client)
         body = int(self.bullet.createMultiBody(0.0, shape, useMaximalCoordinates=1, physicsClientId=self.client))
-        self.settle(body, 1.0, FIXED, EVERYTHING & ~FIXED)
+        self.settle(body, 1.0, FIXED, NOT_FIXED)
         return body
 
     def add_obstacle(self, obstacle: Obstacle) -> int:
-        """Add what stands in the world, and return its body."""
+        """Add what stands in the world, on no rails, and return its body."""
+        bullet, client = self.bullet, self.client
+        felt, seen = self.shapes(obstacle)
+        turned = frames.from_yaw(obstacle.yaw_rad).tolist()
+        body = int(
+            bullet.createMultiBody(
+                obstacle.mass_kg,
+                felt,
+                seen,
+                obstacle.position_m,
+                turned,
+                # what stands still costs time in every step as a multibody, and next to none as a rigid body
+                useMaximalCoordinates=int(obstacle.mass_kg == 0.0),
+                physicsClientId=client,
+            )
+        )
+        friction = 1.0 if obstacle.friction is None else obstacle.friction
+        if obstacle.mass_kg > 0.0:
+            self.settle(body, friction, MOVING, EVERYTHING)
+            if obstacle.friction is not None:  # what is pinched must not spin between two pads
+                bullet.changeDynamics(body, -1, spinningFriction=TORSION_M, physicsClientId=client)
+        else:
+            kinematic = obstacle.kinematic
+            self.settle(body, friction, SEEN if kinematic else FIXED, RAYS if kinematic else NOT_FIXED)
+        return body
+
+    def shapes(self, obstacle: Obstacle) -> tuple[int, int]:
+        """Make an obstacle's shape twice, to be felt and to be seen, and return their numbers."""
         bullet, client, size = self.bullet, self.client, obstacle.size_m
         felt, seen = {
             "box": (
@@ -94,28 +125,10 @@ class Server:
                 {"shapeType": bullet.GEOM_SPHERE, "radius": size[0] / 2.0},
             ),
         }[obstacle.shape]
-        turned = frames.from_yaw(obstacle.yaw_rad).tolist()
-        body = int(
-            bullet.createMultiBody(
-                obstacle.mass_kg,
-                bullet.createCollisionShape(physicsClientId=client, **felt),
-                bullet.createVisualShape(rgbaColor=[*obstacle.colour, 1.0], physicsClientId=client, **seen),
-                obstacle.position_m,
-                turned,
-                # what stands still costs time in every step as a multibody, and next to none as a rigid body
-                useMaximalCoordinates=int(obstacle.mass_kg == 0.0),
-                physicsClientId=client,
-            )
+        return (
+            int(bullet.createCollisionShape(physicsClientId=client, **felt)),
+            int(bullet.createVisualShape(rgbaColor=[*obstacle.colour, 1.0], physicsClientId=client, **seen)),
         )
-        friction = 1.0 if obstacle.friction is None else obstacle.friction
-        if obstacle.mass_kg > 0.0:
-            self.settle(body, friction, MOVING, EVERYTHING)
-            if obstacle.friction is not None:  # what is pinched must not spin between two pads
-                bullet.changeDynamics(body, -1, spinningFriction=TORSION_M, physicsClientId=client)
-        else:
-            kinematic = obstacle.kinematic
-            self.settle(body, friction, SEEN if kinematic else FIXED, RAYS if kinematic else EVERYTHING & ~FIXED)
-        return body
 
     def motion(self, body: int) -> tuple[Sequence[float], ...]:
         """Return a body's position, orientation, linear and angular velocity, all in the world."""

@@ -42,6 +42,7 @@ class Bench:
         threads: int | None = None,
         device: str = "cpu",
     ) -> None:
+        task = task.fitted(robot)
         self.task, self.robot, self.count = task, robot, count
         self._handled = task.objects is not None
         period_s = 1.0 / task.rate_hz

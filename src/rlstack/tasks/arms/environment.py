@@ -13,7 +13,7 @@ from rlstack.errors import UserError
 from rlstack.robots import Manipulator
 from rlstack.tasks.arms.bench import Bench
 from rlstack.tasks.arms.pipeline import ArmPipeline
-from rlstack.tasks.arms.terms import DECIMETRES, GOAL
+from rlstack.tasks.arms.terms import GOAL
 from rlstack.tasks.arms.view import ArmView
 from rlstack.tasks.goals import GoalStep
 from rlstack.tasks.pipeline import TermInfo
@@ -159,7 +159,8 @@ class ArmEnvironment:
             desired: (..., 3) m.
         """
         seen = observation.clone()
-        seen[..., self._goal_columns] = DECIMETRES * (desired - achieved)
+        would = {"goal_position": desired, self.task.moved: achieved}
+        seen[..., self._goal_columns] = self.pipeline.term(GOAL).observe(would, {})
         return seen
 
     def senses(self) -> dict[str, Array]:

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.control.inverse_kinematics import Limits, joint_step, limits_of, upright, yaw_of
+from rlstack.control.inverse_kinematics import Limits, led_step, limits_of, span_of, upright, yaw_of
 from rlstack.errors import UserError
 from rlstack.robots import Manipulator
-from rlstack.robots.kinematics import Chain, Screws, chain_of, tool_motion
+from rlstack.robots.dynamics import ArmDynamics
+from rlstack.robots.kinematics import Carried, Chain, Screws, chain_of, holding_effort, tool_motion
 from rlstack.tasks.arms.motion import Motion
 from rlstack.tasks.pipeline import Pipeline, Tensors, Term
 
@@ -32,7 +33,8 @@ class ArmPipeline(Pipeline):
     ``tool_position`` (batch, 3) m, ``tool_yaw`` (batch, 2) cos and sin, ``tool_velocity`` (batch, 3) m/s, and ``lead``
     (batch, 3) m to its target; of the target ``target_position``, ``target_yaw``, ``target_rotation`` (batch, 3, 3),
     ``target_jacobian`` (batch, 6, joints of the arm) and ``target`` (batch, joints); ``opening`` and
-    ``opening_target`` (batch, 1) as shares of the gripper's range; ``started`` (batch, 1), 0 in the first step.
+    ``opening_target`` (batch, 1) as shares of the gripper's range; ``started`` (batch, 1), 0 in the first step. Of an
+    arm whose drives do not know its weight, ``sag`` (batch, joints of the arm) rad or m is what it takes from them.
 
     Args:
         terms: The observation's.
@@ -59,17 +61,29 @@ class ArmPipeline(Pipeline):
     ) -> None:
         lower = [drive.lower for drive in robot.drives]
         upper = [drive.upper for drive in robot.drives]
+        opened = 1.0 if robot.work is None else robot.work.opened
+        for k in range(len(robot.joints), len(upper)):  # no further than tasks open it
+            upper[k] = lower[k] + opened * (upper[k] - lower[k])
         super().__init__(terms, TARGET, lower, upper)
         self.axes, self.motion, self.period_s, self.grip = tuple(axes), motion, 1.0 / rate_hz, grip
         self.chain = _arm_of(robot)
+        self.span_m = span_of(self.chain)
         self.arm = len(robot.joints)
         self.hands = len(robot.gripper)
         constants = {**self.chain.screws._asdict(), **limits_of(robot, self.chain)._asdict()}
+        self.sags = not robot.gravity_compensation
+        if self.sags:
+            constants |= ArmDynamics(robot).carried._asdict()
+            constants["stiffness"] = np.array([drive.stiffness for drive in robot.drives[: self.arm]])
         constants["rest"] = np.array([drive.rest for drive in robot.drives[: self.arm]])
         constants["hand_speed"] = np.array([drive.velocity_max for drive in robot.drives[self.arm :]])
         constants["low"], constants["high"] = (np.array(corner) for corner in workspace_m)
         hands = robot.drives[self.arm :]
-        self._press = min((_PRESS * d.effort_max / d.stiffness / (d.upper - d.lower) for d in hands), default=0.0)
+        self.hand_range = np.array([opened * (d.upper - d.lower) for d in hands])
+        """(fingers,) rad or m that each can move."""
+        self.press = min(
+            (_PRESS * d.effort_max / d.stiffness / (opened * (d.upper - d.lower)) for d in hands), default=0.0
+        )
         for name, array in constants.items():
             self.register_buffer(f"_{name}", torch.tensor(array, dtype=torch.float32))
 
@@ -97,7 +111,7 @@ class ArmPipeline(Pipeline):
             low, range_ = self.minimum[self.arm :], (self.maximum - self.minimum)[self.arm :]
             opening = ((joints[:, self.arm :] - low) / range_).mean(dim=-1, keepdim=True)
             wanted = ((hand - low) / range_).mean(dim=-1, keepdim=True)
-            wanted = torch.maximum(torch.minimum(wanted, opening + self._press), opening - self._press)
+            wanted = torch.maximum(torch.minimum(wanted, opening + self.press), opening - self.press)
             wanted = wanted.clamp(0.0, 1.0)
             hand = low + wanted * range_
         screws = Screws(*(self._buffer(name) for name in Screws._fields))
@@ -117,6 +131,9 @@ class ArmPipeline(Pipeline):
             "lead": both.position[batch:] - both.position[:batch],
             "started": started,
         }
+        if self.sags:
+            carried = Carried(*(self._buffer(name) for name in Carried._fields))
+            prepared["sag"] = holding_effort(screws, carried, now) / self._buffer("stiffness")
         if self.hands:
             prepared["opening"] = opening
             prepared["opening_target"] = wanted
@@ -125,7 +142,11 @@ class ArmPipeline(Pipeline):
         return prepared
 
     def command(self, action: Tensor, inputs: Tensors) -> Tensor:
-        """Return the joints' targets (batch, joints), rad or m, for a clipped action; ``inputs`` as prepared."""
+        """Return the joints' targets (batch, joints), rad or m, for a clipped action; ``inputs`` as prepared.
+
+        Of an arm whose drives know nothing of gravity they are above where the joints are to be, by what it takes from
+        them.
+        """
         moved = {axis: action[:, k : k + 1] for k, axis in enumerate(self.axes)}
         none = torch.zeros_like(action[:, :1])
         place = inputs["target_position"]
@@ -140,7 +161,10 @@ class ArmPipeline(Pipeline):
         limits = Limits(*(self._buffer(name) for name in Limits._fields))
         aside = self.motion.posture * (self._buffer("rest") - arm)
         wanted = torch.cat([linear, turn], dim=-1)
-        arm = joint_step(inputs["target_jacobian"], wanted, aside, arm, limits, self.period_s)
+        jacobian, rotation = inputs["target_jacobian"], inputs["target_rotation"]
+        arm = led_step(jacobian, rotation, wanted, aside, arm, limits, self.period_s, self.span_m)
+        if self.sags:
+            arm = torch.maximum(torch.minimum(arm + inputs["sag"], limits.upper), limits.lower)
         grip = moved.get("gripper", none + self.grip)
         hand = inputs["target"][:, self.arm :] + grip * (self._buffer("hand_speed") * self.period_s)
         hand = torch.maximum(torch.minimum(hand, self.maximum[self.arm :]), self.minimum[self.arm :])
@@ -152,6 +176,8 @@ class ArmPipeline(Pipeline):
 
     def remember_command(self, inputs: Tensors, memory: Tensors, action: Tensor, command: Tensor) -> dict[str, Tensor]:
         """Return the same where the command is known already."""
+        if self.sags:
+            command = torch.cat([command[:, : self.arm] - inputs["sag"], command[:, self.arm :]], dim=-1)
         started = torch.ones_like(memory[STARTED])
         return {TARGET: command, STARTED: started, **super().remember(inputs, memory, action)}
 

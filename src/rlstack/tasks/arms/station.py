@@ -58,9 +58,10 @@ class Station:
     """
 
     def __init__(self, task: ArmTask, robot: Manipulator, seed: int = 0) -> None:
-        self.task, self.robot = task, task.reference(robot)
+        self.robot = task.reference(robot)
+        self.task = task.fitted(self.robot)
         self.pipeline: ArmPipeline = task.pipeline(self.robot)
-        self.environment = ArmEnvironment(task, self.robot, self.pipeline, 1, seed=seed, threads=1)
+        self.environment = ArmEnvironment(self.task, self.robot, self.pipeline, 1, seed=seed, threads=1)
         self.steps = 0
         """Of the episode, so far."""
         self._held = 0

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.robots import Manipulator, RobotSpec
 from rlstack.schema import value
+from rlstack.tasks.arms.fitting import fitted
 from rlstack.tasks.arms.motion import Motion
 from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import OBJECT, ArmNoise, ObjectRange, Region, Starts, Trials, draw_starts
@@ -70,6 +71,11 @@ class ArmTask(ABC):
     """What is to be at the goal, by its name among prepared inputs; see :meth:`achieved`."""
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {}
     """What stands fixed in the scene, and where it stands seen from the goal, m."""
+    least_joints: ClassVar[int] = 6
+    """That an arm needs for it: with five the tool's direction gives way to its place; see
+    :func:`rlstack.control.inverse_kinematics.led_step`."""
+    fits: ClassVar[bool] = True
+    """Whether it can be done elsewhere, and with objects of another size; see :mod:`rlstack.tasks.arms.fitting`."""
     differentiable: ClassVar[bool] = False
     examiner: ClassVar[str] = "arm"
     thresholds: ClassVar[ArmThresholds] = ArmThresholds()
@@ -81,7 +87,7 @@ class ArmTask(ABC):
         """Return the robot that training moves.
 
         Raises:
-            UserError: It is no arm, or several, or has no gripper where one is needed.
+            UserError: It is no arm, or several, or has no gripper where one is needed, or too few joints.
         """
         if not isinstance(robot, Manipulator):
             raise UserError(f"{robot.name} is a {robot.kind}; this task wants an arm: --robot panda.")
@@ -89,7 +95,22 @@ class ArmTask(ABC):
             raise UserError(f"{robot.name} is {len(robot.arms)} arms; this task is for one: --robot panda.")
         if "gripper" in self.axes and not robot.gripper:
             raise UserError(f"{robot.name} has no gripper, which this task needs: --robot panda.")
+        if len(robot.joints) < self.least_joints:
+            raise UserError(
+                f"{robot.name} has {len(robot.joints)} joints, and this task needs {self.least_joints}, which hold the"
+                " tool at a place, in a direction and at a turn all at once: --robot panda."
+            )
+        if robot.work is not None and not self.fits:
+            raise UserError(
+                f"{robot.name} has a work area of its own, and this task's things have one size: take the section"
+                " 'work' out of its file, or --robot panda."
+            )
         return robot
+
+    def fitted(self, robot: Manipulator) -> ArmTask:
+        """Return the task as it is for ``robot``: where it works, and as large as its gripper opens."""
+        task: ArmTask = fitted(self, robot.work)
+        return task
 
     @property
     def objects(self) -> ObjectRange | None:
@@ -122,8 +143,9 @@ class ArmTask(ABC):
         """Return the observation pipeline for ``robot``."""
         from rlstack.tasks.arms.pipeline import ArmPipeline
 
-        corners = self.workspace.corners
-        return ArmPipeline(self.terms(robot), robot, self.rate_hz, self.axes, self.motion, corners, self.grip)
+        task = self.fitted(robot)
+        corners = task.workspace.corners
+        return ArmPipeline(task.terms(robot), robot, self.rate_hz, self.axes, self.motion, corners, self.grip)
 
     def environment(
         self, robot: Manipulator, pipeline: ArmPipeline, count: int, device: str, seed: int
@@ -131,7 +153,7 @@ class ArmTask(ABC):
         """Return N copies of the task to learn from."""
         from rlstack.tasks.arms.environment import ArmEnvironment
 
-        return ArmEnvironment(self, robot, pipeline, count, device=device, seed=seed)
+        return ArmEnvironment(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
 
     def build(self, spec: Any) -> None:
         """Add what is handled to the scene."""
@@ -143,6 +165,13 @@ class ArmTask(ABC):
     def sight(self, robot: Manipulator, count: int, seed: int) -> Sight | None:
         """Return what cameras of N arms see; None: the policy sees nothing."""
         return None
+
+    def handled(self, trials: Trials, number: int) -> Obstacle:
+        """Return what is handled in one of some episodes, as it stands in a world for engines: a box that is free."""
+        from rlstack.tasks.arms.boxes import box_of
+
+        place, yaw = trials.position[number], float(trials.yaw[number])
+        return box_of(trials, number, OBJECT, place, yaw, (0.85, 0.35, 0.2))
 
     def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...] | None:
         """Return what stands beside what is handled in one of some episodes; None: engines cannot hold it."""
@@ -176,17 +205,18 @@ class ArmTask(ABC):
             UserError: The arm cannot be there.
         """
         yaw = self.start_yaw_rad if "yaw" in self.axes else 0.0
-        return draw_starts(robot, self.starts, yaw, self.opened(robot), rng, count)
+        return draw_starts(robot, self.fitted(robot).starts, yaw, self.opened(robot), rng, count)
 
     def opened(self, robot: Manipulator) -> float:
         """Return how far the gripper is open at the start, a share of its range."""
-        return self.start_opening
+        return self.start_opening * (1.0 if robot.work is None else robot.work.opened)
 
     def draw(self, robot: Manipulator, rng: np.random.Generator, count: int, starts: Starts | None = None) -> Trials:
         """Draw episodes; ``starts`` are there to choose from, instead of new ones."""
+        task = self.fitted(robot)
         if starts is None:
-            return self.place(rng, self.draw_starts(robot, rng, count))
-        return self.place(rng, starts.take(rng.integers(0, len(starts.joints), count)))
+            return task.place(rng, task.draw_starts(robot, rng, count))
+        return task.place(rng, starts.take(rng.integers(0, len(starts.joints), count)))
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
         """Draw what episodes are about, for arms that start at N places."""

@@ -143,6 +143,34 @@ class PlacedOffset(GoalOffset):
         return {self.moved: placed(inputs["tool_position"], inputs["object_position"])}
 
 
+class CloseUp(Term):
+    """A term, and the same seen closely: differences near 0 count there as much as large ones do in the term itself.
+
+    Args:
+        term: It keeps its name.
+        near: In its unit; what is much larger than that is all the same, seen closely.
+    """
+
+    def __init__(self, term: Term, near: float) -> None:
+        super().__init__()
+        self.term, self.near = term, near
+        self.name, self.size, self.memory = term.name, 2 * term.size, term.memory
+        self.unit, self.meaning = f"{term.unit}, -", f"{term.meaning}; then tanh of it over {near:g}"
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return what the term needs."""
+        return self.term.prepare(inputs, memory)
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2 * the term's size)."""
+        seen = self.term.observe(inputs, memory)
+        return torch.cat([seen, torch.tanh(seen / self.near)], dim=-1)
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Return the term's memory."""
+        return self.term.remember(inputs, memory, action)
+
+
 def taking(middle_m: tuple[float, float, float], rate_hz: float, goal: Term) -> list[Term]:
     """Return the observation of tasks in which the gripper takes hold of an object.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,14 @@ from rlstack.robots import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.grasp import grasp
+from rlstack.tasks.arms.rewards import RewardTerm, weighted
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import OBJECT, ObjectRange, Region, Starts, Trials
-from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
+    from rlstack.sim.arms.drawer import Drawer
     from rlstack.sim.arms.worlds import ArmWorlds
+    from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.pipeline import Term
 
 Array = NDArray[np.float64]
@@ -37,7 +39,7 @@ class DrawerExpert:
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
-        hold = grasp(seen)
+        hold = grasp(seen, pipeline)
         pulled = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
         place = np.where(hold.held[:, None], pulled, hold.place)
         return toward(seen, pipeline, place, turn=hold.turn, grip=hold.grip)
@@ -75,6 +77,7 @@ class DrawerTask(ArmTask):
 
     inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
     moved = "object_position"
+    fits = False
     axes = ("x", "y", "z", "yaw", "gripper")
     start_opening = 1.0
 
@@ -85,9 +88,34 @@ class DrawerTask(ArmTask):
 
     def build(self, spec: Any) -> None:
         """Add cabinet and drawer to the scene."""
+        self._drawer().add(spec)
+
+    def handled(self, trials: Trials, number: int) -> Obstacle:
+        """Return the drawer's tab, which slides."""
+        return self._obstacles(trials, number)[0]
+
+    def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...]:
+        """Return the drawer's front and the cabinet."""
+        return self._obstacles(trials, number)[1:]
+
+    def _drawer(self) -> Drawer:
         from rlstack.sim.arms.drawer import Drawer
 
-        Drawer(tab_half_m=_TAB, tab_height_m=_HEIGHT).add(spec)
+        return Drawer(tab_half_m=_TAB, tab_height_m=_HEIGHT)
+
+    def _obstacles(self, trials: Trials, number: int) -> tuple[Obstacle, ...]:
+        from rlstack.sim.arms.drawer import obstacles_of
+
+        mass = float(trials.mass[number])
+        return obstacles_of(
+            self._drawer(),
+            trials.position[number].tolist(),
+            float(trials.yaw[number]),
+            trials.half[number].tolist(),
+            mass,
+            float(trials.friction[number]),
+            _RAIL * _GRAVITY * mass,
+        )
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
         """Draw what episodes are about, for arms that start at N places."""
@@ -118,15 +146,9 @@ class DrawerTask(ArmTask):
 
         return terms.taking(self.workspace.middle, self.rate_hz, terms.GoalOffset(self.moved))
 
-    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""
-        reward = self.reward
-        return {
-            "reaching": (reward.reaching, lambda s: s.reaching),
-            "held": (reward.held, lambda s: s.held.astype(float)),
-            "distance": (reward.distance, lambda s: s.distance),
-            "at_goal": (reward.at_goal, lambda s: s.success.astype(float)),
-        }
+        return weighted(self.reward)
 
     def envelope(self) -> dict[str, float]:
         """Return what the policy was trained for, SI units in the keys."""

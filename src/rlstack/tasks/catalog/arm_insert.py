@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,9 +13,9 @@ from rlstack.robots import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.motion import Motion
+from rlstack.tasks.arms.rewards import RewardTerm, weighted
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import ArmNoise, ObjectRange, Region, Starts, Trials, draw_objects
-from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.scene import Socket
@@ -35,6 +35,10 @@ _OVER = _DEPTH + 0.012
 
 _SLOWLY, _PRESSED = 0.004, 0.005
 """m that the target goes down in a step, and that it ends below the peg's place."""
+
+
+_NEAR = 0.05
+"""dm and m/s: what matters here is half a millimetre and centimetres a second."""
 
 
 class InsertExpert:
@@ -90,6 +94,7 @@ class InsertTask(ArmTask):
 
     inputs = ("joint_position", "joint_velocity", "object_position", "goal_position")
     moved = "object_position"
+    fits = False
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {"socket": (0.0, 0.0, -_HALF_LENGTH)}
 
     def opened(self, robot: Manipulator) -> float:
@@ -133,21 +138,16 @@ class InsertTask(ArmTask):
 
         return [
             terms.ToolPosition(self.workspace.middle),
-            terms.ToolVelocity(),
-            terms.Lead(),
+            terms.CloseUp(terms.ToolVelocity(), _NEAR),
+            terms.CloseUp(terms.Lead(), _NEAR),
             terms.ObjectOffset(),
             terms.ObjectVelocity(self.rate_hz),
-            terms.GoalOffset(self.moved),
+            terms.CloseUp(terms.GoalOffset(self.moved), _NEAR),
         ]
 
-    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""
-        reward = self.reward
-        return {
-            "distance": (reward.distance, lambda s: s.distance),
-            "aside": (reward.aside, lambda s: np.linalg.norm((s.goal - s.achieved)[:, :2], axis=1)),
-            "at_goal": (reward.at_goal, lambda s: s.success.astype(float)),
-        }
+        return weighted(self.reward, aside=lambda s: np.linalg.norm((s.goal - s.achieved)[:, :2], axis=1))
 
     def expert(self) -> InsertExpert:
         """Return a script that does it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,9 +13,9 @@ from rlstack.robots import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.grasp import grasp
+from rlstack.tasks.arms.rewards import RewardTerm, weighted
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import ObjectRange, Region, Starts, Trials, draw_objects
-from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
     from rlstack.tasks.pipeline import Term
@@ -24,11 +24,18 @@ Array = NDArray[np.float64]
 
 
 class PickExpert:
-    """Above the box, turned to its sides; down; close; and straight to the goal."""
+    """Above the box, turned to its sides; down; close; and straight to the goal.
+
+    Args:
+        half_m: Half of the length of the largest boxes.
+    """
+
+    def __init__(self, half_m: float) -> None:
+        self._half_m = half_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
-        hold = grasp(seen)
+        hold = grasp(seen, pipeline, self._half_m)
         carried = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
         place = np.where(hold.held[:, None], carried, hold.place)
         return toward(seen, pipeline, place, turn=hold.turn, grip=hold.grip)
@@ -70,6 +77,7 @@ class PickPlaceTask(ArmTask):
         "goal_position",
     )
     moved = "object_position"
+    least_joints = 5
     axes = ("x", "y", "z", "yaw", "gripper")
     start_opening = 1.0
 
@@ -88,20 +96,13 @@ class PickPlaceTask(ArmTask):
 
         return terms.taking(self.workspace.middle, self.rate_hz, terms.GoalOffset(self.moved))
 
-    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""
-        reward = self.reward
-        return {
-            "reaching": (reward.reaching, lambda s: s.reaching),
-            "held": (reward.held, lambda s: s.held.astype(float)),
-            "lifted": (reward.lifted, lambda s: s.held * np.clip(s.lifted / 0.04, 0.0, 1.0)),
-            "distance": (reward.distance, lambda s: s.distance),
-            "at_goal": (reward.at_goal, lambda s: s.success.astype(float)),
-        }
+        return weighted(self.reward, lifted=lambda s: s.held.astype(float) * np.clip(s.lifted / 0.04, 0.0, 1.0))
 
     def expert(self) -> PickExpert:
         """Return a script that does it."""
-        return PickExpert()
+        return PickExpert(self.box.half_m[1])
 
 
 TASK = PickPlaceTask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from rlstack.robots import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
+from rlstack.tasks.arms.rewards import RewardTerm, weighted
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import ObjectRange, Region, Starts, Trials, draw_objects
-from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
     from rlstack.tasks.pipeline import Term
@@ -83,6 +83,7 @@ class PushTask(ArmTask):
 
     inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
     moved = "object_position"
+    least_joints = 5
 
     @property
     def objects(self) -> ObjectRange:
@@ -113,14 +114,9 @@ class PushTask(ArmTask):
             terms.GoalOffset(self.moved),
         ]
 
-    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""
-        reward = self.reward
-        return {
-            "distance": (reward.distance, lambda s: s.distance),
-            "reaching": (reward.reaching, lambda s: s.reaching),
-            "at_goal": (reward.at_goal, lambda s: s.success.astype(float)),
-        }
+        return weighted(self.reward)
 
     def expert(self) -> PushExpert:
         """Return a script that does it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from rlstack.robots import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
+from rlstack.tasks.arms.rewards import RewardTerm, weighted
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import Region
-from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
     from rlstack.tasks.pipeline import Term
@@ -52,6 +52,8 @@ class ReachTask(ArmTask):
     goals: Region = field(default_factory=lambda: Region(x_m=(0.3, 0.65), y_m=(-0.3, 0.3), z_m=(0.05, 0.5)))
     reward: ReachReward = field(default_factory=ReachReward)
 
+    least_joints = 5
+
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
         from rlstack.tasks.arms import terms
@@ -63,14 +65,9 @@ class ReachTask(ArmTask):
             terms.GoalOffset(self.moved),
         ]
 
-    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""
-        reward = self.reward
-        return {
-            "distance": (reward.distance, lambda s: s.distance),
-            "at_goal": (reward.at_goal, lambda s: np.exp(-s.distance / 0.01)),
-            "action_change": (reward.action_change, lambda s: s.action_change),
-        }
+        return weighted(self.reward, at_goal=lambda s: np.exp(-s.distance / 0.01))
 
     def expert(self) -> ReachExpert:
         """Return a script that does it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,9 @@ from rlstack.tasks.arms.boxes import box_of
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.grasp import grasp
 from rlstack.tasks.arms.placing import CLEAR_M, placed
+from rlstack.tasks.arms.rewards import RewardTerm, weighted
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.trials import OBJECT, ObjectRange, Region, Starts, Trials, draw_objects
-from rlstack.tasks.arms.view import ArmView
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.worlds import ArmWorlds
@@ -37,12 +37,19 @@ how far below its place the target ends."""
 
 
 class StackExpert:
-    """Takes the upper box; up, over the lower one, down, opens, and straight up."""
+    """Takes the upper box; up, over the lower one, down, opens, and straight up.
+
+    Args:
+        half_m: Half of the length of the largest boxes.
+    """
+
+    def __init__(self, half_m: float) -> None:
+        self._half_m = half_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
         thing, goal, tool = (seen[n] for n in ("object_position", "goal_position", "tool_position"))
-        hold = grasp(seen)
+        hold = grasp(seen, pipeline, self._half_m)
         left = goal - thing
         level, height = np.linalg.norm(left[:, :2], axis=1), -left[:, 2]
         # let go of within 10 mm, and then as good as it is while it counts
@@ -102,6 +109,7 @@ class StackTask(ArmTask):
 
     inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
     moved = "placed_position"
+    least_joints = 5
     axes = ("x", "y", "z", "yaw", "gripper")
     start_opening = 1.0
 
@@ -157,20 +165,13 @@ class StackTask(ArmTask):
 
         return terms.taking(self.workspace.middle, self.rate_hz, terms.PlacedOffset(self.moved))
 
-    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""
-        reward = self.reward
-        return {
-            "reaching": (reward.reaching, lambda s: s.reaching),
-            "held": (reward.held, lambda s: s.held.astype(float)),
-            "lifted": (reward.lifted, lambda s: np.clip(s.lifted / 0.04, 0.0, 1.0)),
-            "distance": (reward.distance, lambda s: s.distance),
-            "at_goal": (reward.at_goal, lambda s: s.success.astype(float)),
-        }
+        return weighted(self.reward)
 
     def expert(self) -> StackExpert:
         """Return a script that does it."""
-        return StackExpert()
+        return StackExpert(self.box.half_m[1])
 
 
 TASK = StackTask

@@ -20,7 +20,7 @@ from rlstack.schema import value
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.chunks import ChunkActor
-from rlstack.training.demonstrated import open_demonstrations, scripted
+from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
 from rlstack.training.experience import Experience
 
 _UPDATES = 50
@@ -55,13 +55,10 @@ class CloneSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BCSettings(CloneSettings):
+class BCSettings(CloneSettings, DemonstratedSettings):
     """Settings of behaviour cloning."""
 
     demonstrations: int = value(100, at_least=1)
-    """Episodes that are learned from, successful ones."""
-    dataset: str = ""
-    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
 
 
 class Cloner:

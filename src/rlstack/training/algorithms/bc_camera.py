@@ -22,7 +22,7 @@ from rlstack.schema import value
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.algorithms.bc import Cloner, CloneSettings
-from rlstack.training.demonstrated import scripted
+from rlstack.training.demonstrated import DemonstratedSettings, scripted
 from rlstack.training.pictured import Pictured, chunks, open_pictured, taken
 from rlstack.training.sight import LABELS, Encoder, SeeingActor, rate_at, shifted, split_of
 
@@ -52,13 +52,10 @@ class EncoderSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BCCameraSettings(CloneSettings):
+class BCCameraSettings(CloneSettings, DemonstratedSettings):
     """Settings of behaviour cloning from pictures."""
 
     demonstrations: int = value(250, at_least=1)
-    """Episodes that are learned from, successful ones."""
-    dataset: str = ""
-    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
     stills: int = value(0, at_least=0)
     """Beginnings of further episodes that are looked at, with what the expert does there; none from a dataset."""
     stray: float = value(0.3, at_least=0.0)

@@ -1,8 +1,9 @@
 """RLIF: interventions are the only reward.
 
 Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv 2311.12996): a step after which
-somebody intervenes earns -1, every other step nothing, and RLPD learns from that. The task's reward is not used, so
-whoever intervenes need not be good at the task, only know when it goes wrong.
+somebody takes over earns -1, every other step nothing, and RLPD learns from that. The task's reward is not used and
+interventions are not cloned (demonstrations are, with ``cloning``), so whoever intervenes need not be good at the task,
+only know when it goes wrong.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ class RLIF(HILSERL):
         super().__init__(settings, environment)
 
     def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
-        """Return -1 where somebody intervenes in the step after, else 0."""
+        """Return -1 where somebody begins to intervene in the step after, else 0."""
         lost = result.done & ~result.timed_out & ~result.success
         # after a loss one would intervene for ever
-        return torch.where(lost, -1.0 / max(1.0 - self.settings.gamma, 1e-3), -(coming & ~result.done).float())
+        return torch.where(lost, -1.0 / max(1.0 - self.settings.gamma, 1e-3), -(coming & ~now & ~result.done).float())
 
 
 ALGORITHM = RLIF

@@ -18,19 +18,15 @@ from rlstack.schema import value
 from rlstack.tasks.goals import ScriptedEnvironment
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
-from rlstack.training.demonstrated import open_demonstrations, scripted
+from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
 from rlstack.training.experience import Experience
 from rlstack.training.lessons import Lessons
 
 
 @dataclass(frozen=True, kw_only=True)
-class RLPDSettings(SACSettings):
+class RLPDSettings(SACSettings, DemonstratedSettings):
     """Settings of RLPD."""
 
-    demonstrations: int = value(20, at_least=1)
-    """Episodes, successful ones, that are learned from as well."""
-    dataset: str = ""
-    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
     critics: int = value(10, at_least=1)
     layer_norm: bool = True
     updates: float = value(2.0, above=0.0)

@@ -19,18 +19,14 @@ from rlstack.schema import value
 from rlstack.tasks.goals import ScriptedEnvironment
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
-from rlstack.training.demonstrated import open_demonstrations, scripted
+from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
 from rlstack.training.experience import Experience
 
 
 @dataclass(frozen=True, kw_only=True)
-class WSRLSettings(SACSettings):
-    """Settings of WSRL."""
+class WSRLSettings(SACSettings, DemonstratedSettings):
+    """Settings of WSRL; demonstrations are learned from before the first step, and not after it."""
 
-    demonstrations: int = value(20, at_least=1)
-    """Episodes, successful ones, that are learned from before the first step, and not after it."""
-    dataset: str = ""
-    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
     pretraining: int = value(2000, at_least=0)
     """Updates of policy and critics before the first step."""
     conservative: float = value(1.0, at_least=0.0)

@@ -134,20 +134,38 @@ def against_fine(robot: Quadrotor, flights: int, substeps: int = 50) -> dict[str
     """
     hover, top = robot.hover_speed_rad_s, robot.rotor_model.speed_max_rad_s
     period = 1.0 / robot.control_rate_hz
-    parameters = pack_parameters(robot, Perturbation.none(flights, len(robot.rotors))).T.astype(np.float64)
-    model = Model(period, substeps=substeps)
+    fine, arrays = _finely(robot, flights, period / substeps)
     found = {}
     for kind, (low, high) in KINDS.items():
         commands = np.random.default_rng(0).uniform(low * hover, min(high * hover, top), (PERIODS, flights, 4))
         simulator = BatchSimulator(robot, flights)
         simulator.set_state(hovering(robot, flights))
-        rows: Rows = pack_state(hovering(robot, flights)).T.astype(np.float64)
+        arrays["state"][:] = pack_state(hovering(robot, flights)).T
         pairs = []
         for command in commands.astype(np.float32):
             simulator.step(command)
-            rows = advance(rows, parameters, [command.T.astype(np.float64)], model)
+            arrays["command"][:] = command.T
+            for _ in range(substeps):
+                fine()
+                arrays["state"][:] = arrays["next"]
             state = simulator.state()
-            fine = {name: rows[STATE[name]].T for name in ("position", "orientation")}
-            pairs.append((state["position"], state["orientation"], fine["position"], fine["orientation"]))
+            p, q = (arrays["state"][STATE[name]].T.copy() for name in ("position", "orientation"))
+            pairs.append((state["position"], state["orientation"], p, q))
         found[kind] = departure(pairs)
     return found
+
+
+def _finely(robot: Quadrotor, count: int, step_s: float) -> tuple[Callable[[], None], dict[str, Rows]]:
+    """Return one step of the dynamics in float64, compiled, and the arrays it goes from and to: ``state``, ``next``."""
+    model = Model(step_s)
+
+    def once(state: Any, parameters: Any, command: Any) -> dict[str, Any]:
+        return {"next": advance(state, parameters, [command], model)}
+
+    rows = {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, "command": len(robot.rotors)}
+    kernel = Kernel(once, rows, dtype="float64")
+    arrays: dict[str, Rows] = {
+        name: zeros(width, count, dtype="float64") for name, width in {**rows, "next": STATE_WIDTH}.items()
+    }
+    arrays["parameters"][:] = pack_parameters(robot, Perturbation.none(count, len(robot.rotors))).T
+    return kernel.prepare(arrays), arrays

@@ -1,0 +1,51 @@
+"""What slides in a world, with the parts that are fixed to it: the same for every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots import frames
+from rlstack.sim.obstacle import Obstacle
+
+Array = NDArray[np.float64]
+
+
+def parts_of(obstacles: Sequence[Obstacle], where: str) -> dict[str, tuple[Obstacle, ...]]:
+    """Return what slides by its name: the parts that are fixed to it.
+
+    Args:
+        obstacles: All of a world.
+        where: What to call the world in errors.
+
+    Raises:
+        UserError: An obstacle is part of one that is not there or does not slide.
+    """
+    found: dict[str, tuple[Obstacle, ...]] = {o.name: () for o in obstacles if o.slide is not None}
+    for obstacle in obstacles:
+        if not obstacle.part_of:
+            continue
+        if obstacle.part_of not in found:
+            sliding = ", ".join(found) or "none"
+            raise UserError(
+                f"{where}: '{obstacle.name}' is part_of '{obstacle.part_of}', which is no obstacle that slides"
+                f" (those that do: {sliding}): give it a slide, or leave part_of out."
+            )
+        found[obstacle.part_of] = (*found[obstacle.part_of], obstacle)
+    return found
+
+
+def seen_from(body: Obstacle, part: Obstacle) -> tuple[Array, float]:
+    """Return where a part is in the frame of what it is fixed to: (3,) m and a yaw, rad."""
+    away = np.array(part.position_m) - np.array(body.position_m)
+    return frames.rotate_inverse(frames.from_yaw(body.yaw_rad), away), part.yaw_rad - body.yaw_rad
+
+
+def slid(body: Obstacle, travelled_m: float) -> tuple[Array, Array]:
+    """Return where something is that has slid so far: position (3,) m and orientation (4,) xyzw, in the world."""
+    assert body.slide is not None
+    turned = frames.from_yaw(body.yaw_rad)
+    return np.array(body.position_m) + frames.rotate(turned, travelled_m * np.array(body.slide.axis)), turned
