@@ -90,9 +90,12 @@ def test_a_path_sent_by_hand_is_flown_from_where_it_holds_and_is_shown(policy, l
         flown = len(odometry)
         send_path(listener, [0.5, 3.5], [0.0, 0.75])
         listener.until(lambda: odometry[-1].pose.pose.position.x > 0.7, "the end of the path")
-        begun = next(m for m in odometry[flown:] if m.pose.pose.position.x > 0.375)
-        took_s = (stamp_to_ns(begun.header.stamp) - stamp_to_ns(odometry[flown].header.stamp)) * 1e-9
-        assert 1.5 < took_s < 3.5  # the middle is due 2 s after it came
+        # How many simulated seconds pass until it is heard hangs on the machine; how fast it is flown does not.
+        at_s = [
+            1e-9 * next(stamp_to_ns(m.header.stamp) for m in odometry[flown:] if m.pose.pose.position.x > x)
+            for x in (0.15, 0.6)
+        ]
+        assert at_s[1] - at_s[0] == pytest.approx(1.8, abs=0.4)  # 0.25 m/s
         flown = len(odometry)
         listener.until(lambda: len(odometry) > flown + 200, "two seconds")
         assert abs(odometry[-1].pose.pose.position.x - 0.75) < 0.05  # it rests at the end

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ TORQUE_ENABLE, PRESENT_POSITION = 40, 56
 
 _MISSED = 5
 """Readings in a row that may fail before the arm counts as gone."""
+_FIND_S = 1.0
+"""For so long a servo is asked before it counts as missing: one that was just powered takes a while to answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,24 +110,23 @@ class Leader:
         packets = sdk.PacketHandler(0)  # the STS series sends low bytes first
         self._group = sdk.GroupSyncRead(port, packets, PRESENT_POSITION, 2)
         for servo in arm.servos:
-            for _ in range(_MISSED):  # a packet may be lost
-                result, _ = packets.write1ByteTxRx(port, servo.id, TORQUE_ENABLE, 0)
-                if result == sdk.COMM_SUCCESS:
-                    break
-            else:
-                self.close()
-                raise UserError(
-                    f"No servo {servo.id} ({servo.joint}) answers on {arm.port}: check its power, cable and number."
-                )
+            until = time.monotonic() + _FIND_S
+            while packets.write1ByteTxRx(port, servo.id, TORQUE_ENABLE, 0)[0] != sdk.COMM_SUCCESS:
+                if time.monotonic() > until:
+                    self.close()
+                    raise UserError(
+                        f"No servo {servo.id} ({servo.joint}) answers on {arm.port}: check its power, cable and number."
+                    )
             self._group.addParam(servo.id)
 
     def read(self) -> Hand:
         """Return where its joints are."""
-        if self._group.txRxPacket() != 0:
+        while self._group.txRxPacket() != 0:
             self._missed += 1
-            if self._missed >= _MISSED or not self._last:
+            if self._missed >= _MISSED:
                 raise UserError(f"The leader arm on {self._arm.port} does not answer any more: check power and cable.")
-            return Hand(joints=self._last)
+            if self._last:
+                return Hand(joints=self._last)
         self._missed = 0
         found = {}
         for servo in self._arm.servos:
