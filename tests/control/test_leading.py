@@ -48,6 +48,18 @@ def test_the_tool_goes_where_it_is_led_and_turns_with_it() -> None:
     np.testing.assert_allclose(along, 0.04 * turned[:, 2], atol=1e-3)
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_an_arm_of_five_joints_goes_where_it_is_led(axis: int) -> None:
+    robot = load_robot("so100")
+    assert isinstance(robot, Manipulator)
+    chain, leader = chain_of(robot), ArmLeader(robot)
+    joints = rest = np.array([drive.rest for drive in robot.drives])
+    for _ in range(20):
+        joints = leader.step(joints, 0.05, 0.1 * np.eye(3)[axis], STILL).target
+    before, after = (tool_motion(chain.screws, q[None, list(chain.index)]).position[0] for q in (rest, joints))
+    np.testing.assert_allclose(after - before, 0.1 * np.eye(3)[axis], atol=3e-3)  # with 6 rows alike: 8 cm aside
+
+
 def test_the_gripper_closes_and_stays_closed() -> None:
     joints, _ = lead(5, STILL, gripper=-1.0)
     np.testing.assert_allclose(joints[7:], REST[7:] - 0.1 * VELOCITY[7:])

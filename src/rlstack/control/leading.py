@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.control.inverse_kinematics import DAMPING, Limits, joint_step, limits_of
+from rlstack.control.inverse_kinematics import Limits, led_step, limits_of, span_of
 from rlstack.errors import UserError
 from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.kinematics import chain_of, tool_motion
+from rlstack.robots.kinematics import ToolMotion, chain_of, tool_motion
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,6 @@ class ArmLeader:
         robot: The arm.
         speed_m_s: The tool's greatest; at most, and None: the robot file's ``tool_velocity_m_s``.
         turn_rad_s: The tool's greatest.
-        damping: Of the inverse kinematics, see :data:`rlstack.control.inverse_kinematics.DAMPING`.
 
     Raises:
         UserError: The robot's model cannot be read, or the speed is above the robot's.
@@ -58,15 +57,14 @@ class ArmLeader:
         robot: Manipulator,
         speed_m_s: float | None = None,
         turn_rad_s: float = 2.0,
-        damping: float = DAMPING,
     ) -> None:
         most = robot.limits.tool_velocity_m_s
         if speed_m_s is not None and not 0.0 < speed_m_s <= most:
             raise UserError(f"speed_m_s: {speed_m_s:g} is not allowed: must be above 0 and at most {most:g} m/s.")
         self.robot = robot
         self.speed_m_s, self.turn_rad_s = speed_m_s or most, turn_rad_s
-        self._damping = damping
         self._chain = chain_of(robot)
+        self._span_m = span_of(self._chain)
         self._limits = limits_of(robot, self._chain)
         self._arm = list(self._chain.index)
         names = [drive.name for drive in robot.drives]
@@ -113,7 +111,7 @@ class ArmLeader:
         linear = self._inside(tool.position[0], linear, period, said)
         motion = period * np.concatenate([linear, angular])
         if motion.any():
-            self._move(target, tool.jacobian, motion, period, said)
+            self._move(target, tool, motion, period, said)
         hand = target[self._hand] + np.clip(gripper, -1.0, 1.0) * period * self._velocity[self._hand]
         target[self._hand] = np.clip(hand, self._lower[self._hand], self._upper[self._hand])
         return self._keep(target, said)
@@ -170,21 +168,24 @@ class ArmLeader:
                 kept[k] = 0.0 if edge * linear[k] <= 0.0 else edge / period
         return kept
 
-    def _move(self, target: Array, jacobian: Array, motion: Array, period: float, said: list[str]) -> None:
+    def _move(self, target: Array, tool: ToolMotion, motion: Array, period: float, said: list[str]) -> None:
         """Move the arm's joints of ``target`` for a motion (6,) of the tool."""
         before = target[self._arm]
-        still = np.zeros((1, len(self._arm)))
-        after = joint_step(jacobian, motion[None], still, before[None], self._limits, period, self._damping)[0]
-        # the same without limits of speed and range: what was cut off
-        free = joint_step(
-            jacobian,
-            motion[None],
-            still,
-            before[None],
-            Limits(*(np.full(len(self._arm), end) for end in (-np.inf, np.inf, np.inf))),
-            period,
-            self._damping,
-        )[0]
+        endless = Limits(*(np.full(len(self._arm), end) for end in (-np.inf, np.inf, np.inf)))
+        # the second without limits of speed and range: what was cut off
+        after, free = (
+            led_step(
+                tool.jacobian,
+                tool.rotation,
+                motion[None],
+                np.zeros((1, len(self._arm))),
+                before[None],
+                limits,
+                period,
+                self._span_m,
+            )[0]
+            for limits in (self._limits, endless)
+        )
         speeds = np.abs(free - before) / period
         if (over := speeds / self._limits.velocity).max() > 1.0 + 1e-9:
             k = int(over.argmax())
