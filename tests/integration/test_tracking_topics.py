@@ -81,7 +81,7 @@ def test_a_path_sent_by_hand_is_flown_from_where_it_holds_and_is_shown(policy, l
         NodeProcess("guard", lock_step=True, auto_arm=True),
         NodeProcess("policy", policy=policy, goal_position="[0.0, 0.0, 1.0]", lock_step=True),
     ):
-        odometry, modes = listener.hear(topics.ODOM), listener.hear(topics.GUARD_MODE, "latched", depth=10)
+        odometry, modes = listener.hear(topics.ODOM, depth=2000), listener.hear(topics.GUARD_MODE, "latched", depth=10)
         shown = listener.hear(topics.MARKERS, "event")
         listener.until(lambda: modes and modes[-1].data == "policy", "the policy flies")
         flown = len(odometry)
@@ -91,11 +91,10 @@ def test_a_path_sent_by_hand_is_flown_from_where_it_holds_and_is_shown(policy, l
         send_path(listener, [0.5, 3.5], [0.0, 0.75])
         listener.until(lambda: odometry[-1].pose.pose.position.x > 0.7, "the end of the path")
         # How many simulated seconds pass until it is heard hangs on the machine; how fast it is flown does not.
-        at_s = [
-            1e-9 * next(stamp_to_ns(m.header.stamp) for m in odometry[flown:] if m.pose.pose.position.x > x)
-            for x in (0.15, 0.6)
-        ]
-        assert at_s[1] - at_s[0] == pytest.approx(1.8, abs=0.4)  # 0.25 m/s
+        heard = [m for m in odometry[flown:] if 0.15 < m.pose.pose.position.x < 0.6]
+        way_m = heard[-1].pose.pose.position.x - heard[0].pose.pose.position.x
+        took_s = 1e-9 * (stamp_to_ns(heard[-1].header.stamp) - stamp_to_ns(heard[0].header.stamp))
+        assert way_m > 0.3 and way_m / took_s == pytest.approx(0.25, rel=0.2)  # m/s
         flown = len(odometry)
         listener.until(lambda: len(odometry) > flown + 200, "two seconds")
         assert abs(odometry[-1].pose.pose.position.x - 0.75) < 0.05  # it rests at the end
@@ -121,7 +120,7 @@ def test_a_goal_is_a_path_that_rests_there_and_a_path_replaces_it(policy, listen
         NodeProcess("guard", lock_step=True, auto_arm=True),
         NodeProcess("policy", policy=policy, goal_position="[0.0, 0.0, 1.0]", lock_step=True),
     ) as processes:
-        odometry, modes = listener.hear(topics.ODOM), listener.hear(topics.GUARD_MODE, "latched", depth=10)
+        odometry, modes = listener.hear(topics.ODOM, depth=2000), listener.hear(topics.GUARD_MODE, "latched", depth=10)
         listener.until(lambda: modes and modes[-1].data == "policy", "the policy flies")
 
         def rests_at(x: float) -> None:
