@@ -8,8 +8,9 @@ SHELL := /bin/sh
 # tools/environment.py runs on the environment's own Python once there is one, else on the one that will make it
 SET_UP = python="$(VENV)/bin/python"; "$$python" -S -c "" 2>/dev/null || python=$$(PYTHON="$(PYTHON)" tools/find_python) \
 	&& "$$python" -S tools/environment.py --venv "$(VENV)" --python "$(PYTHON)" --torch-index "$(TORCH_INDEX)"
-# As activating it does, and without what the calling shell's own environment would mix in
-IN_VENV = unset VIRTUAL_ENV PYTHONHOME; PATH="$(abspath $(VENV))/bin:$$PATH"
+# As activating it does, and without what the calling shell's own environment would mix in; where Python may not write
+# bytecode, hundreds of processes would each compile all that they import
+IN_VENV = unset VIRTUAL_ENV PYTHONHOME PYTHONDONTWRITEBYTECODE; PATH="$(abspath $(VENV))/bin:$$PATH"
 RUNTIME = ros,sim,train,view,hardware
 TESTED = cuda,pybullet
 
