@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -42,16 +43,19 @@ def part(path: Path) -> str:
     return path.relative_to(SOURCES).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and full name of everything that a file imports, wherever in it the import stands."""
+@cache
+def imports(path: Path) -> list[tuple[int, str]]:
+    """Return line and full name of everything that a file imports, wherever in it the import stands."""
     package = ("rlstack", *path.relative_to(SOURCES).parent.parts)
+    found: list[tuple[int, str]] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
             module = ".".join(filter(None, (above, node.module)))
-            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+            found += ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+    return found
 
 
 def needed_parts(path: Path) -> Iterator[tuple[int, str]]:
