@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -206,14 +207,14 @@ def test_what_comes_from_outside_is_escaped(make):
     assert Page(text).text.count("alert(") >= 10
 
 
-def test_an_earlier_report_is_replaced(make, tmp_path):
-    write_report(tmp_path, make(distance=0.3))
-    before = (tmp_path / "error.png").read_bytes()
-    write_report(tmp_path, make())
-    assert json.loads((tmp_path / "verify.json").read_text())["passed"] is True
-    assert "Failed" not in (tmp_path / "report.html").read_text()
-    assert (tmp_path / "error.png").read_bytes() != before
-    assert len(list(tmp_path.iterdir())) == 8
+def test_an_earlier_report_is_replaced(make, written, tmp_path):
+    before = written[1].parent
+    shutil.copytree(before, tmp_path / "er")
+    write_report(tmp_path / "er", make(distance=0.3))
+    assert json.loads((tmp_path / "er" / "verify.json").read_text())["passed"] is False
+    assert "Passed" not in (tmp_path / "er" / "report.html").read_text()
+    assert (tmp_path / "er" / "error.png").read_bytes() != (before / "error.png").read_bytes()
+    assert len(list((tmp_path / "er").iterdir())) == 8
 
 
 def test_no_new_record_if_the_rest_cannot_be_written(make, tmp_path):
