@@ -174,6 +174,9 @@ def around(rectangles: Sequence[Rectangle], margin: float, height: float) -> tup
 
 def _apart(one: tuple[float, ...], other: tuple[float, ...], gap: float) -> bool:
     """Return whether two turned rectangles are ``gap`` apart (where only corners are near, a little more is asked)."""
+    x, y, reach = other[0] - one[0], other[1] - one[1], gap + one[2] + one[3] + other[2] + other[3]
+    if x * x + y * y >= 2.0 * reach * reach:  # most are: whichever way they are turned, one axis below parts them
+        return True
     for yaw in (one[4], other[4]):
         for angle in (yaw, yaw + math.pi / 2.0):
             u, v = math.cos(angle), math.sin(angle)
