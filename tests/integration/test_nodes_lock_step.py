@@ -10,7 +10,7 @@ from tests.support.ros import Listener, NodeProcess, nodes, trajectory
 
 pytestmark = pytest.mark.integration
 
-SECONDS = 8
+SECONDS = 6
 GOAL = "[0.3, -0.2, 1.2]"
 
 

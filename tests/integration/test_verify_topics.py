@@ -161,7 +161,8 @@ def test_verify_refuses_bad_input_before_it_flies(policy, words, said, capsys):
 
 @pytest.mark.parametrize("to_all", [True, False])
 def test_ctrl_c_ends_the_flights_quietly_and_leaves_nothing(policy, to_all):
-    command = [sys.executable, "-m", "rlstack", "verify", str(policy), "--backends", "mujoco", "--episodes", "40"]
+    # of 20 episodes, each of two processes flies half
+    command = [sys.executable, "-m", "rlstack", "verify", str(policy), "--backends", "mujoco", "--episodes", "20"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while len(node_processes()) < 1:
         assert process.poll() is None
