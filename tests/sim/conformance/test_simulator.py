@@ -149,7 +149,7 @@ def test_it_rests_on_the_ground_still_and_at_its_height(simulator: Any, robot: Q
 
 @pytest.mark.parametrize("start", ["reset", "its height in the file", "where it has come to rest"])
 def test_the_first_milliseconds_on_the_ground_feel_the_ground(simulator: Any, robot: Quadrotor, start: str) -> None:
-    simulator.step(1.0)
+    simulator.step(0.3)
     height = rest_height(robot) if start.startswith("its") else simulator.read().signals["position"][2]
     simulator.reset(None if start == "reset" else {"position": [0.0, 0.0, height]})
     for _ in range(6):

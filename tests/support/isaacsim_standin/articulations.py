@@ -12,6 +12,7 @@ What is true of Isaac Sim is what is asked for on the way: calls, order, shapes,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ class Joint:
     upper: float = np.inf
     accelerates: bool = False
     """Its drive's gains count for each unit of inertia."""
+
+    def __post_init__(self) -> None:
+        self.whole = self.before @ self.after
+        """(4, 4) from the parent to the child, where it does not move."""
 
 
 @dataclass
@@ -145,10 +150,10 @@ class Articulation:
         poses = [np.eye(4)] * len(self.links)
         at = iter(position.tolist())
         for joint in self.joints:
-            motion = np.eye(4)
             if joint.moves:
-                motion = _motion(joint, next(at))
-            poses[joint.child] = poses[joint.parent] @ joint.before @ motion @ joint.after
+                poses[joint.child] = poses[joint.parent] @ joint.before @ _motion(joint, next(at)) @ joint.after
+            else:
+                poses[joint.child] = poses[joint.parent] @ joint.whole
         return poses
 
     def spread(self) -> None:
@@ -301,9 +306,17 @@ def _cross(left: Array, right: Array) -> Array:
 
 def _turn(vector: Array) -> Array:
     """Return the rotation (3, 3) by a rotation vector (3,)."""
-    angle = float(np.linalg.norm(vector))
+    x, y, z = vector.tolist()
+    angle = math.sqrt(x * x + y * y + z * z)
     if angle < 1e-15:
         return np.eye(3)
-    x, y, z = (vector / angle).tolist()
-    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.eye(3) + np.sin(angle) * cross + (1.0 - np.cos(angle)) * cross @ cross
+    x, y, z = x / angle, y / angle, z / angle
+    s, c = math.sin(angle), math.cos(angle)
+    t = 1.0 - c
+    return np.array(
+        [
+            [c + t * x * x, t * x * y - s * z, t * x * z + s * y],
+            [t * x * y + s * z, c + t * y * y, t * y * z - s * x],
+            [t * x * z - s * y, t * y * z + s * x, c + t * z * z],
+        ]
+    )

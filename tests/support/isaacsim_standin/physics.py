@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tests.support.isaacsim_standin.articulations import Articulation
-from tests.support.isaacsim_standin.importer import quaternion
 from tests.support.isaacsim_standin.kit import Kit
 from tests.support.isaacsim_standin.shapes import Shape, schemas, shape_of
 
@@ -22,25 +22,51 @@ ITERATIONS = 30
 
 def to_matrix(quaternion: Array) -> Array:
     """Return rotations (N, 3, 3) of quaternions (N, 4) wxyz."""
-    w, x, y, z = np.asarray(quaternion, dtype=float).T
-    rows = [
+    return np.array([_rows(*q) for q in np.asarray(quaternion, dtype=float).tolist()]).reshape(-1, 3, 3)
+
+
+def _rows(w: float, x: float, y: float, z: float) -> list[list[float]]:
+    """Return one rotation: in numbers, for a handful of bodies arrays take several times as long."""
+    return [
         [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
         [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
         [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
     ]
-    return np.array(rows).transpose(2, 0, 1)
 
 
 def turned(quaternion: Array, rates: Array, duration: float) -> Array:
     """Return quaternions (N, 4) wxyz after turning with world rates (N, 3) for a while."""
-    angle = np.linalg.norm(rates, axis=1) * duration
+    angle = _lengths(rates)[:, 0] * duration
     share = np.where(angle > 1e-12, np.sin(0.5 * angle) / np.maximum(angle, 1e-300), 0.5)
     v, w = rates * (share * duration)[:, None], np.cos(0.5 * angle)
     qw, qv = quaternion[:, 0], quaternion[:, 1:]
     real = w * qw - (v * qv).sum(axis=1)
-    imaginary = w[:, None] * qv + qw[:, None] * v + np.cross(v, qv)
+    imaginary = w[:, None] * qv + qw[:, None] * v + _cross(v, qv)
     whole = np.concatenate([real[:, None], imaginary], axis=1)
-    return whole / np.linalg.norm(whole, axis=1, keepdims=True)
+    return whole / _lengths(whole)
+
+
+def _cross(left: Array, right: Array) -> Array:
+    """Return left x right (N, 3)."""
+    (a, b, c), (x, y, z) = left.T, right.T
+    return np.stack([b * z - c * y, c * x - a * z, a * y - b * x], axis=1)
+
+
+def _lengths(rows: Array) -> Array:
+    """Return the lengths (N, 1) of rows (N, M)."""
+    return np.sqrt(np.einsum("ni,ni->n", rows, rows))[:, None]
+
+
+def _quaternion(rotation: Array) -> tuple[float, float, float, float]:
+    """Return wxyz of a rotation (3, 3), from whichever of the four is largest."""
+    (a, b, c), (d, e, f), (g, h, i) = rotation.tolist()
+    squares = (1.0 + a + e + i, 1.0 + a - e - i, 1.0 - a + e - i, 1.0 - a - e + i)
+    largest = max(range(4), key=squares.__getitem__)
+    twice = math.sqrt(squares[largest])
+    share = 0.5 / twice
+    pairs = ((0, h - f, c - g, d - b), (h - f, 0, b + d, c + g), (c - g, b + d, 0, f + h), (d - b, c + g, f + h, 0))
+    w, x, y, z = (0.5 * twice if k == largest else share * pairs[largest][k] for k in range(4))
+    return w, x, y, z
 
 
 class Contact(NamedTuple):
@@ -148,7 +174,7 @@ class Physics:
 
     def set_pose(self, k: int, pose: Array) -> None:
         """Put one body to a pose (4, 4)."""
-        self.position[k], self.orientation[k] = pose[:3, 3], quaternion(pose[:3, :3])
+        self.position[k], self.orientation[k] = pose[:3, 3], _quaternion(pose[:3, :3])
 
     def poses(self) -> Array:
         """Return the bodies' poses (N, 4, 4)."""
@@ -158,6 +184,15 @@ class Physics:
 
     def step(self) -> None:
         """Let one step pass: forces, damping, gyroscopic term, contacts, then poses by the new velocities."""
+        self.impulse[:] = 0.0
+        if not self._linked.all():
+            self._step_free()
+        for articulation in self.articulations.values():
+            articulation.step(self.step_s)
+        self.force[:], self.torque[:] = 0.0, 0.0
+
+    def _step_free(self) -> None:
+        """Let one step pass for what is no robot's link."""
         h, rotation = self.step_s, to_matrix(self.orientation)
         velocity = self.velocity.astype(float)
         linear, angular = velocity[:, :3], velocity[:, 3:]
@@ -167,26 +202,22 @@ class Physics:
         angular += h * np.einsum("nij,nj->ni", inverse, self.torque)
         linear *= 1.0 - h * self.damping[:, :1]
         angular *= 1.0 - h * self.damping[:, 1:]
-        rate = np.linalg.norm(angular, axis=1)
-        angular *= np.minimum(1.0, self.most / np.maximum(rate, 1e-9))[:, None]
+        rate = _lengths(angular)
+        angular *= np.minimum(1.0, self.most[:, None] / np.maximum(rate, 1e-9))
         self._turn_gyroscopically(angular, rotation)
         velocity[self._linked] = self.velocity[self._linked]
-        self.impulse[:] = 0.0
         self._press(linear, angular, inverse)
         free = ~self._linked
         self.velocity[free] = np.concatenate([linear, angular], axis=1)[free]
         self.position[free] = (self.position + h * linear)[free]
         self.orientation[free] = turned(self.orientation.astype(float), angular, h)[free]
-        for articulation in self.articulations.values():
-            articulation.step(h)
-        self.force[:], self.torque[:] = 0.0, 0.0
 
     def _turn_gyroscopically(self, angular: Array, rotation: Array) -> None:
         """Turn the angular momentum against -w x J w for one step and keep its length, as PhysX does."""
         local = np.einsum("nji,nj->ni", rotation, angular)
         momentum = self.inertia * local
-        moved = momentum - self.step_s * np.cross(local, momentum)
-        length, before = (np.linalg.norm(m, axis=1, keepdims=True) for m in (moved, momentum))
+        moved = momentum - self.step_s * _cross(local, momentum)
+        length, before = (_lengths(m) for m in (moved, momentum))
         moved *= np.where(length > 0.0, before / np.where(length > 0.0, length, 1.0), 0.0)
         after = np.einsum("nij,nj->ni", rotation, moved / self.inertia)
         angular[self.gyroscopic] = after[self.gyroscopic]
@@ -194,6 +225,7 @@ class Physics:
     def _press(self, linear: Array, angular: Array, inverse: Array) -> None:
         """Give points that would go into a solid the impulses that stop them, with friction."""
         contacts = self._contacts(np.abs(linear).max(initial=0.0) + 1.0, inverse)
+        straight = [float(contact.normal @ contact.give @ contact.normal) for contact in contacts]
         totals = [self._kept.get(contact.key, (0.0, np.zeros(3))) for contact in contacts]
 
         def give(contact: Contact, change: Array) -> None:
@@ -209,7 +241,7 @@ class Physics:
                 normal, size, along = contact.normal, *totals[i]
                 slip = sum(sign * linear[k] + lever @ angular[k] for k, sign, lever, _ in contact.bodies)
                 toward = float(normal @ slip)
-                new = max(0.0, size - (contact.gap / self.step_s + toward) / float(normal @ contact.give @ normal))
+                new = max(0.0, size - (contact.gap / self.step_s + toward) / straight[i])
                 side, held = slip - toward * normal, along
                 speed = float(side @ side) ** 0.5
                 if speed > 1e-12:
