@@ -56,8 +56,14 @@ def rotate(quaternion: ArrayLike, vector: ArrayLike) -> Array:
         i, j, k = 2.0 * (y * d - z * b), 2.0 * (z * a - x * d), 2.0 * (x * b - y * a)
         return np.array((a + c * i + (y * k - z * j), b + c * j + (z * i - x * k), d + c * k + (x * j - y * i)))
     axis, w = q[..., :3], q[..., 3:]
-    twice = 2.0 * np.cross(axis, v)
-    return np.asarray(v + w * twice + np.cross(axis, twice))
+    twice = 2.0 * cross(axis, v)
+    return np.asarray(v + w * twice + cross(axis, twice))
+
+
+def cross(left: Array, right: Array) -> Array:
+    """Return left x right (..., 3), the same bits as ``np.cross``, in half its time where there are few."""
+    (a, b, c), (x, y, z) = ([one[..., i] for i in range(3)] for one in (left, right))
+    return np.stack((b * z - c * y, c * x - a * z, a * y - b * x), axis=-1)
 
 
 def rotate_inverse(quaternion: ArrayLike, vector: ArrayLike) -> Array:

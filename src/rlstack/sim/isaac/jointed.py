@@ -66,7 +66,7 @@ class JointedRobot:
         """Write the state (13,) of ``base_link``, see :data:`rlstack.sim.engine.BODY_ROWS`."""
         column[:] = convert.rows_from_views(*self.articulation.state())[:, 0]
         angular = frames.rotate(column[3:7], column[10:13])
-        column[7:10] -= np.cross(angular, frames.rotate(column[3:7], self._centre))
+        column[7:10] -= frames.cross(angular, frames.rotate(column[3:7], self._centre))
 
     def place(self, body: Array) -> None:
         """Put ``base_link`` into a state (13,), the joints at rest at their zero."""
@@ -74,7 +74,7 @@ class JointedRobot:
         if self._fixed:
             held[7:] = 0.0
         angular = frames.rotate(held[3:7], held[10:13])
-        held[7:10] += np.cross(angular, frames.rotate(held[3:7], self._centre))
+        held[7:10] += frames.cross(angular, frames.rotate(held[3:7], self._centre))
         self.articulation.place(*convert.views_from_row(held))
         self.place_joints(np.zeros(len(self.names)), np.zeros(len(self.names)))
 
