@@ -30,22 +30,23 @@ def fly(
     seconds: float,
     paths: figures.Paths | None = None,
     *,
-    quad: ReferenceQuadrotor | None = None,
+    quads: list[ReferenceQuadrotor] | None = None,
     force: tuple[float, float, float] = (0.0, 0.0, 0.0),
     torque: tuple[float, float, float] = (0.0, 0.0, 0.0),
     yaw: float = 0.0,
 ) -> dict[str, np.ndarray]:
-    """Fly one robot along a path, or to the origin; return error_m, yaw_rad and tilt_rad over time."""
-    if quad is None:
-        quad = ReferenceQuadrotor(robot, step_s=5e-3)
-        quad.state["rotor_speed"] = np.full(4, robot.hover_speed_rad_s)
+    """Fly robots along a path, or to the origin; return error_m, yaw_rad and tilt_rad over time, of each of several."""
+    if quads is None:
+        quads = [ReferenceQuadrotor(robot, step_s=5e-3)]
+        quads[0].state["rotor_speed"] = np.full(4, robot.hover_speed_rad_s)
+    count = len(quads)
     controller, dt = CONTROLLERS[kind][0](robot), 1.0 / robot.control_rate_hz
-    controller.reset(1)
+    controller.reset(count)
     log = []
     for k in range(round(seconds / dt)):
-        s = {name: array[None] for name, array in quad.state.items()}
+        s = {name: np.stack([quad.state[name] for quad in quads]) for name in quads[0].state}
         if paths is None:
-            reference = rest(np.zeros((1, 3)), np.array([yaw]))
+            reference = rest(np.zeros((count, 3)), np.full(count, yaw))
         else:
             reference = along(
                 paths.time_s - k * dt, paths.position, frames.from_yaw(paths.yaw), controller.gains.lead_s
@@ -53,30 +54,32 @@ def fly(
         command = controller.command(
             s["position"], s["orientation"], s["linear_velocity"], s["angular_velocity"], reference, dt if k else 0.0
         )
-        state = quad.state
         log.append(
             (
-                np.linalg.norm(state["position"] - reference.position[0]),
-                frames.wrap_angle(frames.yaw(state["orientation"]) - reference.yaw[0]),
-                frames.tilt(state["orientation"]),
+                np.linalg.norm(s["position"] - reference.position, axis=1),
+                frames.wrap_angle(frames.yaw(s["orientation"]) - reference.yaw),
+                frames.tilt(s["orientation"]),
             )
         )
-        quad.step(command[0], dt, force=list(force), torque=list(torque))
-    return dict(zip(("error_m", "yaw_rad", "tilt_rad"), np.array(log).T))
+        for quad, speeds in zip(quads, command):
+            quad.step(speeds, dt, force=list(force), torque=list(torque))
+    flown = np.array(log).transpose(1, 0, 2)
+    return dict(zip(("error_m", "yaw_rad", "tilt_rad"), flown if count > 1 else flown[..., 0]))
 
 
 @EACH
 @EACH_ROBOT
 def test_scattered_starts_are_caught_and_held(name: str, kind: str) -> None:
     robot, random = ROBOTS[name], np.random.default_rng(2)
-    for _ in range(3):
-        quad = ReferenceQuadrotor(robot, step_s=5e-3)
+    quads = [ReferenceQuadrotor(robot, step_s=5e-3) for _ in range(3)]
+    for quad in quads:
         scatter(quad, random, np.deg2rad(60.0))
-        flight = fly(robot, kind, 5.0, quad=quad)
-        late = round(4.0 * robot.control_rate_hz)
-        assert flight["error_m"].max() < 1.5
-        assert flight["error_m"][late:].max() < 0.05
-        assert np.abs(flight["yaw_rad"][late:]).max() < 0.05
+    flight = fly(robot, kind, 5.0, quads=quads)
+    late = round(4.0 * robot.control_rate_hz)
+    assert flight["error_m"].shape == (round(5.0 * robot.control_rate_hz), 3)
+    assert flight["error_m"].max() < 1.5
+    assert flight["error_m"][late:].max() < 0.05
+    assert np.abs(flight["yaw_rad"][late:]).max() < 0.05
 
 
 @EACH
@@ -84,8 +87,8 @@ def test_scattered_starts_are_caught_and_held(name: str, kind: str) -> None:
 def test_a_steady_force_and_torque_leave_no_error(name: str, kind: str) -> None:
     robot = ROBOTS[name]
     turn = 3.0 * np.array(robot.body.inertia_kg_m2)  # 3 rad/s^2 about each axis
-    flight = fly(robot, kind, 12.0, force=(0.05 * robot.weight_n, 0.0, -0.05 * robot.weight_n), torque=tuple(turn))
-    end = round(11.0 * robot.control_rate_hz)
+    flight = fly(robot, kind, 8.0, force=(0.05 * robot.weight_n, 0.0, -0.05 * robot.weight_n), torque=tuple(turn))
+    end = round(7.0 * robot.control_rate_hz)
     assert flight["error_m"].max() > 0.01
     assert flight["error_m"][end:].max() < 5e-3
     assert np.abs(flight["yaw_rad"][end:]).max() < 5e-3
@@ -109,7 +112,7 @@ def test_the_geometric_controller_turns_with_a_turning_path() -> None:
     quad = ReferenceQuadrotor(robot, step_s=5e-3)
     quad.state["rotor_speed"] = np.full(4, robot.hover_speed_rad_s)
     quad.state["orientation"] = frames.from_yaw(paths.yaw[0, 0])
-    assert np.abs(fly(robot, "lee", 6.0, paths, quad=quad)["yaw_rad"]).max() < 0.2
+    assert np.abs(fly(robot, "lee", 6.0, paths, quads=[quad])["yaw_rad"]).max() < 0.2
 
 
 @EACH
@@ -118,7 +121,7 @@ def test_a_far_goal_is_approached_within_the_limits(kind: str) -> None:
     quad = ReferenceQuadrotor(robot, step_s=5e-3)
     quad.state["position"] = np.array([6.0, -5.0, 1.0])
     quad.state["rotor_speed"] = np.full(4, robot.hover_speed_rad_s)
-    flight = fly(robot, kind, 9.0, quad=quad, yaw=2.0)
+    flight = fly(robot, kind, 9.0, quads=[quad], yaw=2.0)
     speed = float(np.abs(np.diff(flight["error_m"])).max() * robot.control_rate_hz)
     assert 0.9 < speed / (0.5 * robot.limits.linear_velocity_m_s) < 1.3
     assert flight["tilt_rad"].max() < widest_tilt(robot) + 0.2
