@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import Kernel, zeros
-from rlstack.robots import WheeledBase
-from rlstack.sim.bases.clearance import clearance
-from rlstack.sim.bases.dynamics import advance
+from rlstack.robots import Lidar, WheeledBase
+from rlstack.sim.bases.clearance import Disc, clearance
+from rlstack.sim.bases.dynamics import BaseModel, advance
 from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.sim.bases.lidar import BaseLidar
 from rlstack.sim.bases.parameters import base_model, longest_delay_s, nominal
 
 Array = NDArray[np.float64]
+
+
+# What is compiled knows nothing of the robots that it is called for: one is enough for all simulators, of which making
+# these takes most of the time.
+
+
+@lru_cache(maxsize=16)
+def _advance_of(model: BaseModel) -> Kernel:
+    past = [f"command_{k}" for k in range(model.past_commands + 1)]
+    return Kernel(
+        lambda state, parameters, **commands: {
+            "next": advance(state, parameters, [commands[name] for name in past], model)
+        },
+        {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(past, model.command_width)},
+    )
+
+
+@lru_cache(maxsize=16)
+def _clearance_of(footprint: tuple[Disc, ...], boxes: int, circles: int) -> Kernel:
+    return Kernel(
+        lambda state, boxes, circles: {
+            "clearance": np.array(
+                [clearance(state[STATE["position"]], state[STATE["turn"]], footprint, boxes, circles)], dtype=object
+            )
+        },
+        {"state": STATE_WIDTH, "boxes": boxes, "circles": circles},
+    )
+
+
+@lru_cache(maxsize=16)
+def _lidar_of(lidar: Lidar, boxes: int, circles: int) -> BaseLidar:
+    return BaseLidar(
+        lidar.angles_rad,
+        (lidar.position_m[0], lidar.position_m[1]),
+        lidar.rpy_rad[2],
+        range_min_m=lidar.range_min_m,
+        range_max_m=lidar.range_max_m,
+        boxes=boxes,
+        circles=circles,
+        noise_m=lidar.noise_m,
+        noise_share=lidar.noise_share,
+        dropout=lidar.dropout,
+    )
 
 
 class BaseSimulator:
@@ -51,37 +95,12 @@ class BaseSimulator:
         self._boxes[:], self._circles[:] = boxes.T, circles.T
         self._commands = [zeros(model.command_width, count) for _ in range(model.past_commands + 1)]
         self._clearance = zeros(1, count)
-        past = [f"command_{k}" for k in range(len(self._commands))]
-        self._advance = Kernel(
-            lambda state, parameters, **commands: {
-                "next": advance(state, parameters, [commands[name] for name in past], model)
-            },
-            {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(past, model.command_width)},
-        )
-        self._free = Kernel(
-            lambda state, boxes, circles: {
-                "clearance": np.array(
-                    [clearance(state[STATE["position"]], state[STATE["turn"]], robot.footprint, boxes, circles)],
-                    dtype=object,
-                )
-            },
-            {"state": STATE_WIDTH, "boxes": boxes.shape[1], "circles": circles.shape[1]},
-        )
+        self._advance = _advance_of(model)
+        self._free = _clearance_of(robot.footprint, boxes.shape[1], circles.shape[1])
         self._lidar: BaseLidar | None = None
         if "scan" in robot.lidars:
             lidar = robot.lidars["scan"]
-            self._lidar = BaseLidar(
-                lidar.angles_rad,
-                (lidar.position_m[0], lidar.position_m[1]),
-                lidar.rpy_rad[2],
-                range_min_m=lidar.range_min_m,
-                range_max_m=lidar.range_max_m,
-                boxes=boxes.shape[1] // BOX_ROWS,
-                circles=circles.shape[1] // CIRCLE_ROWS,
-                noise_m=lidar.noise_m,
-                noise_share=lidar.noise_share,
-                dropout=lidar.dropout,
-            )
+            self._lidar = _lidar_of(lidar, boxes.shape[1] // BOX_ROWS, circles.shape[1] // CIRCLE_ROWS)
             self._ranges, self._noise = zeros(lidar.rays, count), zeros(lidar.rays, count)
             self._measure = self._lidar.prepare(self._state, self._boxes, self._circles, self._ranges, self._noise)
 
