@@ -164,10 +164,13 @@ def test_arming_stopping_resetting_and_a_bad_parameter(flying: dict[str, NodePro
     odometry, modes = listener.hear(topics.ODOM), listener.hear(topics.GUARD_MODE, "latched", depth=10)
     listener.until(lambda: odometry and modes, "the start")
 
-    armed = listener.call(SetBool, topics.ARM, SetBool.Request(data=True))
-    if not armed.success:  # it fell to the floor while unarmed: put it back
-        assert listener.call(Trigger, topics.RESET, Trigger.Request()).success
+    for _ in range(20):  # the guard may hear the robot later than this listener
         armed = listener.call(SetBool, topics.ARM, SetBool.Request(data=True))
+        if armed.success:
+            break
+        # or it fell to the floor while unarmed: put it back
+        assert listener.call(Trigger, topics.RESET, Trigger.Request()).success
+        listener.spin(0.5)
     assert armed.success, armed.message
     listener.until(lambda: modes[-1].data == "policy", "the policy's flight")
 

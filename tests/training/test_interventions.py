@@ -84,9 +84,10 @@ def test_it_waits_for_so_many_bad_steps_in_a_row_and_then_leads_for_so_many(pati
 
 def test_an_episode_that_takes_long_is_led_to_its_end() -> None:
     environment = Reaching(4)
-    script = ScriptedIntervener(IntervenerSettings(kind="late", patience=6, hold=99, right=1.0), environment, 0)
+    settings = IntervenerSettings(kind="random", rate=0.0, overdue=6, hold=99, right=1.0)
+    script = ScriptedIntervener(settings, environment, 0)
     for step in range(18):  # one begins anew after ten steps
-        begins = torch.tensor([step in (0, 10), step == 0, False, False])
+        begins = torch.tensor([step in (0, 10), step == 0, step == 0, step == 0])
         now = script.decide(environment.observe()[0], torch.zeros(4, 2), begins).now
         assert now.tolist() == [step >= 16 or 6 <= step < 10, step >= 6, step >= 6, step >= 6], step
 

@@ -54,9 +54,8 @@ class Intervener(Protocol):
 class IntervenerSettings:
     """A script that intervenes."""
 
-    kind: Literal["random", "action", "value", "late"] = "random"
-    """When: at random; after an action of the policy that was far from the expert's; where critics think less of it;
-    where an episode takes long."""
+    kind: Literal["random", "action", "value"] = "random"
+    """When: at random; after an action of the policy that was far from the expert's; where critics think less of it."""
     rate: float = value(0.3, at_least=0.0, at_most=1.0)
     """Random: how often a step begins an intervention."""
     right: float = value(0.95, at_least=0.0, at_most=1.0)
@@ -68,8 +67,9 @@ class IntervenerSettings:
     critics: str = ""
     """Value: folder of a finished run of sac or rlpd on the same task, whose critics judge."""
     patience: int = value(1, at_least=1)
-    """All but random: steps in a row that the policy may do badly before it is judged that somebody should intervene;
-    late: steps of an episode that it has to itself."""
+    """All but random: steps in a row that the policy may do badly before it is judged that somebody should step in."""
+    overdue: int = value(0, at_least=0)
+    """Steps of an episode after which somebody should intervene whatever the policy does; 0: never for that."""
     hold: int = value(4, at_least=1)
     """Steps that an intervention lasts; RLIF has 4. Long enough for the expert to get somewhere is more."""
     steps: int = value(0, at_least=0)
@@ -99,6 +99,8 @@ class ScriptedIntervener:
         self._left = torch.zeros(environment.count, dtype=torch.long)
         self._off = torch.zeros(environment.count, dtype=torch.long)
         """Steps in a row that the policy did badly."""
+        self._age = torch.zeros(environment.count, dtype=torch.long)
+        """Steps of the episode so far."""
         self._wrong = torch.zeros(environment.count, dtype=torch.bool)
         self._astray = torch.zeros(environment.count, actions)
 
@@ -114,6 +116,9 @@ class ScriptedIntervener:
             if self._critics is not None:
                 off = torch.where(self._worse(observation, proposed, expert), off + 1, 0)
             chance = torch.where(off >= settings.patience, settings.right, 1.0 - settings.right)
+        self._age = torch.where(begins, 0, self._age + 1)
+        if settings.overdue:
+            chance = torch.where(self._age >= settings.overdue, settings.right, chance)
         self._steps += count
         if settings.steps and self._steps > settings.steps:
             chance = torch.zeros(count)
@@ -129,7 +134,7 @@ class ScriptedIntervener:
         self._left = torch.where(left > 1, left - 1, torch.where(now, given_back, 0))
         if settings.kind == "action":
             off = torch.where((proposed - expert).square().mean(dim=1).sqrt() > settings.tolerance, off + 1, 0)
-        self._off = off + 1 if settings.kind == "late" else torch.where(now, 0, off)
+        self._off = torch.where(now, 0, off)
         told = torch.where(self._wrong[:, None], self._astray, expert)
         return Intervention(now, torch.where(now[:, None], told, proposed))
 

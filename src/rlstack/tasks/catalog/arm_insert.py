@@ -36,13 +36,15 @@ _OVER = _DEPTH + 0.012
 _SLOWLY, _PRESSED = 0.004, 0.005
 """m that the target goes down in a step, and that it ends below the peg's place."""
 
+_BESIDE = 0.0012
+"""m level from the hole's middle at which a peg does not go in."""
 
 _NEAR = 0.05
 """dm and m/s: what matters here is half a millimetre and centimetres a second."""
 
 
 class InsertExpert:
-    """Over the hole; slowly down once the peg hangs still above it."""
+    """Over the hole; slowly down once the peg hangs still above it; up and aside where it stands beside the hole."""
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
@@ -50,13 +52,18 @@ class InsertExpert:
         held = seen["tool_position"] - peg
         level, height = np.linalg.norm((goal - peg)[:, :2], axis=1), (peg - goal)[:, 2]
         still = np.linalg.norm(seen["tool_velocity"], axis=1) < 0.02
-        inside = height < _DEPTH - 0.002
+        beside = (np.abs(height - _DEPTH) < 0.004) & (level > _BESIDE) & (level < 0.008)
+        inside = (height < _DEPTH - 0.002) & ~beside
         # the target goes by where the peg should be, not by where it is: the arm swings
         place = goal + held
         above = place[:, 2] + _OVER
         begun = (target[:, 2] < above - 0.002) & (level < 0.004) & (np.abs(held[:, 2] - _HELD) < 0.01)
-        down = inside | begun | ((level < 0.0015) & still)
+        down = inside | (begun & ~beside) | ((level < 0.0015) & still)
         place[:, 2] = np.where(down, np.maximum(target[:, 2] - _SLOWLY, place[:, 2] - _PRESSED), above)
+        # what presses on the rim sticks: hardly any weight on it, and pushed; with an edge in the hole, lifted out
+        lifted = seen["tool_position"][:, 2] + np.where(height < _DEPTH - 0.0007, 0.004, 0.0005)
+        place[:, 2] = np.where(beside, lifted, place[:, 2])
+        place[:, :2] += np.where(beside[:, None], 0.5 * (goal - peg)[:, :2], 0.0)
         return toward(seen, pipeline, place)
 
 
