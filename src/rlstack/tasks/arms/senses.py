@@ -21,8 +21,6 @@ def noisy(noise: ArmNoise, signals: Mapping[str, Array], rng: np.random.Generato
     if "object_position" in signals:
         place, turn = signals["object_position"], signals["object_orientation"]
         sensed["object_position"] = place + noise.object_m * rng.standard_normal(place.shape)
-        half = 0.5 * noise.object_rad * rng.standard_normal(turn.shape[:-1])
-        zero = np.zeros(turn.shape[:-1])
-        about = np.stack([zero, zero, np.sin(half), np.cos(half)], axis=-1)
+        about = frames.from_rotation_vector(noise.object_rad * rng.standard_normal((*turn.shape[:-1], 3)))
         sensed["object_orientation"] = frames.multiply(about, turn)
     return sensed

@@ -121,6 +121,17 @@ class ObjectYaw(Term):
         return torch.stack([cos, sin], dim=-1)
 
 
+class ObjectLean(Term):
+    """How far an object leans, and which way."""
+
+    name, size, unit, meaning = "object_lean", 2, "-", "level part of the object's z axis in base_link"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2)."""
+        x, y, z, w = inputs["object_orientation"].unbind(dim=-1)
+        return torch.stack([2.0 * (x * z + w * y), 2.0 * (y * z - w * x)], dim=-1)
+
+
 class GoalOffset(Term):
     """What is left to do: the goal, seen from what is to be there."""
 

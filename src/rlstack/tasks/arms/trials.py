@@ -72,7 +72,7 @@ class ArmNoise:
     joint_velocity_rad_s: float = value(0.002, unit="rad/s", at_least=0.0)
     object_m: float = value(0.001, unit="m", at_least=0.0)
     object_rad: float = value(0.01, unit="rad", at_least=0.0)
-    """About the vertical."""
+    """About each axis."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Manipulator
+from rlstack.robots import Manipulator, frames
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.motion import Motion
@@ -40,7 +40,7 @@ _BESIDE = 0.0012
 """m level from the hole's middle at which a peg does not go in."""
 
 _NEAR = 0.05
-"""dm and m/s: what matters here is half a millimetre and centimetres a second."""
+"""dm, m/s and rad: what matters here is half a millimetre, centimetres a second and a degree."""
 
 
 class InsertExpert:
@@ -48,22 +48,29 @@ class InsertExpert:
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
-        peg, goal, target = (seen[n] for n in ("object_position", "goal_position", "target_position"))
-        held = seen["tool_position"] - peg
-        level, height = np.linalg.norm((goal - peg)[:, :2], axis=1), (peg - goal)[:, 2]
+        peg, goal, target, tool = (seen[f"{n}_position"] for n in ("object", "goal", "target", "tool"))
+        held, height = tool - peg, (peg - goal)[:, 2]
+        # its lower end is what must meet the hole, and leans away from its middle with the peg
+        end = peg - frames.rotate(seen["object_orientation"], np.array([0.0, 0.0, _HALF_LENGTH]))
+        aside = (goal - end)[:, :2]
+        level = np.linalg.norm(aside, axis=1)
         still = np.linalg.norm(seen["tool_velocity"], axis=1) < 0.02
         beside = (np.abs(height - _DEPTH) < 0.004) & (level > _BESIDE) & (level < 0.008)
-        inside = (height < _DEPTH - 0.002) & ~beside
+        inside = (height < _DEPTH - 0.002) & ~beside & (level < 0.008)
+        outside = (height < _DEPTH - 0.002) & (level >= 0.008)
         # the target goes by where the peg should be, not by where it is: the arm swings
         place = goal + held
+        place[:, :2] = tool[:, :2] + aside
         above = place[:, 2] + _OVER
         begun = (target[:, 2] < above - 0.002) & (level < 0.004) & (np.abs(held[:, 2] - _HELD) < 0.01)
         down = inside | (begun & ~beside) | ((level < 0.0015) & still)
         place[:, 2] = np.where(down, np.maximum(target[:, 2] - _SLOWLY, place[:, 2] - _PRESSED), above)
         # what presses on the rim sticks: hardly any weight on it, and pushed; with an edge in the hole, lifted out
-        lifted = seen["tool_position"][:, 2] + np.where(height < _DEPTH - 0.0007, 0.004, 0.0005)
+        lifted = tool[:, 2] + np.where(height < _DEPTH - 0.0007, 0.004, 0.0005)
         place[:, 2] = np.where(beside, lifted, place[:, 2])
-        place[:, :2] += np.where(beside[:, None], 0.5 * (goal - peg)[:, :2], 0.0)
+        place[:, :2] += np.where(beside[:, None], 0.5 * aside, 0.0)
+        # beside the walls: up first
+        place[:, :2] = np.where(outside[:, None], tool[:, :2], place[:, :2])
         return toward(seen, pipeline, place)
 
 
@@ -99,7 +106,7 @@ class InsertTask(ArmTask):
     )
     reward: InsertReward = field(default_factory=InsertReward)
 
-    inputs = ("joint_position", "joint_velocity", "object_position", "goal_position")
+    inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
     moved = "object_position"
     fits = False
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {"socket": (0.0, 0.0, -_HALF_LENGTH)}
@@ -149,6 +156,7 @@ class InsertTask(ArmTask):
             terms.CloseUp(terms.Lead(), _NEAR),
             terms.ObjectOffset(),
             terms.ObjectVelocity(self.rate_hz),
+            terms.CloseUp(terms.ObjectLean(), _NEAR),
             terms.CloseUp(terms.GoalOffset(self.moved), _NEAR),
         ]
 
