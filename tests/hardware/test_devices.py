@@ -74,6 +74,8 @@ def test_keys_move_while_they_come_and_not_for_long_after(
         os.write(human, b" t")
         hand = _after(device, lambda h: h.gripper > 0)
         assert hand.intervene
+        device.forget()
+        assert device.read().idle, "another episode begins: nobody has told the gripper anything"
     finally:
         device.close()
     # the terminal is as it was: a line comes as a line, and is echoed
@@ -138,6 +140,8 @@ def test_a_joy_message_says_what_the_kernel_says() -> None:
     device.hear(SimpleNamespace(axes=[1.0, 0.0, 1.0, 0.0, 1.0, 1.0], buttons=[0, 1, 0, 0, 1]))
     hand = device.read()
     assert (hand.linear.tolist(), hand.gripper, hand.intervene) == ([0.0, 1.0, 1.0], 1.0, True)
+    device.forget()
+    assert device.read().gripper == 0.0, "a button that is still down has been said already"
 
 
 LEADER = """\
@@ -214,6 +218,12 @@ def test_a_spacemouses_reports_move_the_hand() -> None:
     reports.append(b"\x03\x03")
     assert device.read().said == (SAVE,)
     assert device.read().said == (), "both buttons are pressed once"
+    device.forget()
+    for left in (b"\x03\x01", b"\x03\x00"):
+        reports.append(left)
+        assert device.read().gripper == 0.0, "of two that are let go, the second tells the gripper nothing"
+    reports.append(b"\x03\x02")
+    assert device.read().gripper == 1.0
     device.close()
 
 

@@ -70,6 +70,9 @@ class Device(Protocol):
             UserError: The device is gone.
         """
 
+    def forget(self) -> None:
+        """Forget what the gripper was told: another episode begins. Who remembers nothing may leave it out."""
+
     def close(self) -> None:
         """Let go of it, whatever happened; also where it was never opened."""
 

@@ -30,6 +30,10 @@ class Pad:
         self._held, self._gripper = held, 0.0
         self._down: set[int] = set()
 
+    def forget(self) -> None:
+        """Tell the gripper nothing until a button does."""
+        self._gripper = 0.0
+
     def hand(self, axes: Sequence[float], buttons: Sequence[int]) -> Hand:
         """Return what the hand does.
 

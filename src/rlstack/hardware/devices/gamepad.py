@@ -58,6 +58,10 @@ class Gamepad:
             self._take(data)
         return self._pad.hand(self._axes, self._buttons)
 
+    def forget(self) -> None:
+        """Tell the gripper nothing until a button does."""
+        self._pad.forget()
+
     def close(self) -> None:
         """Close its file."""
         if self._file >= 0:

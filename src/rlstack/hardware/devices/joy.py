@@ -38,6 +38,10 @@ class Joy:
         """Return what the last message says."""
         return self._pad.hand(self._axes, self._buttons)
 
+    def forget(self) -> None:
+        """Tell the gripper nothing until a button does."""
+        self._pad.forget()
+
     def close(self) -> None:
         """Do nothing."""
 

@@ -105,6 +105,10 @@ class Keyboard:
             motion[axis] = side
         return Hand(motion[:3], motion[3:], self._gripper, self._intervene, said=tuple(said))
 
+    def forget(self) -> None:
+        """Tell the gripper nothing until a key does."""
+        self._gripper = 0.0
+
     def close(self) -> None:
         """Put the terminal back as it was."""
         if self._before is not None and self._terminal is not None:

@@ -42,7 +42,7 @@ class SpaceMouse:
 
     def __init__(self, where: str, robot: Manipulator, opened: Any = None) -> None:
         self._where, self._device = where, opened
-        self._gripper, self._moved_at, self._both = 0.0, -1e9, False
+        self._gripper, self._moved_at, self._down = 0.0, -1e9, (False, False)
 
     def open(self) -> None:
         """Find it."""
@@ -79,14 +79,22 @@ class SpaceMouse:
         cap = np.array([state.x, state.y, state.z, state.roll, state.pitch, state.yaw], dtype=float)
         motion = np.sign(cap) * np.clip((np.abs(cap) - DEAD) / (1.0 - DEAD), 0.0, 1.0)
         left, right = bool(state.buttons[0]), bool(state.buttons[-1])
-        both, self._both = left and right and not self._both, left and right
-        if left != right:
-            self._gripper = -1.0 if left else 1.0
+        both = left and right and self._down != (True, True)
+        # as it goes down: of two that are let go one after the other, the second tells the gripper nothing
+        if left and not right and not self._down[0]:
+            self._gripper = -1.0
+        elif right and not left and not self._down[1]:
+            self._gripper = 1.0
+        self._down = (left, right)
         now = time.monotonic()
         if motion.any() or left or right:
             self._moved_at = now
         leads = now - self._moved_at < LINGER_S
         return Hand(motion[:3], motion[3:], self._gripper, leads, said=(SAVE,) if both else ())
+
+    def forget(self) -> None:
+        """Tell the gripper nothing until a button does."""
+        self._gripper = 0.0
 
     def close(self) -> None:
         """Let go of it."""
