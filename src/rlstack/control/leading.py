@@ -68,7 +68,6 @@ class ArmLeader:
         self._limits = limits_of(robot, self._chain)
         self._arm = list(self._chain.index)
         names = [drive.name for drive in robot.drives]
-        self._names = names
         self._hand = [names.index(joint.name) for joint in robot.gripper]
         self._lower, self._upper, self._velocity = (
             np.array([getattr(drive, what) for drive in robot.drives]) for what in ("lower", "upper", "velocity_max")
@@ -127,18 +126,8 @@ class ArmLeader:
         Raises:
             ValueError: A joint is unknown, or its place is not finite.
         """
-        if unknown := [name for name in wanted if name not in self._names]:
-            raise ValueError(f"{self.robot.name} has no joint {', '.join(unknown)}; it has: {', '.join(self._names)}")
-        if bad := [name for name, place in wanted.items() if not np.isfinite(place)]:
-            raise ValueError(f"the place of {', '.join(bad)} is not finite")
         target, period = self._begin(joints), min(period_s, LONGEST_S)
-        said: list[str] = []
-        asked = target.copy()
-        for name, place in wanted.items():
-            asked[self._names.index(name)] = place
-        inside = np.clip(asked, self._lower, self._upper)
-        for k in np.flatnonzero(np.abs(asked - inside) > 1e-9):
-            said.append(f"{self._names[k]} is kept at its limit, {inside[k]:.4g}: {asked[k]:.4g} was asked for.")
+        inside, said = placed(self.robot, target, wanted)
         step = period * self._velocity
         if (np.abs(inside - target) > 2.0 * step).any():
             said.append("The joints follow at their greatest speed.")
@@ -197,6 +186,31 @@ class ArmLeader:
         for end in np.flatnonzero(at_end & ((free > self._limits.upper) | (free < self._limits.lower))):
             said.append(f"{self._chain.joints[end]} is at its limit, {after[end]:.4g}.")
         target[self._arm] = after
+
+
+def placed(robot: Manipulator, joints: Array, wanted: Mapping[str, float]) -> tuple[Array, list[str]]:
+    """Return joints (joints,) rad or m with some where a leader arm's are, within their ranges, and what was clipped.
+
+    Args:
+        robot: The arm.
+        joints: (joints,) where those are that the leader arm has not, rad or m.
+        wanted: Where the leader arm's are, by name.
+
+    Raises:
+        ValueError: A joint is unknown, or its place is not finite.
+    """
+    names = [drive.name for drive in robot.drives]
+    if unknown := [name for name in wanted if name not in names]:
+        raise ValueError(f"{robot.name} has no joint {', '.join(unknown)}; it has: {', '.join(names)}")
+    if bad := [name for name, place in wanted.items() if not np.isfinite(place)]:
+        raise ValueError(f"the place of {', '.join(bad)} is not finite")
+    found, said = np.array(joints, dtype=float), []
+    for name, place in wanted.items():
+        drive = robot.drives[k := names.index(name)]
+        found[k] = min(max(place, drive.lower), drive.upper)
+        if abs(place - found[k]) > 1e-9:
+            said.append(f"{name} is kept at its limit, {found[k]:.4g}: {place:.4g} was asked for.")
+    return found, said
 
 
 def _shortened(vector: Array, most: float, sentence: str, said: list[str]) -> Array:

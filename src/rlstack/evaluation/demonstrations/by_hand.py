@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.control.leading import placed
+from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.recording import Choice, Decide
 from rlstack.hardware.devices import Hand
+from rlstack.tasks.arms.inverse import action_toward
 from rlstack.tasks.arms.station import Station
 
 Array = NDArray[np.float64]
+
+MOVED = 0.005
+"""Share of a joint's range, or of a turn, by which a leader arm must be moved to lead: some 10 to 20 ticks of a servo,
+and one that is let go rests within 2."""
 
 
 class ByHand:
@@ -22,7 +29,7 @@ class ByHand:
     Args:
         device: Open; see :class:`rlstack.hardware.devices.Device`.
         otherwise: Who acts while the hand does not intervene; None: the hand alone acts, and an episode begins with its
-            first motion.
+            first motion. A leader arm leads from when it is moved in an episode until that ends.
         say: Called with a sentence when a command was clipped, at most once a second for each.
         show: Called before every step, so that the human sees something.
     """
@@ -36,27 +43,60 @@ class ByHand:
     ) -> None:
         self._device, self._otherwise, self._say, self._show = device, otherwise, say, show
         self._due, self._said_at = 0.0, dict[str, float]()
+        self._waiting = False
+        self._stood: dict[str, float] = {}
+        self._follows = False
 
     def __call__(self, station: Station) -> Choice:
-        """Wait until it is time for the next step, and return what is to be done in it."""
+        """Wait until it is time for the next step, and return what is to be done in it.
+
+        Raises:
+            UserError: The device is gone, or leads joints that the robot has not.
+        """
         self._show(station)
         if self._device.live:
             self._wait(1.0 / station.task.rate_hz)
+        if station.steps == 0 and not self._waiting:
+            self._begin()
         hand: Hand = self._device.read()
+        self._waiting = False
         still = np.zeros(station.pipeline.action_size)
         if hand.said:
             return Choice(still, by_hand=True, said=hand.said[0])
-        if self._otherwise is not None and not hand.intervene:
+        led = None if hand.joints is None else _led(station, hand.joints)  # refused before anything moves
+        leads = hand.intervene and (hand.joints is None or self._is_moved(station, hand.joints))
+        if self._otherwise is not None and not leads:
             return self._otherwise(station)
-        if self._otherwise is None and station.steps == 0 and (hand.idle or not hand.intervene):
+        if self._otherwise is None and station.steps == 0 and (hand.idle or not leads):
+            self._waiting = True
             return Choice(still, by_hand=True, waiting=True)
-        action = action_of(hand, station.task.axes)
-        for sentence in clippings(station, action):
+        said: list[str] = []
+        if led is None:
+            action = action_of(hand, station.task.axes)
+        elif leads:
+            action, said = action_toward(station, led[0]), led[1]
+        else:
+            action = still
+        for sentence in (*said, *clippings(station, action)):
             now = time.monotonic()
             if now - self._said_at.get(sentence, -1e9) >= 1.0:
                 self._said_at[sentence] = now
                 self._say(sentence)
         return Choice(action, by_hand=True)
+
+    def _begin(self) -> None:
+        """Make ready for another episode: what the hand did before does not begin it."""
+        if (forget := getattr(self._device, "forget", None)) is not None:
+            forget()
+        self._stood, self._follows = {}, False
+
+    def _is_moved(self, station: Station, joints: Mapping[str, float]) -> bool:
+        """Return whether a leader arm has been moved from where it stood when the episode was to begin."""
+        for drive in station.robot.drives:
+            if (place := joints.get(drive.name)) is not None:
+                away = abs(place - self._stood.setdefault(drive.name, place))
+                self._follows |= away > MOVED * min(drive.upper - drive.lower, 2.0 * np.pi)
+        return self._follows
 
     def _wait(self, period_s: float) -> None:
         now = time.monotonic()
@@ -66,9 +106,17 @@ class ByHand:
 
 
 def action_of(hand: Hand, axes: tuple[str, ...]) -> Array:
-    """Return what the hand does as an action (actions,), not clipped."""
+    """Return what a hand that holds no leader arm does as an action (actions,), not clipped."""
     moved = {**dict(zip("xyz", hand.linear)), "yaw": hand.angular[2], "gripper": hand.gripper}
     return np.array([moved[axis] for axis in axes], dtype=float)
+
+
+def _led(station: Station, joints: Mapping[str, float]) -> tuple[Array, list[str]]:
+    """Return where a leader arm would have the joints (joints,) rad or m, and in sentences what was clipped."""
+    try:
+        return placed(station.robot, station.senses()["target"], joints)
+    except ValueError as error:
+        raise UserError(f"The leader arm cannot be followed: {error}.") from error
 
 
 def clippings(station: Station, action: Array) -> list[str]:

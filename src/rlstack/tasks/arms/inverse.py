@@ -1,4 +1,4 @@
-"""Which action of a task a command to the joints is."""
+"""Which action of a task a command to the joints is, and which leads to where joints are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rlstack.robots.kinematics import tool_motion
+from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.station import Station
 
 Array = NDArray[np.float64]
@@ -38,3 +40,21 @@ def action_of(station: Station, command: Array) -> tuple[Array, float]:
         slopes = (found[1:] - found[0]).T / (inwards * _PROBE)
         action = np.clip(action + np.linalg.lstsq(slopes, left, rcond=1e-4)[0], -1.0, 1.0)
     return best, least
+
+
+def action_toward(station: Station, joints: Array) -> Array:
+    """Return the action (actions,) in -1..1 that leads a station's tool to where joints (joints,) rad or m have it.
+
+    Straight, turned about the vertical as they have it, and no faster than actions go; the gripper follows its own.
+    """
+    pipeline, seen = station.pipeline, station.environment.senses()
+    arm, range_ = pipeline.arm, (pipeline.minimum.numpy(), pipeline.maximum.numpy())
+    there = tool_motion(pipeline.chain.screws, joints[None, :arm])
+    apart = there.rotation[0] @ seen["target_rotation"][0].T
+    turn = np.arctan2(apart[1, 0] - apart[0, 1], apart[0, 0] + apart[1, 1])  # also of a tool that leans over
+    grip = np.zeros(1)
+    if pipeline.hands:  # fingers that the leader arm has not are where they are
+        left = (np.clip(joints, *range_) - seen["target"][0])[arm:]
+        steps = left / [drive.velocity_max * pipeline.period_s for drive in station.robot.drives[arm:]]
+        grip = np.clip(steps[[np.abs(steps).argmax()]], -1.0, 1.0)
+    return toward(seen, pipeline, there.position, turn=np.array([turn]), grip=grip)[0]
