@@ -171,6 +171,11 @@ def test_a_leader_arm_is_followed_and_what_makes_no_sense_is_not(
         assert hand.intervene, "it was said before this came"
         time.sleep(0.3)
         assert device.read().idle, "whoever has gone leads no more"
+        until = time.monotonic() + 10.0
+        while (hand := device.read()).joints is None and time.monotonic() < until:
+            joints.publish(wanted)
+            time.sleep(0.02)
+        assert hand.joints == {"panda_joint1": 9.0}, "a leader arm's joints come as they are"
     finally:
         device.close()
 

@@ -9,15 +9,18 @@ import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.hardware.devices import Hand
+from rlstack.hardware.devices.spacemouse import LINGER_S
 from rlstack.interfaces import topics
-from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, TWIST, TYPES
+from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
 
 STALE_S = 0.25
-"""A twist that is older says nothing any more: whoever sent it may be gone, and a hand that is still says so too."""
+"""What is older says nothing any more: whoever sent it may be gone, and a hand that is still says so too."""
 
 
 class TopicDevice:
     """See :class:`rlstack.hardware.devices.Device`.
+
+    Until ``teleop/intervene`` was ever said, whatever moves the tool leads, and for a moment after; then that decides.
 
     Args:
         namespace: Of the topics.
@@ -29,10 +32,15 @@ class TopicDevice:
     def __init__(self, namespace: str, motion: Any) -> None:
         self._namespace = namespace.strip("/")
         self._speed, self._turn = float(motion.speed_m_s), float(motion.yaw_rate_rad_s)
-        self.keys = f"waiting for /{self._namespace}/{TWIST}; Ctrl-C stops"
+        self.keys = f"waiting for /{self._namespace}/{TWIST}, or {JOINTS} of a leader arm; Ctrl-C stops"
         self._node: Any = None
+        self._heard = 0
         self._twist: tuple[float, np.ndarray] = (-1e9, np.zeros(6))
-        self._gripper, self._intervene = 0.0, False
+        self._joints: tuple[float, dict[str, float]] = (-1e9, {})
+        self._gripper: float | None = None
+        self._told_before: float | None = None
+        self._intervene: bool | None = None
+        self._led_at = -1e9
         self._refused = ""
 
     def open(self) -> None:
@@ -48,9 +56,10 @@ class TopicDevice:
             rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is whoever's who records
         self._node = rclpy.create_node("demo_record", namespace=f"/{self._namespace}")
         for topic, hear, use in (
-            (TWIST, self._hear, "command"),
-            (GRIPPER, self._grip, "command"),
-            (INTERVENE, self._lead, "latched"),
+            (TWIST, self.hear_twist, "command"),
+            (JOINTS, self.hear_joints, "command"),
+            (GRIPPER, self.hear_gripper, "command"),
+            (INTERVENE, self.hear_intervene, "latched"),
         ):
             kind = topics.message_type(TYPES[topic])
             self._node.create_subscription(kind, topic, hear, topics.quality(use))  # type: ignore[arg-type]
@@ -60,16 +69,38 @@ class TopicDevice:
         import rclpy
 
         for _ in range(50):
-            before = self._twist
+            before = self._heard
             rclpy.spin_once(self._node, timeout_sec=0.0)
-            if self._twist is before:
+            if self._heard == before:
                 break
+        return self.hand()
+
+    def hand(self) -> Hand:
+        """Return what the last messages say.
+
+        Raises:
+            UserError: One was in a frame that nothing is recorded in.
+        """
         if self._refused:
             raise UserError(self._refused)
-        at, twist = self._twist
-        fresh = time.monotonic() - at < STALE_S
-        share = twist / np.array([self._speed] * 3 + [self._turn] * 3) if fresh else np.zeros(6)
-        return Hand(share[:3], share[3:], self._gripper if fresh else 0.0, self._intervene)
+        now = time.monotonic()
+        joints = self._joints[1] if now - self._joints[0] < STALE_S else None
+        leads = self._intervene
+        if leads is None:
+            leads = joints is not None or now - self._led_at < LINGER_S
+        elif not leads:
+            return Hand(intervene=False)
+        if joints is not None:
+            return Hand(intervene=leads, joints=joints)
+        if not self._fresh:
+            return Hand(intervene=leads)
+        share = self._twist[1] / np.array([self._speed] * 3 + [self._turn] * 3)
+        grip = 0.0 if self._gripper is None or self._gripper == self._told_before else self._gripper
+        return Hand(share[:3], share[3:], grip, leads)
+
+    def forget(self) -> None:
+        """Tell the gripper nothing until something else is said: who holds a key down elsewhere keeps saying it."""
+        self._told_before = self._gripper
 
     def close(self) -> None:
         """Let go of the topics."""
@@ -80,7 +111,9 @@ class TopicDevice:
             self._node = None
             rclpy.try_shutdown()
 
-    def _hear(self, message: Any) -> None:
+    def hear_twist(self, message: Any) -> None:
+        """Take a ``geometry_msgs/TwistStamped``; one that is not finite is left out."""
+        self._heard += 1
         twist = message.twist
         values = np.array(
             [*(getattr(twist.linear, axis) for axis in "xyz"), *(getattr(twist.angular, axis) for axis in "xyz")]
@@ -92,10 +125,35 @@ class TopicDevice:
             )
         if np.isfinite(values).all():
             self._twist = (time.monotonic(), values)
+            if values.any():
+                self._led_at = time.monotonic()
 
-    def _grip(self, message: Any) -> None:
-        if np.isfinite(message.data):
-            self._gripper = float(np.clip(message.data, -1.0, 1.0))
+    def hear_joints(self, message: Any) -> None:
+        """Take a ``sensor_msgs/JointState``; one that is empty or not finite is left out."""
+        self._heard += 1
+        joints = dict(zip(message.name, map(float, message.position)))
+        if joints and np.isfinite(list(joints.values())).all():
+            self._joints = (time.monotonic(), joints)
 
-    def _lead(self, message: Any) -> None:
+    def hear_gripper(self, message: Any) -> None:
+        """Take a ``std_msgs/Float64``; one that is not finite is left out."""
+        self._heard += 1
+        if not np.isfinite(message.data):
+            return
+        value = float(np.clip(message.data, -1.0, 1.0))
+        if self._gripper is None and not self._fresh:
+            self._told_before = value  # it was being said before anybody led
+        elif value != (self._gripper or 0.0):
+            self._told_before = None
+            if value:
+                self._led_at = time.monotonic()
+        self._gripper = value
+
+    def hear_intervene(self, message: Any) -> None:
+        """Take a ``std_msgs/Bool``."""
+        self._heard += 1
         self._intervene = bool(message.data)
+
+    @property
+    def _fresh(self) -> bool:
+        return time.monotonic() - self._twist[0] < STALE_S
