@@ -38,13 +38,13 @@ class DemoRecord:
     """A policy file shows it, with the settings of the task that it was trained with."""
     teleop: str = ""
     """A device by which a human shows it: keyboard, gamepad, spacemouse, leader:FILE, script:FILE; or topic: whatever
-    publishes teleop/twist."""
+    publishes teleop/twist or, of a leader arm, teleop/joints."""
     episodes: int = 10
     """How many are to be kept."""
     robot: str = "panda"
     """An arm's name or file."""
     namespace: str = ""
-    """Of teleop/twist, with --teleop topic; left out, it is the robot's name."""
+    """Of teleop/twist and the rest, with --teleop topic; left out, it is the robot's name."""
     episode_s: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
     """The longest that an episode may last, s; left out, the task's for expert and policy and 120 s by hand."""
     seed: int = 0
@@ -113,12 +113,14 @@ class DemoReplay:
     """Its folder."""
     episode: int = 0
     """Its number."""
+    robot: str = ""
+    """The file of the arm that it was recorded with, if that is none of rlstack's own."""
 
     def run(self) -> int:
         """Replay and print."""
         from rlstack.evaluation.demonstrations.replaying import replay
 
-        done = replay(self.dataset, self.episode)
+        done = replay(self.dataset, self.episode, self.robot)
         print(done.describe())
         return 0 if done.success or not done.recorded else 1
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlstack import cli
+from rlstack import cli, robots
 from rlstack.data.lerobot import Dataset
 from rlstack.evaluation.demonstrations import recording, sheet
 from rlstack.evaluation.demonstrations.by_hand import ByHand
@@ -128,6 +128,26 @@ def test_a_hand_corrects_the_expert(tmp_path: Path) -> None:
     (frames,) = Dataset(tmp_path / "both")
     assert ended.success and frames["intervention"][:, 0].tolist() == [k in (3, 4) for k in range(ended.frames)]
     assert (frames["action"][3:5] == [0.0, 1.0, 0.0]).all()
+
+
+def test_a_replay_is_told_the_file_of_a_robot_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*words: str) -> str:
+        assert cli.main(["demo", "replay", str(path), *words]) == 2
+        return capsys.readouterr().err
+
+    own, path = tmp_path / "my_arm.yaml", tmp_path / "my"
+    own.write_text(Path(robots.__file__).with_name("panda.yaml").read_text().replace("name: panda\n", "name: my_arm\n"))
+    record = ["demo", "record", "arm_reach", "--expert", "--episodes", "1", "--robot", str(own), "--out", str(path)]
+    assert cli.main(record) == 0
+    capsys.readouterr()
+    assert cli.main(["demo", "replay", str(path), "--robot", str(own)]) == 0
+    assert "tool depart by at most 0 mm" in capsys.readouterr().out
+    assert "with the robot 'my_arm', which is none of rlstack's own: give its file with --robot FILE" in refused()
+    assert "with the robot 'my_arm', and --robot panda is 'panda'" in refused("--robot", "panda")
+    other = tmp_path / "other.yaml"
+    other.write_text(own.read_text().replace("panda_finger_joint2", "panda_finger_joint3"))
+    said = refused("--robot", str(other))
+    assert "panda_finger_joint2, and" in said and "panda_finger_joint3: give the file of" in said
 
 
 def test_demonstrations_that_do_not_fit_are_refused_by_name(

@@ -53,19 +53,20 @@ class Replayed:
         return "\n".join(lines)
 
 
-def replay(path: str | Path, episode: int) -> Replayed:
+def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
     """Drive the joints by the recorded commands, from the recorded state, and compare at each frame.
 
     Args:
         path: The dataset's folder.
         episode: Its number.
+        robot: Name or file of the arm; empty: by the name in the dataset.
 
     Raises:
-        UserError: It is no dataset of demonstrations, has no such episode, or is of a robot, task or simulator that
-            has changed since.
+        UserError: It is no dataset of demonstrations, has no such episode, or is of another robot, or of a task or
+            simulator that has changed since.
     """
     dataset = Dataset(path)
-    of = sheet.read_sheet(dataset)
+    of = sheet.read_sheet(dataset, robot)
     frames = dataset.read(episode, [sheet.COMMAND, sheet.SIMULATOR, sheet.TRIAL_OF, sheet.SUCCESS])
     states, commands = frames[sheet.SIMULATOR], frames[sheet.COMMAND].astype(float)
     station = Station(of.task, of.robot)

@@ -20,7 +20,7 @@ from rlstack.files import write_atomically
 from rlstack.interfaces.picture_data import is_picture
 from rlstack.interfaces.signals import SENSED as SIGNALS
 from rlstack.interfaces.signals import camera_of
-from rlstack.robots import Manipulator, load_robot
+from rlstack.robots import Manipulator, load_robot, robot_names
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.station import TRIAL, Station
 from rlstack.tasks.arms.task import ArmTask
@@ -180,11 +180,15 @@ def name_in(path: Path) -> str | None:
     return None if held is None else str(held["task"])
 
 
-def read_sheet(dataset: Dataset) -> Sheet:
+def read_sheet(dataset: Dataset, robot: str = "") -> Sheet:
     """Return of which task a dataset's demonstrations are.
 
+    Args:
+        dataset: The demonstrations.
+        robot: Name or file of the arm that they were recorded with; empty: rlstack knows it by the name they give.
+
     Raises:
-        UserError: Nothing beside it says so, or what it says is not known here.
+        UserError: Nothing beside it says so, or what it says is not known here, or the robot is another one.
     """
     held = _read(dataset.path)
     if held is None:
@@ -194,7 +198,30 @@ def read_sheet(dataset: Dataset) -> Sheet:
     if not dataset.robot_type:
         raise UserError(f"{dataset.path} does not say which robot it was recorded with.")
     task = task_called(held["task"], held["settings"], f"{dataset.path / SHEET}: settings")
-    return Sheet(held["task"], task, arm_called(dataset.robot_type))
+    return Sheet(held["task"], task, _recorded_with(dataset, robot))
+
+
+def _recorded_with(dataset: Dataset, robot: str) -> Manipulator:
+    if not robot and dataset.robot_type not in robot_names():
+        raise UserError(
+            f"{dataset.path} was recorded with the robot '{dataset.robot_type}', which is none of rlstack's own: give"
+            " its file with --robot FILE."
+        )
+    arm = arm_called(robot or str(dataset.robot_type))
+    if arm.name != dataset.robot_type:
+        raise UserError(
+            f"{dataset.path} was recorded with the robot '{dataset.robot_type}', and --robot {robot} is '{arm.name}':"
+            " give the file of the one that it was recorded with."
+        )
+    held = dataset.features[COMMAND].names if COMMAND in dataset.features else ()
+    held = tuple(name.removesuffix(".pos") for name in held)
+    if held != (wanted := tuple(drive.name for drive in arm.drives)):
+        raise UserError(
+            f"{dataset.path} was recorded with the joints {', '.join(held) or 'of nobody knows what'}, and"
+            f" {robot or arm.name} has {', '.join(wanted)}: give the file of the robot that it was recorded with, with"
+            " --robot FILE."
+        )
+    return arm
 
 
 def _settings(task: ArmTask) -> dict[str, Any]:
