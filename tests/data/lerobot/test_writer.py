@@ -280,7 +280,7 @@ def test_a_recorder_that_is_killed_leaves_every_whole_episode(tmp_path: Path) ->
 def test_a_copy_that_was_cut_off_opens_up_to_its_last_whole_episode(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(writer, "MOST_BYTES", data.draw(st.sampled_from([1, 6000])))
-        patch.setattr(writer, "MOST_ROWS", 2)
+        patch.setattr(writer, "MOST_ROWS", data.draw(st.sampled_from([2, writer.MOST_ROWS])))
         root = Path(folder)
         episodes = record(root, [3, 1, 2, 4, 2])
         path = root / data.draw(st.sampled_from([str(p.relative_to(root)) for p in files(root)]))
@@ -297,10 +297,11 @@ def test_a_copy_that_was_cut_off_opens_up_to_its_last_whole_episode(data: st.Dat
         holds(dataset, episodes[: len(dataset)])
         if len(dataset):
             statistics_are_right(dataset, episodes[: len(dataset)])
+        assert len(dataset) == 5 or "data" in path.parts, "what is listed nowhere is found by its frames"
         if path.name == "stats.json" or (path.name == "info.json" and dataset.cut_off == ""):  # its last line's end
             assert dataset.cut_off == "" and len(dataset) == 5
         elif path.name == "tasks.parquet":
-            assert len(dataset) == 5
+            assert "tasks.parquet" in dataset.cut_off
         else:
             # a list of episodes that is gone is missed where the next one begins
             gone = keep < 0 and "meta/episodes" in str(path)
@@ -311,8 +312,61 @@ def test_a_copy_that_was_cut_off_opens_up_to_its_last_whole_episode(data: st.Dat
         again = Dataset(root)
         assert again.cut_off == ""
         holds(again, episodes[: len(dataset)] + more)
-        if len(dataset) < 5 and keep >= 0:  # what is left of the others was not thrown away
-            assert list(root.rglob("*.set_aside"))
+        statistics_are_right(again, episodes[: len(dataset)] + more)
+        assert sum(count_rows(path) for path in root.glob("meta/episodes/*/*.parquet")) == len(again)
+        if keep >= 0 and path.suffix == ".parquet" and path.name != "tasks.parquet":
+            assert list(root.rglob("*.set_aside")), "what is left of the others was not thrown away"
+
+
+def test_a_mending_writer_that_is_stopped_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MOST_ROWS", 2)
+    before = record(tmp_path / "0", [4, 2, 1, 3, 2])
+    os.truncate(tmp_path / "0/meta/episodes/chunk-000/file-001.parquet", 100)
+    monkeypatch.setattr(writer, "MOST_ROWS", 3)  # all are listed elsewhere than before
+    stops = 0
+    for _ in stopped_writes(monkeypatch):
+        folder = tmp_path / "stopped"
+        shutil.copytree(tmp_path / "0", folder)
+        try:
+            record(folder, [])
+        except Stopped:
+            stops += 1
+        else:
+            break
+        holds(Dataset(folder), before)
+        monkeypatch.undo()
+        again = record(folder, [1, 5], seed=6)
+        whole = Dataset(folder)
+        assert whole.cut_off == ""
+        holds(whole, before + again)
+        statistics_are_right(whole, before + again)
+        assert sum(count_rows(path) for path in folder.glob("meta/episodes/*/*.parquet")) == len(whole)
+        shutil.rmtree(folder)
+        monkeypatch.setattr(writer, "MOST_ROWS", 3)
+    assert stops == 5  # tasks, statistics, two lists, info
+
+
+def test_lists_of_episodes_and_tasks_that_are_both_gone_leave_the_tasks_numbers(tmp_path: Path) -> None:
+    record(tmp_path, [3, 1, 3])
+    for name in ("meta/episodes", "meta/tasks.parquet"):
+        path = tmp_path / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    dataset = Dataset(tmp_path)
+    assert len(dataset) == 3 and dataset.tasks == ("task 0", "task 1")
+    assert [episode.tasks for episode in dataset.episodes] == [("task 0",), ("task 1",), ("task 0",)]
+    record(tmp_path, [2], seed=1)
+    again = Dataset(tmp_path)
+    assert again.tasks == ("task 0", "task 1", "Task 2.") and again.read(3, ["task_index"])["task_index"][0, 0] == 2
+
+
+def test_files_that_are_set_aside_twice_are_both_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "MOST_BYTES", 1)
+    for _ in range(2):
+        record(tmp_path, [2, 2])
+        os.truncate(sorted(tmp_path.glob("data/*/*.parquet"))[0], 500)
+    record(tmp_path, [1])
+    names = sorted(path.name for path in tmp_path.rglob("data/*/*.set_aside*"))
+    assert names == [f"file-00{n}.parquet.set_aside{end}" for n in (0, 1) for end in ("", ".2")]
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,16 @@ def read_film(path: Path, feature: Feature, fps: float, start_s: float, first: i
     return found
 
 
+def count_pictures(path: Path) -> int:
+    """Return how many pictures a film has, or -1 if it is missing or cut off."""
+    av = import_av()
+    try:
+        with av.open(str(path)) as container:
+            return int(container.streams.video[0].frames)
+    except (av.FFmpegError, IndexError, OSError):
+        return -1
+
+
 def described(feature: Feature, fps: float) -> dict[str, Any]:
     """Return what LeRobot keeps of a film in ``meta/info.json``."""
     height, width, channels = feature.shape

@@ -10,9 +10,12 @@ thousands of short episodes has tens of files, and none is ever open while episo
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +23,11 @@ from typing import Any
 import numpy as np
 
 from rlstack.data.lerobot import tables
+from rlstack.data.lerobot.episodes import Episode, Film, episode_files
 from rlstack.data.lerobot.features import Feature, check_features, check_fits, check_frame
 from rlstack.data.lerobot.films import FilmWriter
 from rlstack.data.lerobot.layout import EPISODES, INFO, STATISTICS, TASKS, Info, at, film_at, following
-from rlstack.data.lerobot.reader import Dataset, episode_files
+from rlstack.data.lerobot.reader import Dataset
 from rlstack.data.lerobot.statistics import Colours, Statistics, of_values, together
 from rlstack.errors import UserError
 from rlstack.files import lock, write_atomically
@@ -37,6 +41,9 @@ MOST_ROWS = 64
 LOCK = "meta/.writer.lock"
 ASIDE = ".set_aside"
 """What is added to the names of damaged files that an appending writer finds, so that nobody reads them by chance."""
+
+_ROWS = ("meta/episodes/chunk_index", "meta/episodes/file_index")
+_LOGGER = logging.getLogger(__name__)
 
 
 class DatasetWriter:
@@ -53,6 +60,9 @@ class DatasetWriter:
 
     def __init__(self, path: str | Path, fps: float, robot_type: str | None, features: Mapping[str, Feature]) -> None:
         """Make the dataset in the folder ``path``, or open it for more episodes.
+
+        One that is cut off is mended: who adds to it goes on after its last whole episode, and files of what is not
+        whole get the ending ``.set_aside``. A warning is logged that says what.
 
         Args:
             path: Its folder.
@@ -97,19 +107,42 @@ class DatasetWriter:
 
     def _continue(self) -> None:
         """Go on after the last whole episode of the dataset that is there."""
-        held = Dataset(self.path)
+        held = Dataset(self.path, quiet=True)
         wanted = (self._info.robot_type, self._info.fps, self._info.features)
         check_fits((held.robot_type, held.fps, held.features), wanted, str(self.path), all_of_it=True)
         statistics = held.statistics() if len(held) else {}
-        _drop_all_but(held)
+        rows = held.rows() if held.disorder else []
+        aside = _drop_all_but(held)
         self._info, self._tasks, self._statistics = held.info, list(held.tasks), statistics
         if held.cut_off:
             self._write(TASKS, tables.to_bytes([tables.tasks_table(self._tasks)]))
             self._write(STATISTICS, _to_json(statistics))
+        self._list_anew(rows)
+        if held.cut_off:
             self._write(INFO, self._info.to_json())
         if len(held):
             self._continue_frames(held)
             self._continue_rows(held)
+        if held.cut_off:
+            names = ", ".join(str(path.relative_to(self.path)) for path in aside)
+            what = f" Set aside: {names}." if aside else ""
+            _LOGGER.warning(f"{held.cut_off}{what} The next episode is number {len(held)}.")
+
+    def _list_anew(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write ``meta/episodes`` from the start. A writer that is stopped here leaves some listed twice, or lost."""
+        place: tuple[int, ...] = (0, 0)
+        written: list[Path] = []
+        # the columns of a file are those of its first row: rows that another program wrote may have others
+        for _, alike in itertools.groupby(({**row, _ROWS[0]: 0, _ROWS[1]: 0} for row in rows), key=sorted):
+            left = list(alike)
+            while left:
+                some = [{**row, **dict(zip(_ROWS, place))} for row in left[:MOST_ROWS]]
+                written.append(self.path / at(EPISODES, place))
+                self._write(written[-1], tables.rows_to_bytes(some))
+                place, left = following(place, self._info.chunks_size), left[MOST_ROWS:]
+        for path in episode_files(self.path):
+            if rows and path not in written:
+                path.unlink()
 
     def _continue_frames(self, held: Dataset) -> None:
         last = held.episodes[-1]
@@ -205,22 +238,12 @@ class DatasetWriter:
         if len(rows) >= MOST_ROWS:
             rows_file, rows = following(rows_file, self._info.chunks_size), []
         found = self._episode_statistics(columns)
-        place: dict[str, Any] = {
-            "episode_index": episode,
-            "tasks": [task],
-            "length": self._count,
-            "data/chunk_index": file[0],
-            "data/file_index": file[1],
-            "dataset_from_index": start,
-            "dataset_to_index": start + self._count,
-            "meta/episodes/chunk_index": rows_file[0],
-            "meta/episodes/file_index": rows_file[1],
-        }
         film_place = divmod(episode, self._info.chunks_size)  # a film for each episode: none is ever written again
-        for name in self._films:
-            at_start = {"chunk_index": film_place[0], "file_index": film_place[1]}
-            times = {"from_timestamp": 0.0, "to_timestamp": self._count / self._info.fps}
-            place |= {f"videos/{name}/{key}": number for key, number in (at_start | times).items()}
+        films = {name: Film(film_place, 0.0) for name in self._films}
+        place = {
+            **Episode(episode, (task,), self._count, start, (file[0], file[1]), 0, films).to_row(self._info.fps),
+            **dict(zip(_ROWS, rows_file)),
+        }
         rows = [*rows, tables.episode_row(place, found)]
         statistics = together([self._statistics, found] if self._statistics else [found])
         info = replace(self._info, total_episodes=episode + 1, total_frames=start + self._count, total_tasks=len(tasks))
@@ -293,32 +316,51 @@ def _to_json(statistics: Mapping[str, Statistics]) -> str:
     return json.dumps(plain, indent=4) + "\n"
 
 
-def _drop_all_but(held: Dataset) -> None:
+def _drop_all_but(held: Dataset) -> list[Path]:
     """Take away the files after the last whole episode, so that nobody reads them as a part of the dataset.
 
     What a writer did not come to make part of it is removed; files of episodes that were part of it, but are cut off or
-    behind one that is, get another name and stay.
+    behind one that is, get another name and stay. Of files that whole episodes share with these, a copy stays.
+
+    Returns:
+        What was set aside.
     """
-    kept = {held.path / at(held.info.data_path, episode.place) for episode in held.episodes}
-    kept |= {
-        held.path / film_at(held.info.video_path, name, film.place)
+    info = held.info
+    frames = {held.path / at(info.data_path, episode.place): episode.row + episode.length for episode in held.episodes}
+    films = {
+        held.path / film_at(info.video_path, name, film.place)
         for episode in held.episodes
         for name, film in episode.films.items()
     }
-    listed = 0
+    kept, shared, listed = {*frames, *films}, [], 0
     for path in episode_files(held.path):
-        if listed < len(held):
+        count = tables.count_rows(path)
+        if listed < len(held) and count >= 0:
             kept.add(path)
-            listed += tables.count_rows(path)
-    films = held.path.glob("videos/*/*/*.mp4")
-    for path in (*held.path.glob("data/*/*.parquet"), *episode_files(held.path), *films):
-        if path not in kept and held.cut_off:
-            path.rename(path.with_name(path.name + ASIDE))
-        elif path not in kept:
+            listed += count
+            shared += [path] if listed > len(held) else []
+    shared += [path for path, rows in frames.items() if tables.count_rows(path) > rows]
+    aside = []
+    found = (held.path.glob("data/*/*.parquet"), episode_files(held.path), held.path.glob("videos/*/*/*.mp4"))
+    for path in sorted(path for paths in found for path in paths if path not in kept or path in shared):
+        if not held.cut_off and path not in kept:
             path.unlink()
+        elif held.cut_off:
+            aside.append(_free(path))
+            if path in kept:
+                shutil.copy2(path, aside[-1])
+            else:
+                path.rename(aside[-1])
     for path in (
         *held.path.glob("data/*/.*.tmp"),
         *held.path.glob("meta/**/.*.tmp"),
         *held.path.glob("videos/*/*/.*.tmp"),
     ):
         path.unlink(missing_ok=True)  # what a writer that was killed did not finish
+    return aside
+
+
+def _free(path: Path) -> Path:
+    """Return the name that a file is set aside by: one that no file of an earlier time has."""
+    endings = (ASIDE if number == 1 else f"{ASIDE}.{number}" for number in itertools.count(1))
+    return next(name for ending in endings if not (name := path.with_name(path.name + ending)).exists())

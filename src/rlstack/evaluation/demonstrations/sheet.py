@@ -145,7 +145,7 @@ def check_sheet(path: Path, name: str, task: ArmTask, robot: Manipulator) -> Non
     """
     if not (path / "meta/info.json").exists():
         return
-    dataset, held = Dataset(path), _read(path)
+    dataset, held = Dataset(path, quiet=True), _read(path)  # the writer tells what is missing
     check_fits((dataset.robot_type, dataset.fps, {}), (robot.name, task.rate_hz, {}), str(path))
     if held is None:
         if len(dataset):

@@ -14,7 +14,7 @@ def describe(path: str | Path) -> str:
     Raises:
         UserError: It is no dataset.
     """
-    dataset = Dataset(path)
+    dataset = Dataset(path, quiet=True)
     frames = dataset.info.total_frames
     lines = [
         f"{path}: {len(dataset)} episodes, {frames} frames, {frames / dataset.fps:.1f} s at {dataset.fps:g} Hz,"

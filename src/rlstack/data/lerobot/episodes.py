@@ -1,0 +1,303 @@
+"""Where a dataset's episodes are: as ``meta/episodes`` lists them, or where that is broken, as their frames say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.data.lerobot import tables
+from rlstack.data.lerobot.features import ALWAYS
+from rlstack.data.lerobot.films import count_pictures
+from rlstack.data.lerobot.layout import TASKS, Info, at, film_at, following
+from rlstack.errors import UserError
+
+_PLACE = ("episode_index", "tasks", "length", "dataset_from_index", "dataset_to_index")
+_FILE = ("data/chunk_index", "data/file_index")
+_NUMBERS = ("episode_index", "frame_index", "index", "task_index")
+"""What every frame says of itself."""
+
+
+@dataclass(frozen=True)
+class Film:
+    """Where an episode's pictures of one camera are.
+
+    Attributes:
+        place: Chunk and file of the film.
+        start_s: Where the episode begins in it, s.
+    """
+
+    place: tuple[int, int]
+    start_s: float
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Where an episode is in a dataset.
+
+    Attributes:
+        index: Its number, from 0.
+        tasks: What the robot was to do, in words.
+        length: Its frames.
+        start: The number of its first frame in the dataset.
+        place: Chunk and file of its frames.
+        row: The row of its first frame in that file.
+        films: Of the cameras that are kept as films, by name.
+    """
+
+    index: int
+    tasks: tuple[str, ...]
+    length: int
+    start: int
+    place: tuple[int, int]
+    row: int
+    films: Mapping[str, Film] = field(default_factory=dict)
+
+    def to_row(self, fps: float) -> dict[str, Any]:
+        """Return what its row of ``meta/episodes`` says of its place; fps is the dataset's, frames per second."""
+        row: dict[str, Any] = {
+            "episode_index": self.index,
+            "tasks": list(self.tasks),
+            "length": self.length,
+            "data/chunk_index": self.place[0],
+            "data/file_index": self.place[1],
+            "dataset_from_index": self.start,
+            "dataset_to_index": self.start + self.length,
+        }
+        for name, film in self.films.items():
+            columns = (*_film_columns(name), f"videos/{name}/to_timestamp")
+            row |= zip(columns, (*film.place, film.start_s, film.start_s + self.length / fps))
+        return row
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is whole of a dataset.
+
+    Attributes:
+        episodes: Those that are whole, up to the first that is not.
+        tasks: What the robot was to do, in words, by number.
+        unlisted: The numbers of those that ``meta/episodes`` lost, and that were found by their frames.
+        disorder: Whether ``meta/episodes`` must be written anew before anything is added to it.
+        cut_off: What is missing, in sentences; empty if nothing is.
+    """
+
+    episodes: tuple[Episode, ...]
+    tasks: tuple[str, ...]
+    unlisted: frozenset[int]
+    disorder: bool
+    cut_off: str
+
+
+def episode_files(folder: Path) -> list[Path]:
+    """Return the files that say where episodes are, in their order."""
+    return sorted((folder / "meta" / "episodes").glob("*/*.parquet"))
+
+
+def find_episodes(folder: Path, said: Info) -> Found:
+    """Return the episodes up to the first that is not whole, and in words what is missing.
+
+    Args:
+        folder: The dataset's.
+        said: What its ``meta/info.json`` says; what follows the episodes that it counts was being written when its
+            writer stopped.
+    """
+    listed, reasons, doubled = _listed(folder, said)
+    search, missing = _Search(folder, said), ""
+    try:
+        for number in range(said.total_episodes):
+            search.add(number, listed.get(number))
+    except _Missing as error:
+        missing = str(error)
+    unlisted = sorted(search.tasks)
+    disorder = bool(reasons or doubled or unlisted)
+    if not reasons and (unlisted or (missing and len(search.found) not in listed)):
+        reasons = [f"meta/episodes does not list episode {unlisted[0] if unlisted else len(search.found)}"]
+    if unlisted:
+        several = len(unlisted) > 1
+        reasons.append(f"{len(unlisted)} episode{'s were' if several else ' was'} found by their frames")
+    told = ""
+    if reasons := [*reasons, missing] if missing else reasons:
+        count = f"{len(search.found)} of its {said.total_episodes} episodes"
+        told = f"{folder} is cut off: {', '.join(reasons)}, so that {count} can be used."
+    tasks, lost = _tasks(folder, said, search)
+    episodes = tuple(
+        replace(episode, tasks=tuple(_words(tasks, task) for task in search.tasks[episode.index]))
+        if episode.index in search.tasks
+        else episode
+        for episode in search.found
+    )
+    return Found(episodes, tasks, frozenset(unlisted), disorder, f"{told} {lost}".strip())
+
+
+class _Missing(Exception):
+    """Why the next episode is not whole."""
+
+
+class _Search:
+    """The episodes that were found so far, one after the other.
+
+    Attributes:
+        found: They.
+        tasks: Of those that are not listed, the numbers of their tasks.
+    """
+
+    def __init__(self, folder: Path, said: Info) -> None:
+        self._folder, self._said = folder, said
+        self.found: list[Episode] = []
+        self.tasks: dict[int, tuple[int, ...]] = {}
+        self._frames = 0
+        self._rows: dict[tuple[int, int], int] = {}
+        self._first: dict[tuple[int, int], int] = {}
+        self._columns: dict[tuple[int, int], dict[str, NDArray[Any]]] = {}
+        self._films = [name for name, feature in said.features.items() if feature.is_film]
+
+    def add(self, number: int, row: Mapping[str, Any] | None) -> None:
+        """Add the next episode, by its row of ``meta/episodes`` if that is there and right, else by its frames.
+
+        Raises:
+            _Missing: It is not whole.
+        """
+        tasks: tuple[int, ...] | None = None
+        if row is None or not _follows(row, number, self._frames):
+            row, tasks = self._by_frames(number)
+        place = (row[_FILE[0]], row[_FILE[1]])
+        data, first = at(self._said.data_path, place), self._first.setdefault(place, self._frames)
+        at_row = self._frames - first
+        if self._count(place) < at_row + row["length"]:
+            what = "is missing or not whole" if self._count(place) < 0 else "ends before it"
+            raise _Missing(f"episode {number}'s file {data} {what}")
+        seen = {name: _film_of(row, name) for name in self._films}
+        for name, film in seen.items():
+            where = film_at(self._said.video_path, name, film.place)
+            if not (self._folder / where).is_file():
+                raise _Missing(f"episode {number}'s film {where} is missing")
+        words = tuple(row["tasks"] or ())
+        self.found.append(Episode(number, words, row["length"], self._frames, place, at_row, seen))
+        self._frames += row["length"]
+        if tasks is not None:
+            self.tasks[number] = tasks
+
+    def numbers(self, place: tuple[int, int], name: str) -> NDArray[Any]:
+        """Return what all frames of a file say of themselves, (rows,); raises UserError if they cannot be read."""
+        if place not in self._columns:
+            path = self._folder / at(self._said.data_path, place)
+            table = tables.read_table(path, _NUMBERS)
+            self._columns[place] = {n: tables.column_values(table[n], n, ALWAYS[n], str(path))[:, 0] for n in _NUMBERS}
+        return self._columns[place][name]
+
+    def _count(self, place: tuple[int, int]) -> int:
+        if place not in self._rows:
+            self._rows[place] = tables.count_rows(self._folder / at(self._said.data_path, place))
+        return self._rows[place]
+
+    def _by_frames(self, number: int) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Return the row that an episode should have, and its tasks' numbers, from the tables of frames.
+
+        A file of frames is written as a whole, with whole episodes in it: so all its frames of an episode are that.
+        """
+        before = self.found[-1] if self.found else None
+        place, row = (before.place, before.row + before.length) if before else ((0, 0), 0)
+        if before and row >= self._count(place):
+            place, row = following(place, self._said.chunks_size), 0
+        data = at(self._said.data_path, place)
+        if self._count(place) < 0:
+            raise _Missing(f"episode {number}'s file {data} is missing or not whole")
+        try:
+            whose, frame, index, task = (self.numbers(place, name)[row:] for name in _NUMBERS)
+        except UserError as error:
+            raise _Missing(str(error).rstrip(".")) from error
+        other = np.flatnonzero(whose != number)
+        length = int(other[0]) if len(other) else len(whose)
+        count = np.arange(length)
+        if not length or (frame[:length] != count).any() or (index[:length] != self._frames + count).any():
+            raise _Missing(f"episode {number}'s frames are not in their place in {data}")
+        films = {name: self._film_after(before, number, length, name) for name in self._films}
+        episode = Episode(number, (), length, self._frames, place, row, films)
+        return episode.to_row(self._said.fps), tuple(dict.fromkeys(task[:length].tolist()))
+
+    def _film_after(self, before: Episode | None, number: int, length: int, name: str) -> Film:
+        """Return where an episode's pictures are: behind those of the one before it, or in the next film."""
+
+        def pictures(place: tuple[int, int]) -> int:
+            return count_pictures(self._folder / film_at(self._said.video_path, name, place))
+
+        place, first = (0, 0), 0
+        if before:
+            place = before.films[name].place
+            first = round(before.films[name].start_s * self._said.fps) + before.length
+            if pictures(place) < first + length:
+                place, first = following(place, self._said.chunks_size), 0
+        if pictures(place) < first + length:
+            where = film_at(self._said.video_path, name, place)
+            raise _Missing(f"episode {number}'s film {where} is missing or not whole")
+        return Film(place, first / self._said.fps)
+
+
+def _listed(folder: Path, said: Info) -> tuple[dict[int, dict[str, Any]], list[str], bool]:
+    """Return the rows of ``meta/episodes`` by episode, which files cannot be read, and if one is listed twice."""
+    films = [column for name, feature in said.features.items() if feature.is_film for column in _film_columns(name)]
+    rows: dict[int, dict[str, Any]] = {}
+    broken, doubled = [], False
+    for path in episode_files(folder):
+        if tables.count_rows(path) < 0:
+            broken.append(f"{path.relative_to(folder)} is not whole")
+            continue
+        try:
+            listed = tables.read_table(path, [*_PLACE, *_FILE, *films]).to_pylist()
+        except UserError as error:
+            broken.append(str(error).rstrip("."))
+            continue
+        for row in listed:
+            if row["episode_index"] in rows:
+                doubled = True
+            elif row["episode_index"] in range(said.total_episodes):
+                rows[row["episode_index"]] = row
+    return rows, broken, doubled
+
+
+def _tasks(folder: Path, said: Info, search: _Search) -> tuple[tuple[str, ...], str]:
+    """Return the tasks in words, by number, and what is to be said of it: they may have to be put together again."""
+    try:
+        tasks = tables.read_tasks(folder / TASKS)
+        if tasks or not said.total_tasks:
+            return tuple(tasks), ""
+        why = f"{folder / TASKS} is missing: copy it again."
+    except UserError as error:
+        why = str(error)
+    known: dict[int, str] = {}
+    highest = max((task for tasks in search.tasks.values() for task in tasks), default=-1)
+    for episode in search.found:
+        if len(episode.tasks) == 1:
+            try:
+                known.setdefault(int(search.numbers(episode.place, "task_index")[episode.row]), episode.tasks[0])
+            except UserError:  # it will be said when its frames are read
+                continue
+    together = tuple(_words(known, number) for number in range(max([highest, *known]) + 1))
+    return together, f"{why} The tasks were taken from the episodes instead."
+
+
+def _words(tasks: tuple[str, ...] | dict[int, str], number: int) -> str:
+    """Return a task in words, or its number where these are lost."""
+    known = tasks if isinstance(tasks, dict) else dict(enumerate(tasks))
+    return known.get(number, f"task {number}")
+
+
+def _film_columns(name: str) -> tuple[str, str, str]:
+    return f"videos/{name}/chunk_index", f"videos/{name}/file_index", f"videos/{name}/from_timestamp"
+
+
+def _film_of(row: Mapping[str, Any], name: str) -> Film:
+    chunk, number, start_s = (row[column] for column in _film_columns(name))
+    return Film((int(chunk or 0), int(number or 0)), float(start_s or 0.0))
+
+
+def _follows(row: Mapping[str, Any], episode: int, frames: int) -> bool:
+    numbers = [row[name] for name in (*_PLACE, *_FILE) if name != "tasks"]
+    if not all(isinstance(number, int) and number >= 0 for number in numbers) or row["length"] < 1:
+        return False
+    return row["episode_index"] == episode and (row[_PLACE[3]], row[_PLACE[4]]) == (frames, frames + row["length"])
