@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlstack.data.demonstrations import Demonstrations
+from rlstack.data.demonstrations import Demonstrations, copy_episodes
 from rlstack.data.lerobot import Dataset, DatasetWriter, film, image, tables, vector
 from rlstack.errors import UserError
 
@@ -74,11 +74,38 @@ def test_an_episode_whose_film_is_missing_is_not_there_and_is_recorded_again(tmp
         Dataset(tmp_path).read(1)
 
 
+def test_films_of_episodes_that_are_listed_no_more_are_found_and_kept(tmp_path: Path) -> None:
+    record(tmp_path)
+    (listed,) = tmp_path.glob("meta/episodes/*/*.parquet")
+    listed.unlink()
+    cut = Dataset(tmp_path)
+    assert len(cut) == 2 and "2 episodes were found by their frames" in cut.cut_off
+    assert all(apart(cut.read(k, [CAMERA])[CAMERA], k) < 3.0 for k in range(2))
+    before = cut.statistics()
+    with DatasetWriter(tmp_path, FPS, "so100", FEATURES):
+        mended = Dataset(tmp_path)
+    assert mended.cut_off == "" and apart(mended.read(1, [CAMERA])[CAMERA], 1) < 3.0
+    (tmp_path / "meta/stats.json").unlink()
+    means = [found.statistics()[CAMERA]["mean"] for found in (cut, mended)]
+    np.testing.assert_allclose(means, [before[CAMERA]["mean"]] * 2, atol=0.01)
+
+
+def test_frames_behind_a_film_that_is_missing_are_set_aside_and_not_lost(tmp_path: Path) -> None:
+    record(tmp_path)
+    (data,) = tmp_path.glob("data/*/*.parquet")
+    whole = data.read_bytes()
+    sorted(tmp_path.glob("videos/*/*/*.mp4"))[0].unlink()
+    with DatasetWriter(tmp_path, FPS, "so100", FEATURES) as writer:
+        assert writer.episodes == 0
+    (aside,) = tmp_path.glob("data/*/*.set_aside")
+    assert aside.read_bytes() == whole and len(list(tmp_path.rglob("*.mp4.set_aside"))) == 1
+
+
 def test_films_go_along_when_demonstrations_are_chosen(tmp_path: Path) -> None:
     record(tmp_path / "all")
     # who learns from pictures does not mind how they are kept
     shown = Demonstrations(tmp_path / "all", "so100", FPS, {CAMERA: image(48, 64), "action": vector("x")})
-    assert shown.write(tmp_path / "some", [1]) == 1
+    assert copy_episodes(shown.dataset, tmp_path / "some", [1]) == 1
     assert apart(Dataset(tmp_path / "some").read(0)[CAMERA], 1) < 4.0
     with pytest.raises(UserError, match="must have an even height and width, not 64 x 47 pixels"):
         DatasetWriter(tmp_path / "odd", FPS, None, {CAMERA: film(47, 64)})
@@ -102,7 +129,10 @@ def test_films_of_several_episodes_in_another_codec_are_read(tmp_path: Path) -> 
     rows = tables.read_table(path).to_pylist()
     rows[1] |= {f"videos/{CAMERA}/file_index": 0, f"videos/{CAMERA}/from_timestamp": LENGTHS[0] / FPS}
     path.write_bytes(tables.rows_to_bytes(rows))
-    dataset = Dataset(tmp_path)
-    for episode in range(2):
-        assert apart(dataset.read(episode, [CAMERA])[CAMERA], episode) < 6.0
+    for lost in (False, True):
+        if lost:
+            path.unlink()
+        dataset = Dataset(tmp_path)
+        for episode in range(2):
+            assert apart(dataset.read(episode, [CAMERA])[CAMERA], episode) < 6.0
     assert apart(dataset.read(1, [CAMERA], 5, 6)[CAMERA], 1, 5) < 6.0

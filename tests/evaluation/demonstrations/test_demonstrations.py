@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -33,26 +34,26 @@ def no_waiting_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def reaching(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight of the expert, and one that does something else where all others agree."""
+    """Twelve of the expert, and one that succeeds as well, but dawdles where all others hurry."""
     path = tmp_path_factory.mktemp("demos") / "reach"
-    words = ["demo", "record", "arm_reach", "--expert", "--episodes", "8", "--episode-s", "1.2", "--out", str(path)]
+    words = ["demo", "record", "arm_reach", "--expert", "--episodes", "12", "--episode-s", "1.2", "--out", str(path)]
     assert cli.main(words) == 0
-    task, rng = sheet.task_called("arm_reach", {"rewards": "sparse", "episode_s": 1.2}), np.random.default_rng(0)
+    task, steps = sheet.task_called("arm_reach", {"rewards": "sparse", "episode_s": 4.0}), itertools.count()
 
-    def shaky(station: Station) -> recording.Choice:
-        return recording.Choice(station.expert() + rng.normal(scale=1.0, size=3))
+    def slowly(station: Station) -> recording.Choice:
+        return recording.Choice(station.expert() * (0.2 if next(steps) < 60 else 1.0))
 
-    (ended,) = recording.record(path, "arm_reach", task, PANDA, shaky, 1, seed=9, keep_failures=True)
-    assert ended.number == 8
+    (ended,) = recording.record(path, "arm_reach", task, PANDA, slowly, 1, seed=9)
+    assert ended.number == 12 and ended.success
     return path
 
 
 def test_recordings_are_shown(reaching: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo", "show", str(reaching)]) == 0
     shown = capsys.readouterr().out
-    assert "9 episodes" in shown and "at 20 Hz, robot panda" in shown
+    assert "13 episodes" in shown and "at 20 Hz, robot panda" in shown
     assert "panda_joint1.pos, panda_joint2.pos" in shown and "x, y, z" in shown
-    assert shown.count(" succeeded: ") >= 8
+    assert shown.count(" succeeded: ") == 13
     frames = Dataset(reaching).read(0)
     assert frames["next.done"].sum() == 1 and frames["next.done"][-1] and frames["next.success"][-1]
     assert not frames["intervention"].any() and np.abs(frames["action"]).max() <= 1.0
@@ -64,12 +65,13 @@ def test_what_fights_the_others_is_dropped_with_the_reason(
     good = tmp_path / "good"
     assert cli.main(["demo", "filter", str(reaching), "--out", str(good)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert all("kept" in line for line in lines[:8]) and lines[-1] == f"8 of 9 were written into {good}."
-    assert "dropped: it fights the others, most at frame" in lines[8] or "it did not succeed" in lines[8]
+    assert all("kept" in line for line in lines[:12]) and lines[-1] == f"12 of 13 were written into {good}."
+    assert lines[12].startswith("episode 12: dropped: it fights the others, most at frame ")
     kept = Dataset(good)
-    assert len(kept) == 8 and sheet.read_sheet(kept).name == "arm_reach"
+    assert len(kept) == 12 and sheet.read_sheet(kept).name == "arm_reach"
     by_base = judge(reaching, good)
-    assert [verdict.kept for verdict in by_base] == [True] * 8 + [False]
+    assert [verdict.kept for verdict in by_base] == [True] * 12 + [False]
+    assert by_base[12].success and by_base[12].why.startswith("it fights the others")
     assert cli.main(["demo", "filter", str(good), "--base", str(tmp_path / "none")]) == 2
     assert "none is no LeRobot dataset" in capsys.readouterr().err
 
@@ -176,7 +178,7 @@ def test_demonstrations_that_do_not_fit_are_refused_by_name(
     assert "none for arms" in refused("record", "base_navigation", "--expert", "--out", str(tmp_path / "n"))
     assert "crazyflie is a quadrotor" in refused(*record, str(tmp_path / "n"), "--robot", "crazyflie")
     assert "Say who shows it" in refused("record", "arm_reach", "--out", str(tmp_path / "n"))
-    assert "has the episodes 0 to 8, but not 99" in refused("replay", str(reaching), "--episode", "99")
+    assert "has the episodes 0 to 12, but not 99" in refused("replay", str(reaching), "--episode", "99")
     sheet_file = other / sheet.SHEET
     held = json.loads(sheet_file.read_text())
     (other / "meta/info.json").write_text(json.dumps(info))
@@ -195,15 +197,43 @@ def test_a_recording_that_was_cut_off_opens_up_to_its_last_whole_episode(
     shutil.copytree(reaching, cut)
     info = json.loads((cut / "meta/info.json").read_text())
     # a copy of a dataset that has grown since: the list of episodes ends before what info.json counts
-    (cut / "meta/info.json").write_text(json.dumps({**info, "total_episodes": 10}))
+    (cut / "meta/info.json").write_text(json.dumps({**info, "total_episodes": 14}))
     assert cli.main(["demo", "show", str(cut)]) == 0
-    assert "is cut off" in (shown := capsys.readouterr().out) and "so that 9 of its 10 episodes can be used" in shown
+    assert "is cut off" in (shown := capsys.readouterr().out) and "so that 13 of its 14 episodes can be used" in shown
     (data,) = cut.glob("data/*/*.parquet")
     data.write_bytes(data.read_bytes()[:-100])
     assert cli.main(["demo", "show", str(cut)]) == 0
-    assert "so that 0 of its 10 episodes can be used" in capsys.readouterr().out
+    assert "so that 0 of its 14 episodes can be used" in capsys.readouterr().out
     assert cli.main(["demo", "filter", str(cut)]) == 2
     assert "holds no demonstration" in capsys.readouterr().err
+
+
+def test_a_list_of_episodes_that_was_cut_off_is_told_by_every_command_and_costs_none(
+    reaching: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    cut = tmp_path / "cut"
+    shutil.copytree(reaching, cut)
+    (listed,) = cut.glob("meta/episodes/*/*.parquet")
+    listed.write_bytes(listed.read_bytes()[:-50])
+    told = (
+        f"{cut} is cut off: meta/episodes/chunk-000/file-000.parquet is not whole, 13 episodes were found by their"
+        " frames, so that 13 of its 13 episodes can be used."
+    )
+    assert cli.main(["demo", "show", str(cut)]) == 0
+    shown = capsys.readouterr().out
+    assert told in shown and "episode 12: 80 frames, 4.00 s, succeeded" in shown and not caplog.messages
+    for words in (["replay", str(cut), "--episode", "5"], ["filter", str(cut), "--out", str(tmp_path / "good")]):
+        assert cli.main(["demo", *words]) == 0
+        assert caplog.messages == [told]
+        caplog.clear()
+    assert "12 of 13 were written" in capsys.readouterr().out
+    more = ["demo", "record", "arm_reach", "--expert", "--episodes", "1", "--episode-s", "1.2", "--out", str(cut)]
+    assert cli.main(more) == 0
+    aside = "meta/episodes/chunk-000/file-000.parquet.set_aside"
+    assert caplog.messages == [f"{told} Set aside: {aside}. The next episode is number 13."]
+    assert len(Dataset(cut)) == 14 and Dataset(cut).cut_off == ""
+    for episode in range(13):
+        np.testing.assert_array_equal(Dataset(cut).read(episode)["action"], Dataset(reaching).read(episode)["action"])
 
 
 def test_what_was_recorded_is_what_training_learns_from(reaching: Path) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from rlstack.data.compatibility import Thresholds, compatibility, losses, thresholds_from, variances
-from rlstack.data.demonstrations import Demonstrations
+from rlstack.data.demonstrations import copy_episodes
 from rlstack.data.ensemble import ImitationEnsemble
-from rlstack.data.lerobot import Dataset
+from rlstack.data.lerobot import Dataset, check_fits
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations import sheet
 
@@ -86,7 +86,7 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
         raise UserError(f"The least compatibility is a share between 0 and 1, not {least}.")
     dataset = Dataset(path)
     if not len(dataset):
-        raise UserError(f"{path} holds no demonstration.")
+        raise UserError(f"{path} holds no demonstration that is whole.")
     shown = _shown(dataset)
     if base is None:
         if len(shown) < FEWEST:
@@ -98,7 +98,8 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
         held, others = predictions, shown
     else:
         given = Dataset(base)
-        Demonstrations(base, dataset.robot_type, dataset.fps, {n: dataset.features[n] for n in _used(dataset)})
+        wanted = (dataset.robot_type, dataset.fps, {name: dataset.features[name] for name in _used(dataset)})
+        check_fits((given.robot_type, given.fps, given.features), wanted, str(base))
         _same_task(dataset, given)
         others = _shown(given)
         if len(others) < FEWEST:
@@ -124,11 +125,10 @@ def filtered(path: str | Path, out: str | Path, verdicts: list[Verdict]) -> int:
     Raises:
         UserError: It is the same folder, or a dataset that these do not fit.
     """
-    held = Dataset(path)
+    held = Dataset(path, quiet=True)  # who judged has told what is missing
     if not any(verdict.kept for verdict in verdicts):
         raise UserError(f"None of the demonstrations in {path} would be kept: nothing was written.")
-    shown = Demonstrations(path, held.robot_type, held.fps, held.features)
-    count = shown.write(out, (verdict.episode for verdict in verdicts if verdict.kept))
+    count = copy_episodes(held, out, (verdict.episode for verdict in verdicts if verdict.kept))
     sheet.copy_sheet(held.path, Path(out))
     return count
 
