@@ -13,17 +13,25 @@ import torch
 
 from rlstack.data.lerobot import Dataset, DatasetWriter, image
 from rlstack.errors import UserError
+from rlstack.evaluation.demonstrations.sheet import SHEET, write_sheet
 from rlstack.robots import Manipulator, load_robot
 from rlstack.tasks.arms.environment import ArmEnvironment
+from rlstack.tasks.arms.motion import Motion
+from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.arms.trials import ArmNoise
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.tasks.catalog.arm_push import PushTask
+from rlstack.tasks.catalog.arm_stack import StackTask
 from rlstack.training.demonstrated import open_demonstrations
 from rlstack.training.recorded import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
+
+EXACT = ArmNoise(joint_rad=0.0, joint_velocity_rad_s=0.0, object_m=0.0, object_rad=0.0)
+"""What is sensed says then whether it is done as the simulator itself does."""
 
 
 @pytest.fixture(scope="module")
 def arms() -> ArmEnvironment:
-    task = PushTask(rewards="sparse")
+    task = PushTask(rewards="sparse", noise=EXACT)
     robot = task.reference(load_robot("panda"))
     return task.environment(robot, task.pipeline(robot), 4, "cpu", 0)
 
@@ -83,6 +91,42 @@ def test_too_few_are_refused(arms: ArmEnvironment, tmp_path: Path) -> None:
     record(tmp_path / "shown", arms, 1, "Push.")
     with pytest.raises(UserError, match=r"has 1 demonstrations, and 2 are asked for"):
         recorded(tmp_path / "shown", arms, 2)
+
+
+def test_failures_are_passed_over(arms: ArmEnvironment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, held = tmp_path / "shown", frame_features(arms)
+    with DatasetWriter(path, 20, "panda", held) as writer:
+        for number, success in enumerate((False, True, False, True, False)):
+            for frame in range(3):
+                none = {name: np.zeros(feature.shape, np.float32) for name, feature in held.items()}
+                done = {ACTION: np.full(5, 0.1 * number, np.float32)[: len(arms.task.axes)], SUCCESS: success}
+                writer.add_frame({**none, **done, SUCCESS: success and frame == 2})
+            writer.end_episode("Push.")
+    found = recorded(path, arms, 2)
+    assert [round(float(steps[1]["action"][0]), 3) for steps in found] == [0.1, 0.3]
+    assert capsys.readouterr().err == f"{path}: 2 demonstrations did not succeed and are passed over.\n"
+    assert len(recorded(path, arms, 1)) == 1 and "1 demonstrations did not" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"has 5 demonstrations, of which 2 succeeded, and 3 are asked for"):
+        recorded(path, arms, 3)
+
+
+def test_another_task_or_motion_is_refused_by_name(arms: ArmEnvironment, tmp_path: Path) -> None:
+    record(tmp_path, arms, 1, "Push.")
+
+    def refused(name: str, task: ArmTask, sentence: str) -> None:
+        (tmp_path / SHEET).unlink(missing_ok=True)
+        write_sheet(tmp_path, name, task)
+        with pytest.raises(UserError, match=sentence):
+            recorded(tmp_path, arms, 1)
+
+    refused("arm_stack", StackTask(), "holds demonstrations of arm_stack, not of arm_push: give a dataset of arm_push")
+    refused("arm_of_others", PushTask(), "holds demonstrations of arm_of_others, not of arm_push")
+    faster = PushTask(motion=Motion(speed_m_s=0.8))
+    refused("arm_push", faster, r"was recorded with motion\.speed_m_s 0\.8, and 0\.4 is asked for")
+    (tmp_path / SHEET).unlink()
+    # where it begins, how long it takes and what it earns is each run's own
+    write_sheet(tmp_path, "arm_push", PushTask(episode_s=99.0, noise=ArmNoise(object_m=0.1), tolerance_m=0.1))
+    assert len(recorded(tmp_path, arms, 1)) == 1
 
 
 def test_a_run_goes_on_when_its_dataset_is_gone(arms: ArmEnvironment, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def open_demonstrations(
         environment: Whose.
         folder: The run's; None: a temporary one.
         wanted: Episodes.
-        dataset: Folder of a dataset to take them from, its first ones; empty: the task's scripted expert gives them.
+        dataset: Folder of a dataset to take them from, its first that succeeded; empty: the scripted expert gives them.
         seed: Of what is drawn from them.
 
     Raises:

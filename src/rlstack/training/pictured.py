@@ -10,17 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlstack.data.demonstrations import ACTION, Demonstrations
+from rlstack.data.demonstrations import ACTION
 from rlstack.data.lerobot import Feature
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.data.replay.storage import SPEC_FILE
-from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.sheet import KNOWN, TOLD
 from rlstack.tasks.arms.terms import DECIMETRES
 from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
 from rlstack.training.demonstrated import successes
 from rlstack.training.experience import Rows, each, keep_episode, went_on
-from rlstack.training.recorded import feature_of, frame_features
+from rlstack.training.recorded import feature_of, fitting, frame_features, successful
 from rlstack.training.sight import LABELS, Split, turned
 
 FOLDER = "pictures"
@@ -116,24 +115,22 @@ def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: st
         environment: Whose.
         split: Of its observation.
         folder: The run's.
-        wanted: Episodes.
+        wanted: Episodes, successful ones.
         dataset: Its folder.
         labelled: Whether it must say where what is handled was.
 
     Raises:
-        UserError: The dataset is of another robot, rate, camera or task, holds fewer, or does not say that.
+        UserError: The dataset is of another robot, rate, camera, task or motion, holds fewer, or does not say that.
     """
     where = folder / FOLDER
     if (where / SPEC_FILE).is_file() and len((there := ReplayReader(where)).episodes()) >= wanted:
         return Pictured(there)  # the dataset may be gone by now
     told = {KNOWN + name: Feature("float32", (size,)) for name, size in TOLD.items()} if labelled else {}
-    wants = {**frame_features(environment), **told}
-    held = Demonstrations(dataset, environment.robot.name, environment.task.rate_hz, wants)
-    if len(held) < wanted:
-        raise UserError(f"{dataset} has {len(held)} demonstrations, and {wanted} are asked for: ask for fewer.")
-    steps = sum(episode.length + 1 for episode in held.dataset.episodes[:wanted])
+    held = fitting(Path(dataset), environment, {**frame_features(environment), **told})
+    good = successful(held, wanted)
+    steps = sum(held.dataset.episodes[number].length + 1 for number in good)
     with ReplayBuffer(where, _spec(environment, split, max(1000, steps))) as buffer:
-        for number in range(len(buffer.episodes()), wanted):
+        for number in good[len(buffer.episodes()) :]:
             keep_episode(buffer, _as_seen(held[number], environment, split, labelled))
     return Pictured(ReplayReader(where))
 

@@ -7,7 +7,8 @@ nothing of how an observation is made, and what the policy learns from is what i
 
 from __future__ import annotations
 
-from itertools import pairwise
+import sys
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from rlstack.data.demonstrations import ACTION, Demonstrations
 from rlstack.data.lerobot import Feature, image
 from rlstack.errors import UserError
+from rlstack.evaluation.demonstrations.sheet import check_learned
 from rlstack.interfaces.kinds import shape_of
 from rlstack.interfaces.picture_data import is_picture
 from rlstack.interfaces.signals import SENSED, camera_of
@@ -46,25 +48,56 @@ def _feature(name: str, robot: Manipulator) -> Feature:
 
 
 def recorded(path: Path, environment: Any, wanted: int) -> list[list[Rows]]:
-    """Return the first episodes of a dataset as steps of ``environment``.
+    """Return the first successful episodes of a dataset as steps of ``environment``.
 
     What was seen after the last frame is not in a dataset: where the task was done there, the last observation stands
     in for it, and nothing is learned from it; else that frame's action is left out.
 
     Raises:
-        UserError: The dataset is of another robot, rate, camera or task, or holds fewer.
+        UserError: The dataset is of another robot, rate, camera, task or motion, or holds fewer.
     """
     if not hasattr(environment.pipeline, "axes"):
         raise UserError(f"dataset: {path} is not allowed: {type(environment.task).__name__} is not a task of an arm.")
-    held = Demonstrations(path, environment.robot.name, environment.task.rate_hz, frame_features(environment))
+    held = fitting(path, environment, frame_features(environment))
     if any(is_picture(SENSED[name]) for name in environment.task.inputs):
         raise UserError(
             f"dataset: {path} is not allowed: a task with cameras is learned from its scripted expert's demonstrations"
             " for now, since a frame does not say where what is handled was. Leave it out."
         )
-    if len(held) < wanted:
-        raise UserError(f"{path} has {len(held)} demonstrations, and {wanted} are asked for: ask for fewer.")
-    return [_steps(held[number], environment) for number in range(wanted)]
+    return [_steps(held[number], environment) for number in successful(held, wanted)]
+
+
+def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> Demonstrations:
+    """Return a dataset's demonstrations, whose frames hold ``features``, if ``environment`` can learn from them.
+
+    Raises:
+        UserError: They are of another robot, rate, camera, task or motion, or lack a feature; says which.
+    """
+    check_learned(path, environment.task)
+    return Demonstrations(path, environment.robot.name, environment.task.rate_hz, features)
+
+
+def successful(held: Demonstrations, wanted: int) -> list[int]:
+    """Return the numbers of the first demonstrations that succeeded; says on stderr how many were passed over.
+
+    Raises:
+        UserError: There are fewer.
+    """
+    done = (number for number in range(len(held)) if _succeeded(held, number))
+    found = list(islice(done, wanted))
+    if len(found) < wanted:
+        some = f", of which {len(found)} succeeded" if len(found) < len(held) else ""
+        raise UserError(
+            f"{held.dataset.path} has {len(held)} demonstrations{some}, and {wanted} are asked for: ask for fewer."
+        )
+    if found and (missed := found[-1] + 1 - len(found)):
+        print(f"{held.dataset.path}: {missed} demonstrations did not succeed and are passed over.", file=sys.stderr)
+    return found
+
+
+def _succeeded(held: Demonstrations, number: int) -> bool:
+    length = held.dataset.episodes[number].length
+    return bool(held.dataset.read(number, [SUCCESS], start=length - 1)[SUCCESS].any())
 
 
 def _steps(frames: dict[str, np.ndarray], environment: Any) -> list[Rows]:

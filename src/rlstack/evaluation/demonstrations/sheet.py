@@ -161,6 +161,29 @@ def check_sheet(path: Path, name: str, task: ArmTask, robot: Manipulator) -> Non
             )
 
 
+def check_learned(path: Path, task: ArmTask) -> None:
+    """Refuse to learn ``task`` from a dataset that says it is of another one, or of other motions.
+
+    How the tool moves is what an action means. Where episodes begin, how long they take, what is earned and how noisy
+    senses are may differ. A dataset without a sheet, such as somebody else's, is taken at its word.
+
+    Raises:
+        UserError: It is of another task, or an action means another motion there; says which.
+    """
+    if (held := _read(path)) is None:
+        return
+    if held["task"] not in TASKS.names() or TASKS.load(held["task"]) is not type(task):
+        mine = next((name for name in TASKS.names() if TASKS.load(name) is type(task)), type(task).__name__)
+        raise UserError(f"{path} holds demonstrations of {held['task']}, not of {mine}: give a dataset of {mine}.")
+    then = {**_settings(type(task)())["motion"], **held["settings"].get("motion", {})}
+    for key, now in _settings(task)["motion"].items():
+        if then[key] != now:
+            raise UserError(
+                f"{path} was recorded with motion.{key} {then[key]}, and {now} is asked for, so that an action means"
+                f" another motion: train with task_settings.motion.{key} {then[key]}, or give another dataset."
+            )
+
+
 def write_sheet(path: Path, name: str, task: ArmTask) -> None:
     """Write beside a dataset of which task it is, if nothing is there yet."""
     if _read(path) is None:
