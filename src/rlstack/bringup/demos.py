@@ -160,7 +160,9 @@ class DemoFilter:
 class DemoImport:
     """Make episodes of a LeRobot dataset from ROS 2 bags of an arm: one of each bag.
 
-    A frame holds joint_states, the pictures of every CAMERA/image_raw, and as its action the command, as they were.
+    With a task's name, they are demonstrations that rlstack learns from: what the task senses, and as the action the
+    motion of the tool that the commands are. Else they are for LeRobot's policies: joint_states, the pictures of every
+    CAMERA/image_raw, and as the action the command, as they were.
     """
 
     bags: tyro.conf.Positional[tuple[Path, ...]]
@@ -169,10 +171,12 @@ class DemoImport:
     """The dataset's folder, a new one or one to add to."""
     robot: str = "panda"
     """An arm's name or file."""
-    fps: float = 20.0
-    """The dataset's frames per second."""
+    fps: Annotated[float | None, tyro.conf.arg(metavar="HZ")] = None
+    """The dataset's frames per second; left out, the task's rate, or 20."""
     task: str = ""
-    """What the robot did, in words."""
+    """The task's name, such as arm_stack; or what the robot did, in words, which only LeRobot's policies learn from."""
+    succeeded: bool = False
+    """With a task's name: it was done at the end of every bag. Left out, the task judges what was sensed."""
     namespace: str = ""
     """Of the robot's topics; left out, where the bag's only joint_states are."""
     command: str = "cmd/joints"
@@ -185,17 +189,44 @@ class DemoImport:
         from rlstack.data.bags import add_bag, features_of, open_bag
         from rlstack.data.lerobot import DatasetWriter
         from rlstack.evaluation.demonstrations.sheet import arm_called
+        from rlstack.tasks import TASKS
 
         if not self.bags:
             raise UserError("Give at least one bag: rlstack demo import BAG --out FOLDER.")
         robot = arm_called(self.robot)
         joints = tuple(drive.name for drive in robot.drives)
-        for path in self.bags:
-            recording = open_bag(path, joints, namespace=self.namespace, command=self.command)
-            features = features_of(recording, joints, films=self.films)
-            with DatasetWriter(self.out, self.fps, robot.name, features) as writer:
-                number = add_bag(writer, recording, self.fps, self.task)
+        recordings = (
+            (path, open_bag(path, joints, namespace=self.namespace, command=self.command)) for path in self.bags
+        )
+        if self.task in TASKS.names():
+            return self._demonstrations(robot, recordings)
+        if self.succeeded:
+            raise UserError(f"--succeeded is said of a task's bags, and '{self.task}' is no task's name: see --task.")
+        fps = 20.0 if self.fps is None else self.fps
+        for path, recording in recordings:
+            with DatasetWriter(self.out, fps, robot.name, features_of(recording, joints, films=self.films)) as writer:
+                number = add_bag(writer, recording, fps, self.task)
             print(f"{path} is episode {number} of {self.out}.")
+        print(
+            "This is for LeRobot's policies; rlstack train learns from what was imported with --task and a task's name."
+        )
+        return 0
+
+    def _demonstrations(self, robot: Any, recordings: Iterator[tuple[Path, Any]]) -> int:
+        from rlstack.data.lerobot import DatasetWriter
+        from rlstack.evaluation.demonstrations import from_bag, sheet
+
+        settings = {"rewards": "sparse", **({} if self.fps is None else {"rate_hz": self.fps})}
+        task = sheet.task_called(self.task, settings)
+        robot = task.reference(robot)
+        sheet.check_sheet(self.out, self.task, task, robot)
+        for path, recording in recordings:
+            features = from_bag.features_of(task, robot, films=self.films)
+            with DatasetWriter(self.out, task.rate_hz, robot.name, features) as writer:
+                sheet.write_sheet(self.out, self.task, task)
+                number = writer.episodes
+                shown = from_bag.add_shown(writer, recording, self.task, task, robot, succeeded=self.succeeded)
+            print(f"{path} is episode {number} of {self.out}: {shown.describe()}.")
         return 0
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from rlstack.data.demonstrations import ACTION, Demonstrations
-from rlstack.data.lerobot import Feature, image
+from rlstack.data.lerobot import Dataset, Feature, check_fits, image
 from rlstack.errors import UserError
-from rlstack.evaluation.demonstrations.sheet import check_learned
+from rlstack.evaluation.demonstrations.sheet import STATE, check_learned, name_of
 from rlstack.interfaces.kinds import shape_of
 from rlstack.interfaces.picture_data import is_picture
 from rlstack.interfaces.signals import SENSED, camera_of
@@ -74,7 +74,15 @@ def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> Demon
         UserError: They are of another robot, rate, camera, task or motion, or lack a feature; says which.
     """
     check_learned(path, environment.task)
-    return Demonstrations(path, environment.robot.name, environment.task.rate_hz, features)
+    robot, rate = environment.robot.name, environment.task.rate_hz
+    held = Dataset(path)
+    check_fits((held.robot_type, held.fps, {}), (robot, rate, {}), str(path))
+    if STATE in held.features and f"{OBSERVATION}joint_position" not in held.features:
+        raise UserError(
+            f"{path} has joints in {STATE} alone, for LeRobot's policies, and no {OBSERVATION}joint_position and so on:"
+            f" what came from bags is learned from if rlstack demo import is given --task {name_of(environment.task)}."
+        )
+    return Demonstrations(path, robot, rate, features)
 
 
 def successful(held: Demonstrations, wanted: int) -> list[int]:

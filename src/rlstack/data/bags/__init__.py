@@ -5,7 +5,7 @@ messages, and no ROS. What ``ros2 bag record`` writes can be read here, and the 
 """
 
 from rlstack.data.bags.reading import Recording, open_bag
-from rlstack.data.bags.to_dataset import add_bag, features_of
+from rlstack.data.bags.to_dataset import Moments, add_bag, features_of, moments
 from rlstack.data.bags.writing import write_bag
 
-__all__ = ["Recording", "add_bag", "features_of", "open_bag", "write_bag"]
+__all__ = ["Moments", "Recording", "add_bag", "features_of", "moments", "open_bag", "write_bag"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces.images import rgb_array
 from rlstack.interfaces.messages import NameOrder, stamp_to_ns
 from rlstack.interfaces.teleop_data import INTERVENE
-from rlstack.interfaces.topics import IMAGE, JOINT_COMMAND, JOINT_STATES
+from rlstack.interfaces.topics import GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, OBJECT, TYPES, WORLD_FRAME
 
 Array = NDArray[np.float64]
 Stamps = NDArray[np.int64]
@@ -28,6 +28,8 @@ _COMMAND = (
     "sensor_msgs/msg/JointState",
     "std_msgs/msg/Float64MultiArray",
 )
+POSES = (GOAL, OBJECT)
+"""Topics of poses that a task may ask for. A goal is said once and holds until another one is; an object is tracked."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Recording:
         topics: By camera's name, its topic.
         intervened: Whether a human led: (changes,) stamps of the joints' states that came before a change was said,
             which bears none itself, and (changes,) booleans; None: nobody could intervene.
+        poses: Of each of :data:`POSES` that something was said on, (said,) stamps and (said, 7) place, m, and
+            orientation, xyzw; a goal's as those of ``intervened``, since whoever sends it may have another clock.
     """
 
     path: Path
@@ -58,6 +62,7 @@ class Recording:
     cameras: Mapping[str, tuple[Stamps, tuple[int, int]]]
     topics: Mapping[str, str]
     intervened: tuple[Stamps, NDArray[np.bool_]] | None = None
+    poses: Mapping[str, tuple[Stamps, Array]] = field(default_factory=dict)
 
     def pictures(self, camera: str) -> Iterator[tuple[int, Any]]:
         """Yield number and message of each picture of a camera, as they lie in the bag; see :func:`rgb`."""
@@ -114,11 +119,21 @@ def open_bag(
         sizes: dict[str, tuple[int, int]] = {}
         stamps: dict[str, list[int]] = {topic: [] for topic in images.values()}
         led, flags = f"{space}/{INTERVENE}", list[tuple[int, bool]]()
-        wanted = [c for c in reader.connections if c.topic in rows or c.topic in stamps or c.topic == led]
+        aims, placed = list[tuple[int, Array]](), list[_Row]()
+        of_poses = {f"{space}/{name}": name for name in POSES if types.get(f"{space}/{name}") == TYPES[name]}
+        every = {*rows, *stamps, *of_poses, led}
+        wanted = [c for c in reader.connections if c.topic in every]
         for connection, logged_ns, data in reader.messages(connections=wanted):
             message, topic = reader.deserialize(data, connection.msgtype), connection.topic
             if topic == led:
                 flags.append((len(rows[f"{space}/{JOINT_STATES}"]), bool(message.data)))
+                continue
+            if topic in of_poses:
+                pose = _pose(message, f"{path}: {topic}")
+                if of_poses[topic] == GOAL:
+                    aims.append((len(rows[f"{space}/{JOINT_STATES}"]), pose))
+                else:
+                    placed.append(_Row(_stamp(message), logged_ns, pose))
                 continue
             if topic in stamps:
                 size = (int(message.height), int(message.width))
@@ -137,6 +152,12 @@ def open_bag(
     (state_ns, states), (command_ns, commands) = (_in_order(found, path, topic) for topic, found in rows.items())
     velocities = [velocity for _, velocity in states]
     seen = [0, *_times(rows[f"{space}/{JOINT_STATES}"])]
+    poses: dict[str, tuple[Stamps, Array]] = {}
+    if aims:
+        poses[GOAL] = np.array([seen[count] for count, _ in aims]), np.array([pose for _, pose in aims])
+    if placed:
+        at_ns, places = _in_order(placed, path, f"{space}/{OBJECT}")
+        poses[OBJECT] = at_ns, np.array(places)
     return Recording(
         path=path,
         namespace=space,
@@ -150,6 +171,7 @@ def open_bag(
         intervened=(np.array([seen[count] for count, _ in flags]), np.array([on for _, on in flags]))
         if flags
         else None,
+        poses=poses,
     )
 
 
@@ -181,6 +203,19 @@ def _namespace(given: str, types: Mapping[str, str], path: Path) -> str:
 def _stamp(message: Any) -> int:
     header = getattr(message, "header", None)
     return 0 if header is None else stamp_to_ns(header.stamp)
+
+
+def _pose(message: Any, where: str) -> Array:
+    """Return the place and orientation (7,) of a pose.
+
+    Raises:
+        UserError: It is in a frame of its own, which nobody here can look up.
+    """
+    frame = message.header.frame_id
+    if frame.rpartition("/")[2] not in ("", WORLD_FRAME, "map"):
+        raise UserError(f"{where} is given in the frame '{frame}': give it in {WORLD_FRAME}.")
+    p, q = message.pose.position, message.pose.orientation
+    return np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w], dtype=float)
 
 
 def _stops(message: Any) -> bool:

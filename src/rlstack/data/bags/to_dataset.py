@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.data.bags.reading import Recording, Stamps, rgb
+from rlstack.data.bags.reading import Array, Recording, Stamps, rgb
 from rlstack.data.lerobot import DatasetWriter, Feature, film, image, number, vector
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.topics import GOAL
 
 STATE, ACTION = "observation.state", "action"
 CAMERA = "observation.images."
@@ -64,31 +67,105 @@ def add_bag(writer: DatasetWriter, recording: Recording, fps: float, task: str) 
         UserError: The states are slower than the dataset, a topic was silent for too long, or the recording is too
             short; says which.
     """
-    at_ns = _frames(recording, fps)
-    state = _newest(recording.state_ns, at_ns, "joint_states", recording)
-    command = _newest(recording.command_ns, at_ns, "the commands", recording)
-    seen: dict[str, Index] = {}
-    for name, (stamps, _) in recording.cameras.items():
-        order = np.argsort(stamps, kind="stable")
-        seen[name] = order[_newest(stamps[order], at_ns, f"the camera {name}", recording)]
-    led = _led(recording, at_ns)
-    pictures = {name: _Pictures(recording, name, chosen) for name, chosen in seen.items()}
+    known = moments(recording, fps, cameras=tuple(recording.cameras))
     try:
-        for frame in range(len(at_ns)):
-            position = recording.position[state[frame]]
-            parts = [position] if recording.velocity is None else [position, recording.velocity[state[frame]]]
+        for frame in range(len(known)):
+            parts = (
+                [known.position[frame]] if known.velocity is None else [known.position[frame], known.velocity[frame]]
+            )
             writer.add_frame(
                 {
                     STATE: np.concatenate(parts).astype(np.float32),
-                    ACTION: recording.command[command[frame]].astype(np.float32),
-                    **({INTERVENTION: led[frame]} if led is not None else {}),
-                    **{CAMERA + name: source.take(frame) for name, source in pictures.items()},
+                    ACTION: known.command[frame].astype(np.float32),
+                    **({INTERVENTION: known.led[frame]} if known.led is not None else {}),
+                    **{CAMERA + name: source.take(frame) for name, source in known.pictures.items()},
                 }
             )
     except BaseException:
         writer.discard()
         raise
     return writer.end_episode(task)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What was known at each of the N frames that a recording becomes.
+
+    Attributes:
+        position: (N, joints) rad or m.
+        velocity: (N, joints) rad/s or m/s; None: the states have none.
+        command: (N, joints) rad or m.
+        led: (N,) whether a human led; None: nobody could.
+        poses: By topic (N, 7) place, m, and orientation, xyzw.
+        pictures: By camera what gives each frame's picture, once and in order.
+        ages: By camera (N,) s since the frame's picture was taken.
+    """
+
+    position: Array
+    velocity: Array | None
+    command: Array
+    led: NDArray[np.bool_] | None
+    poses: Mapping[str, Array]
+    pictures: Mapping[str, Pictures]
+    ages: Mapping[str, Array]
+
+    def __len__(self) -> int:
+        """Return N."""
+        return len(self.position)
+
+
+def moments(
+    recording: Recording,
+    fps: float,
+    *,
+    cameras: Sequence[str] = (),
+    poses: Sequence[str] = (),
+    until_next: bool = False,
+) -> Moments:
+    """Return what was known at each frame: the newest of everything that is not younger than it.
+
+    Args:
+        recording: The bag.
+        fps: Frames per second.
+        cameras: Whose pictures are wanted.
+        poses: Topics of the recording's poses that are wanted.
+        until_next: A frame's command is the last one before the next frame, and not the newest one at its own time:
+            where the joints were driven to by then, whoever commands how often.
+
+    Raises:
+        UserError: As :func:`add_bag`.
+    """
+    tracked = [name for name in poses if name != GOAL]
+    at_ns = _frames(
+        recording, fps, [recording.cameras[n][0] for n in cameras] + [recording.poses[n][0] for n in tracked]
+    )
+    state = _newest(recording.state_ns, at_ns, "joint_states", recording)
+    # two stamps of rounded times may differ by some ns
+    answered_ns = at_ns + round(NANOSECONDS / fps) - 2000 if until_next else at_ns
+    command = _newest(recording.command_ns, answered_ns, "the commands", recording)
+    pictures: dict[str, Pictures] = {}
+    ages: dict[str, Array] = {}
+    for name in cameras:
+        stamps, _ = recording.cameras[name]
+        order = np.argsort(stamps, kind="stable")
+        chosen = order[_newest(stamps[order], at_ns, f"the camera {name}", recording)]
+        pictures[name], ages[name] = Pictures(recording, name, chosen), (at_ns - stamps[chosen]) / NANOSECONDS
+    placed: dict[str, Array] = {}
+    for name in poses:
+        stamps, said = recording.poses[name]
+        if name == GOAL:  # what was asked for first may have been so before the bag began
+            placed[name] = said[np.maximum(np.searchsorted(stamps, at_ns, side="left") - 1, 0)]
+        else:
+            placed[name] = said[_newest(stamps, at_ns, f"the poses on {name}", recording)]
+    return Moments(
+        position=recording.position[state],
+        velocity=None if recording.velocity is None else recording.velocity[state],
+        command=recording.command[command],
+        led=_led(recording, at_ns),
+        poses=placed,
+        pictures=pictures,
+        ages=ages,
+    )
 
 
 def _led(recording: Recording, at_ns: Stamps) -> NDArray[np.bool_] | None:
@@ -99,7 +176,7 @@ def _led(recording: Recording, at_ns: Stamps) -> NDArray[np.bool_] | None:
     return np.concatenate([[False], led])[np.searchsorted(stamps, at_ns, side="left")]
 
 
-class _Pictures:
+class Pictures:
     """One camera's pictures, decoded when they are first wanted and dropped when they are no more."""
 
     def __init__(self, recording: Recording, camera: str, chosen: Index) -> None:
@@ -109,6 +186,7 @@ class _Pictures:
         self._held: dict[int, NDArray[np.uint8]] = {}
 
     def take(self, frame: int) -> NDArray[np.uint8]:
+        """Return the picture of a frame (height, width, 3); frames must be asked for in order."""
         number = int(self._chosen[frame])
         while number not in self._held:
             found, message = next(self._source)
@@ -119,14 +197,16 @@ class _Pictures:
         return picture
 
 
-def _frames(recording: Recording, fps: float) -> Stamps:
+def _frames(recording: Recording, fps: float, others: Sequence[Stamps]) -> Stamps:
     """Return the frames' times, ns: from when everything has come to when the first thing ends."""
     if not (fps > 0 and math.isfinite(fps)):
         raise UserError(f"The rate {fps} is not allowed: give the dataset's frames per second.")
-    spans = [recording.state_ns, recording.command_ns, *(np.sort(stamps) for stamps, _ in recording.cameras.values())]
+    spans = [recording.state_ns, recording.command_ns, *(np.sort(stamps) for stamps in others)]
     start, end = max(int(s[0]) for s in spans), min(int(s[-1]) for s in spans)
     if end <= start:
-        raise UserError(f"{recording.path}: states, commands and pictures were never recorded at the same time.")
+        raise UserError(
+            f"{recording.path}: states, commands, pictures and places were never recorded at the same time."
+        )
     usual = float(np.median(np.diff(recording.state_ns))) / NANOSECONDS
     if fps * usual > 1.5:
         raise UserError(

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from rlstack.data.bags.libraries import import_rosbags, message_definitions
-from rlstack.data.bags.reading import IMAGE_TYPE
+from rlstack.data.bags.reading import IMAGE_TYPE, POSES
 from rlstack.data.bags.to_dataset import ACTION, CAMERA, INTERVENTION, STATE
 from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.teleop_data import INTERVENE
-from rlstack.interfaces.topics import BODY_FRAME, IMAGE, JOINT_COMMAND, JOINT_STATES
+from rlstack.interfaces.topics import BODY_FRAME, GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, TYPES, WORLD_FRAME
 
 COMMAND = "command"
 """Targets of the joints, where a dataset's actions are something else."""
@@ -27,7 +27,8 @@ START_NS = NANOSECONDS
 def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "") -> None:
     """Write an episode into a new bag (MCAP): ``joint_states``, ``cmd/joints`` and ``CAMERA/image_raw``.
 
-    Where frames say whether a human led, ``teleop/intervene`` does.
+    Where frames say whether a human led, ``teleop/intervene`` does; where they say where goal and object are, these
+    topics do.
 
     Args:
         path: Its folder, which must not exist yet.
@@ -51,7 +52,8 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
         raise UserError(f"{path} exists already: give a new folder.")
     cameras = [name for name in dataset.features if name.startswith(CAMERA)]
     led = [INTERVENTION] if INTERVENTION in dataset.features else []
-    names = list(dict.fromkeys([STATE, source, *led, *cameras]))
+    poses = {name: found for name in POSES if (found := _pose_features(dataset, name))}
+    names = list(dict.fromkeys([STATE, source, *led, *cameras, *(name for found in poses.values() for name in found)]))
     frames = dataset.read(episode, names)  # before the bag is begun: a film or a damaged file is refused here
     out = _Bag(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,8 +61,13 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
         for k in range(dataset.episodes[episode].length):
             stamp_ns = START_NS + round(k * NANOSECONDS / dataset.fps)
             header = out.header(stamp_ns)
+            before_ns = stamp_ns - round(0.5 * NANOSECONDS / dataset.fps)  # once the last state has been seen
+            for topic, said in poses.items():
+                if topic != GOAL:
+                    out.pose(f"{space}/{topic}", stamp_ns, [frames[name][k] for name in said])
+                elif k == 0 or any((frames[name][k] != frames[name][k - 1]).any() for name in said):
+                    out.pose(f"{space}/{topic}", before_ns, [frames[name][k] for name in said])
             if led and (k == 0 or (frames[INTERVENTION][k] != frames[INTERVENTION][k - 1]).any()):
-                before_ns = stamp_ns - round(0.5 * NANOSECONDS / dataset.fps)  # once the last state has been seen
                 leads = bool(np.ravel(frames[INTERVENTION][k])[0])
                 out.say(f"{space}/{INTERVENE}", "std_msgs/msg/Bool", before_ns, data=leads)
             state = frames[STATE][k].astype(np.float64)
@@ -116,6 +123,15 @@ class _Bag:
         kind = "trajectory_msgs/msg/JointTrajectory"
         self.say(topic, kind, stamp_ns, header=self.header(stamp_ns), joint_names=list(joints), points=[point])
 
+    def pose(self, topic: str, stamp_ns: int, said: Sequence[np.ndarray]) -> None:
+        """Write a place, m, and where it is said an orientation, xyzw."""
+        place, turn = said[0], said[1] if len(said) > 1 else np.array([0.0, 0.0, 0.0, 1.0])
+        pose = self._store.types["geometry_msgs/msg/Pose"](
+            position=self._store.types["geometry_msgs/msg/Point"](*place.astype(np.float64).tolist()),
+            orientation=self._store.types["geometry_msgs/msg/Quaternion"](*turn.astype(np.float64).tolist()),
+        )
+        self.say(topic, TYPES[GOAL], stamp_ns, header=self.header(stamp_ns, WORLD_FRAME), pose=pose)
+
     def picture(self, topic: str, stamp_ns: int, picture: np.ndarray) -> None:
         """Write a picture (height, width, 3)."""
         height, width, _ = picture.shape
@@ -131,6 +147,13 @@ class _Bag:
             step=3 * width,
             data=np.ascontiguousarray(picture).reshape(-1),
         )
+
+
+def _pose_features(dataset: Dataset, topic: str) -> list[str]:
+    """Return the features that hold a pose's place and, if there is one, its orientation; none: nothing says it."""
+    wanted = {f"observation.{topic}_position": (3,), f"observation.{topic}_orientation": (4,)}
+    found = [n for n, shape in wanted.items() if n in dataset.features and dataset.features[n].shape == shape]
+    return found if found[:1] == list(wanted)[:1] else []
 
 
 def _joints(dataset: Dataset, name: str, ending: str) -> tuple[list[str], list[int]]:

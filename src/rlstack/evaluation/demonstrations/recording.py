@@ -154,8 +154,7 @@ def _episode(station: Station, writer: DatasetWriter, decide: Decide, keep_failu
         writer.discard()
         return Ended(None, count, acted.success, DISCARDED if choice.said == DISCARD else BROKEN_OFF), stop
     if acted.success or choice.said == SAVE or keep_failures:
-        doc = (type(station.task).__doc__ or type(station.task).__name__).splitlines()[0]
-        return Ended(writer.end_episode(doc), count, acted.success), stop
+        return Ended(writer.end_episode(sheet.words_of(station.task)), count, acted.success), stop
     writer.discard()
     return Ended(None, count, False, "its time was up" if acted.timed_out else "the object was lost"), stop
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.data.lerobot import Dataset
+from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations import sheet
 from rlstack.tasks.arms.station import Station
 
@@ -67,6 +68,10 @@ def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
     """
     dataset = Dataset(path)
     of = sheet.read_sheet(dataset, robot)
+    if sheet.SIMULATOR not in dataset.features:
+        raise UserError(
+            f"{path} does not hold what the simulator was like, since it came from bags: nothing replays it."
+        )
     frames = dataset.read(episode, [sheet.COMMAND, sheet.SIMULATOR, sheet.TRIAL_OF, sheet.SUCCESS])
     states, commands = frames[sheet.SIMULATOR], frames[sheet.COMMAND].astype(float)
     station = Station(of.task, of.robot)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,16 @@ def task_called(name: str, settings: dict[str, Any] | None = None, where: str = 
     return task
 
 
+def name_of(task: ArmTask) -> str:
+    """Return what a task is called; of one that is in no catalogue, its class."""
+    return next((name for name in TASKS.names() if TASKS.load(name) is type(task)), type(task).__name__)
+
+
+def words_of(task: ArmTask) -> str:
+    """Return what the arm is to do, in words."""
+    return (type(task).__doc__ or type(task).__name__).splitlines()[0]
+
+
 def arm_called(name: str) -> Manipulator:
     """Return an arm by its name or file.
 
@@ -94,25 +105,13 @@ def arm_called(name: str) -> Manipulator:
 
 def features_of(station: Station) -> dict[str, Feature]:
     """Return what each frame of a demonstration at a station holds."""
-    joints = [drive.name for drive in station.robot.drives]
-    others = _sensed(station)
     # not the pixels again
     columns = [f"{row.name}.{k}" for row in station.pipeline.table() if row.name != "pictures" for k in range(row.size)]
-    signals = {f"{SENSED}joint_position": vector(*joints), f"{SENSED}joint_velocity": vector(*joints)}
-    signals |= {SENSED + name: vector(*_elements(name, size)) for name, size in others.items()}
-    signals |= {picture_feature(name): image(*shape[:2]) for name, shape in _pictures(station).items()}
-    signals |= {KNOWN + name: vector(*"xyzw"[:size]) for name, size in _known(station).items()}
     return {
-        **signals,
-        STATE: vector(*(f"{name}.pos" for name in joints), *(f"{name}.vel" for name in joints)),
-        WORLD: vector(*(f"{name}.{one}" for name, size in others.items() for one in _elements(name, size))),
-        ACTION: vector(*station.task.axes),
-        COMMAND: vector(*(f"{name}.pos" for name in joints)),
+        **shown_features(station.task, station.robot),
+        **{KNOWN + name: vector(*"xyzw"[:size]) for name, size in _known(station).items()},
         REWARD: number(),
-        SUCCESS: number("bool"),
-        DONE: number("bool"),
         TERMINATED: number("bool"),
-        BY_HAND: number("bool"),
         SEEN: vector(*columns),
         ACHIEVED: vector("x", "y", "z"),
         SIMULATOR: Feature("float64", (len(station.state),)),
@@ -120,17 +119,43 @@ def features_of(station: Station) -> dict[str, Feature]:
     }
 
 
+def shown_features(task: ArmTask, robot: Manipulator) -> dict[str, Feature]:
+    """Return what each frame of a demonstration holds wherever it was given: what was sensed, done and came of it."""
+    joints = [drive.name for drive in robot.drives]
+    others = _sensed(task)
+    signals = {f"{SENSED}joint_position": vector(*joints), f"{SENSED}joint_velocity": vector(*joints)}
+    signals |= {SENSED + name: vector(*_elements(name, size)) for name, size in others.items()}
+    signals |= {picture_feature(name): image(*shape[:2]) for name, shape in pictures_of(task, robot).items()}
+    return {
+        **signals,
+        STATE: vector(*(f"{name}.pos" for name in joints), *(f"{name}.vel" for name in joints)),
+        WORLD: vector(*(f"{name}.{one}" for name, size in others.items() for one in _elements(name, size))),
+        ACTION: vector(*task.axes),
+        COMMAND: vector(*(f"{name}.pos" for name in joints)),
+        SUCCESS: number("bool"),
+        DONE: number("bool"),
+        BY_HAND: number("bool"),
+    }
+
+
+def sensed(task: ArmTask, robot: Manipulator, seen: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return what a frame holds of what is sensed, by signal."""
+    pictures = pictures_of(task, robot)
+    return {
+        **{SENSED + name: seen[name].astype(np.float32) for name in task.inputs if name not in pictures},
+        **{picture_feature(name): seen[name].astype(np.uint8) for name in pictures},
+        STATE: np.concatenate([seen["joint_position"], seen["joint_velocity"]]).astype(np.float32),
+        WORLD: np.concatenate([seen[name] for name in _sensed(task)]).astype(np.float32),
+    }
+
+
 def observed(station: Station) -> dict[str, np.ndarray]:
     """Return what a frame holds of the present, before the step."""
-    seen = station.senses()
-    pictures = _pictures(station)
+    seen, task, robot = station.senses(), station.task, station.robot
     return {
-        **{SENSED + name: seen[name].astype(np.float32) for name in station.task.inputs if name not in pictures},
-        **{picture_feature(name): seen[name].astype(np.uint8) for name in pictures},
+        **sensed(task, robot, seen),
         **{KNOWN + name: seen[name].astype(np.float32) for name in _known(station)},
-        STATE: np.concatenate([seen["joint_position"], seen["joint_velocity"]]).astype(np.float32),
-        WORLD: np.concatenate([seen[name] for name in _sensed(station)]).astype(np.float32),
-        SEEN: station.observation()[: station.pipeline.size - _pixels(pictures)].astype(np.float32),
+        SEEN: station.observation()[: station.pipeline.size - _pixels(pictures_of(task, robot))].astype(np.float32),
         ACHIEVED: station.achieved().astype(np.float32),
         SIMULATOR: station.state,
         TRIAL_OF: station.trial,
@@ -173,7 +198,7 @@ def check_learned(path: Path, task: ArmTask) -> None:
     if (held := _read(path)) is None:
         return
     if held["task"] not in TASKS.names() or TASKS.load(held["task"]) is not type(task):
-        mine = next((name for name in TASKS.names() if TASKS.load(name) is type(task)), type(task).__name__)
+        mine = name_of(task)
         raise UserError(f"{path} holds demonstrations of {held['task']}, not of {mine}: give a dataset of {mine}.")
     then = {**_settings(type(task)())["motion"], **held["settings"].get("motion", {})}
     for key, now in _settings(task)["motion"].items():
@@ -258,9 +283,9 @@ def picture_feature(signal: str) -> str:
     return f"{SENSED}images.{camera_of(SIGNALS[signal])}"
 
 
-def _sensed(station: Station) -> dict[str, int]:
+def _sensed(task: ArmTask) -> dict[str, int]:
     """Return name and size of what is sensed beside joints and pictures."""
-    inputs = [name for name in station.task.inputs if not name.startswith("joint_") and not is_picture(SIGNALS[name])]
+    inputs = [name for name in task.inputs if not name.startswith("joint_") and not is_picture(SIGNALS[name])]
     return {name: 4 if name.endswith("orientation") else 1 if name.endswith("_age") else 3 for name in inputs}
 
 
@@ -268,10 +293,10 @@ def _elements(name: str, size: int) -> tuple[str, ...]:
     return ("s",) if name.endswith("_age") else tuple("xyzw"[:size])
 
 
-def _pictures(station: Station) -> dict[str, tuple[int, ...]]:
-    """Return name and shape of the pictures that are sensed."""
-    seen = [name for name in station.task.inputs if is_picture(SIGNALS[name])]
-    cameras = {name: station.robot.cameras[camera_of(SIGNALS[name])] for name in seen}
+def pictures_of(task: ArmTask, robot: Manipulator) -> dict[str, tuple[int, ...]]:
+    """Return signal and shape of the pictures that a task senses."""
+    seen = [name for name in task.inputs if is_picture(SIGNALS[name])]
+    cameras = {name: robot.cameras[camera_of(SIGNALS[name])] for name in seen}
     return {name: (camera.height, camera.width, 3) for name, camera in cameras.items()}
 
 
@@ -281,7 +306,11 @@ def _pixels(pictures: dict[str, tuple[int, ...]]) -> int:
 
 def _known(station: Station) -> dict[str, int]:
     """Return what the simulator knows of what is handled and the policy is not told; only where it sees."""
-    return {n: s for n, s in TOLD.items() if n not in station.task.inputs} if _pictures(station) else {}
+    return (
+        {n: s for n, s in TOLD.items() if n not in station.task.inputs}
+        if pictures_of(station.task, station.robot)
+        else {}
+    )
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -170,6 +170,17 @@ class ArmPipeline(Pipeline):
         hand = torch.maximum(torch.minimum(hand, self.maximum[self.arm :]), self.minimum[self.arm :])
         return torch.cat([arm, hand], dim=-1)
 
+    def led_to(self, command: Tensor, inputs: Tensors) -> Tensor:
+        """Return where a command (batch, joints) leads the tool and the fingers, (batch, 5 + fingers).
+
+        Of the tool its place, m, and cos and sin of its turn; of the fingers rad or m. ``inputs`` as prepared.
+        """
+        arm = command[:, : self.arm]
+        if self.sags:
+            arm = arm - inputs["sag"]
+        tool = tool_motion(Screws(*(self._buffer(name) for name in Screws._fields)), arm)
+        return torch.cat([tool.position, yaw_of(tool.rotation), command[:, self.arm :]], dim=-1)
+
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
         """Return all memory after a clipped ``action``; ``inputs`` as prepared for the observation."""
         return self.remember_command(inputs, memory, action, self.command(action, inputs))
