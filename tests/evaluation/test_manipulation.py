@@ -23,6 +23,7 @@ from rlstack.policies.runner import Policy
 from rlstack.robots import Manipulator, load_robot
 from rlstack.tasks.arms.inverse import action_of
 from rlstack.tasks.arms.station import Station
+from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.training.algorithm import Actor
@@ -182,4 +183,15 @@ def test_motions_of_the_tool_are_found_from_commands() -> None:
         assert off < 1e-4
         done = station.act(found).command
         np.testing.assert_allclose(done, command[0].numpy(), atol=1e-4)
+    station.close()
+
+
+def test_a_gripper_at_an_end_of_its_range_is_found_to_leave_it() -> None:
+    station = Station(PickPlaceTask(), panda(), 3)
+    for grip in (-1.0, 1.0, -0.4):  # wide open at first, where more does nothing
+        before = {name: torch.from_numpy(a.astype(np.float32)) for name, a in station.environment.senses().items()}
+        wanted = torch.tensor([[0.3, 0.0, -0.2, 0.1, grip]])
+        command = station.pipeline.command(wanted, before)[0].numpy().astype(float)
+        found, off = action_of(station, command)
+        assert off < 1e-5 and (grip > 0 or found[4] == pytest.approx(grip, abs=1e-3))
     station.close()

@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 
 pytest.importorskip("rosbags")
 
-from rlstack.data.bags import add_bag, features_of, open_bag, write_bag
+from rlstack.data.bags import add_bag, features_of, moments, open_bag, write_bag
 from rlstack.data.bags.writing import _Bag
 
 JOINTS = ("shoulder", "elbow")
@@ -129,6 +129,44 @@ def test_who_led_is_kept_frame_by_frame(tmp_path: Path) -> None:
     )
     led = add(bag, tmp_path / "out", 20)["intervention"]
     assert led.ravel().tolist() == [6 < k <= 14 for k in range(21)], "the frames after the state that it was said after"
+
+
+def posed(path: Path, frame: str = "odom") -> Path:
+    """Write a bag with a goal, later another one, and an object that is tracked at 50 Hz."""
+    with _Bag(path) as bag:
+        types, none = bag._store.types, np.empty(0)
+
+        def say(topic: str, place: float, logged_ns: int, stamp_ns: int) -> None:
+            pose = types["geometry_msgs/msg/Pose"](
+                position=types["geometry_msgs/msg/Point"](x=place, y=0.0, z=0.0),
+                orientation=types["geometry_msgs/msg/Quaternion"](x=0.0, y=0.0, z=1.0, w=0.0),
+            )
+            header = bag.header(stamp_ns, frame)
+            bag.say(topic, "geometry_msgs/msg/PoseStamped", logged_ns, header=header, pose=pose)
+
+        for k in range(101):
+            stamp = 1_000_000_000 + k * 10_000_000
+            if k in (3, 60):
+                say("/goal", float(k), stamp - 1_000_000, 77)  # by a clock of its own
+            if k % 2 == 0:
+                say("/object", float(k), stamp, stamp)
+            given = {"name": list(JOINTS), "position": np.zeros(2), "velocity": none, "effort": none}
+            bag.say("/joint_states", "sensor_msgs/msg/JointState", stamp, header=bag.header(stamp), **given)
+            if k % 5 == 0:
+                bag.trajectory("/cmd/joints", stamp, list(JOINTS), np.full(2, float(k)))
+    return path
+
+
+def test_a_goal_holds_until_another_is_said_and_an_object_is_tracked(tmp_path: Path) -> None:
+    recording = open_bag(posed(tmp_path / "bag"), JOINTS)
+    known = moments(recording, 10, poses=("goal", "object"), until_next=True)
+    assert known.poses["goal"][:, 0].tolist() == [3.0] * 6 + [60.0] * 5, "from the frame after it was said"
+    assert known.poses["object"][:, 0].tolist() == [10.0 * k for k in range(11)]
+    assert known.poses["object"][0, 3:].tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert known.command[:, 0].tolist() == [10.0 * k + 5.0 for k in range(10)] + [100.0], "the last before the next"
+    assert moments(recording, 10).command[:, 0].tolist() == [10.0 * k for k in range(11)]
+    with pytest.raises(UserError, match=r"/object is given in the frame 'camera_link': give it in odom"):
+        open_bag(posed(tmp_path / "eye", "camera_link"), JOINTS)
 
 
 def test_bags_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:
