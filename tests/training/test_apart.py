@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,9 +20,12 @@ SETTINGS = HILSERLSettings(
 
 
 @pytest.mark.integration
-def test_a_learner_that_dies_leaves_the_robots_at_the_end_of_their_episodes_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_learner_that_dies_leaves_the_robots_at_the_end_of_their_episodes_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
-    algorithm = HILSERL(SETTINGS, Reaching())
+    environment = Reaching()
+    algorithm = HILSERL(SETTINGS, environment)
     algorithm.open(tmp_path)
     assert algorithm.apart is not None and algorithm._experience is not None
     before = algorithm.actor().state_dict()["mean.bias"].clone()
@@ -35,12 +39,26 @@ def test_a_learner_that_dies_leaves_the_robots_at_the_end_of_their_episodes_and_
     assert algorithm.apart._process is not None
     algorithm.apart._process.wait()
     learned = algorithm.apart.updates
+    age = environment.age.clone()
+    told: list[list[int]] = []
+    start = algorithm.apart.start
+    monkeypatch.setattr(algorithm.apart, "start", lambda: (told.append(environment.age.tolist()), start()))
     algorithm.iterate(0.0)
     assert algorithm.apart.running and algorithm.apart.number != first
-    assert algorithm._over.all()  # all had come to the end of an episode before it was started again
-    assert len(algorithm._experience) >= steps + 2 * algorithm.steps_per_iteration
+    assert told == [[0] * 8], "no episode went on, and no other one had begun"
+    # what was counted is what was kept: each robot's way to the end of its episode, and then the iteration's
+    extra = algorithm.extra_steps
+    assert 0 < extra <= int((20 - age).sum()) < 8 * 20
+    assert len(algorithm._experience) == steps + extra + algorithm.steps_per_iteration
+    assert algorithm._steps == len(algorithm._experience)
+    buffer = algorithm._experience.buffer
+    kept = buffer.gather(buffer.indices())
+    moved = kept["next_observation"][:, :2] - kept["observation"][:, :2]
+    went = 0.1 * np.clip(kept["action"], -1.0, 1.0)
+    np.testing.assert_allclose(moved, went, atol=1e-5)  # no step leads to another episode's start
     # the robots' process dies: the learner saves and ends; who comes next finds both
     state = algorithm.state_dict()
+    assert state["extra_steps"] == extra
     for _ in range(3):
         algorithm.iterate(0.0)
     algorithm.close()

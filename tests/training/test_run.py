@@ -73,6 +73,14 @@ def test_a_run_leaves_everything_in_its_folder(trained: Trained) -> None:
     assert recipe_from_data(yaml.safe_load((folder / "recipe.yaml").read_text()), "it") == run.recipe_of(folder)
 
 
+def test_steps_beyond_those_of_the_iterations_are_in_its_figures() -> None:
+    made = object.__new__(run._Run)
+    made.iteration, made.algorithm = 3, SimpleNamespace(steps_per_iteration=64)  # type: ignore[assignment]
+    assert made._steps() == 192
+    made.algorithm.extra_steps = 40  # type: ignore[attr-defined]
+    assert made._steps() == 232
+
+
 def test_the_policy_file_says_where_it_comes_from(trained: Trained) -> None:
     contract = load_policy(trained.result.policy).contract
     recipe = run.recipe_of(trained.folder)

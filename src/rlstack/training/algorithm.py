@@ -74,3 +74,11 @@ class KeepsExperience(Protocol):
 
     def open(self, folder: Path) -> None:
         """Keep it in a run's folder, which may hold some of it already; called before the first iteration."""
+
+
+@runtime_checkable
+class TakesMore(Protocol):
+    """An algorithm whose robots may have to take more steps than its iterations have."""
+
+    extra_steps: int
+    """Of all robots, so far."""

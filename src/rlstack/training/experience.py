@@ -185,12 +185,14 @@ class Experience(Replay):
             now["achieved"] = self._made_by.achieved_goal().numpy()[lanes]
             self.buffer.begin_lanes(now, lanes)
 
-    def add(self, action: Tensor, result: GoalStep) -> None:
-        """Keep a step of every robot, and begin the episodes that follow those that are over."""
+    def add(self, action: Tensor, result: GoalStep, who: Tensor | None = None) -> None:
+        """Keep a step of all robots, or of ``who`` (N,) bool, and begin the episodes after those that are over."""
         rows, spec = rows_of(action, result), self.buffer.spec
-        made = {name: rows[name] for name in spec.transitions}
-        self.buffer.add_lanes(made, {name: rows[name] for name in spec.observations}, np.arange(spec.lanes))
-        self.begin(result.actor, np.flatnonzero(result.done.numpy()))
+        who = torch.ones(spec.lanes, dtype=torch.bool) if who is None else who
+        robots = np.flatnonzero(who.numpy())
+        made = {name: rows[name][robots] for name in spec.transitions}
+        self.buffer.add_lanes(made, {name: rows[name][robots] for name in spec.observations}, robots)
+        self.begin(result.actor, np.flatnonzero((result.done & who).numpy()))
 
     def add_episode(self, steps: Sequence[Rows]) -> None:
         """Keep a whole episode: its first observation, then what each step was and led to, by the fields' names."""

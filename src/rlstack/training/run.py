@@ -24,7 +24,7 @@ from rlstack.files import write_atomically
 from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
-from rlstack.training.algorithm import Actor, Algorithm, KeepsExperience, NotFinite
+from rlstack.training.algorithm import Actor, Algorithm, KeepsExperience, NotFinite, TakesMore
 from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.interrupt import deferred_interrupt
@@ -232,7 +232,7 @@ class _Run:
             writer.add_scalar(name, scalar, self._steps())
         return Progress(
             steps=self._steps(),
-            total_steps=self.iterations * self.algorithm.steps_per_iteration,
+            total_steps=self.iterations * self.algorithm.steps_per_iteration + self._extra(),
             steps_per_s=self.algorithm.steps_per_iteration / took,
             reward_per_s=scalars["train/reward_per_s"],
             lost_share=scalars["train/lost_share"],
@@ -323,4 +323,7 @@ class _Run:
         )
 
     def _steps(self) -> int:
-        return self.iteration * self.algorithm.steps_per_iteration
+        return self.iteration * self.algorithm.steps_per_iteration + self._extra()
+
+    def _extra(self) -> int:
+        return self.algorithm.extra_steps if isinstance(self.algorithm, TakesMore) else 0

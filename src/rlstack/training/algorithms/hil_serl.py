@@ -47,7 +47,7 @@ class HILSERLSettings(RLPDSettings):
     """What it costs when the gripper is told to open after it was told to close, or the other way round."""
     hindsight: float = value(0.0, at_least=0.0, at_most=1.0)
     apart: bool = False
-    """Whether a process of its own learns. If it dies, the robots finish their episodes and wait for the next one."""
+    """Whether a process of its own learns. If it dies, the robots finish their episodes and wait until it is back."""
     lead: int = value(4, at_least=1)
     """With that, iterations that the robots may be ahead of what is learned; real robots do not wait if it is large."""
 
@@ -82,7 +82,8 @@ class HILSERL(RLPD):
         )
         self.interventions: Interventions | None = None
         self.apart: LearnerProcess | None = None
-        self._over = torch.zeros(environment.count, dtype=torch.bool)
+        self.extra_steps = 0
+        """Of all robots, beyond those of the iterations: those that ended episodes after a learner had died."""
         self._coming: Intervention | None = None
         self._achieved = self.environment.achieved_goal()
         axes = getattr(environment.pipeline, "axes", ())
@@ -112,8 +113,8 @@ class HILSERL(RLPD):
 
     def iterate(self, done: float) -> dict[str, float]:
         """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
-        self._taken = 0.0
         logged = self._attend(done) if self.apart is not None else {}
+        self._taken = 0.0
         scalars = super().iterate(done)
         if self.apart is not None:
             self.apart.tell(self._steps, done)
@@ -126,16 +127,14 @@ class HILSERL(RLPD):
             self.apart.close()
 
     def _attend(self, done: float) -> dict[str, float]:
-        """Wait for the learner, with all robots at the end of an episode if it has died; take its newest policy."""
+        """Wait for the learner, with no episode going on if it has died; take its newest policy."""
         settings, learner = self.settings, self.apart
         assert learner is not None
         logged: dict[str, float] = {}
         while True:
             logged |= learner.take(self.learner.actor)
             if not learner.running:
-                self._over[:] = False
-                while not self._over.all():
-                    super().iterate(done)
+                self._end_episodes()
                 learner.tell(self._steps, done)
                 learner.start()
             behind = settings.updates * (self._steps - settings.warm_up) - learner.updates
@@ -143,17 +142,34 @@ class HILSERL(RLPD):
                 return logged
             time.sleep(_WAIT_S)
 
+    def _end_episodes(self) -> None:
+        """Let every robot end its episode, and wait at the beginning of the next one until all have."""
+        if self._observation is None:  # none has begun
+            return
+        before, self._held = self._steps, self._begun
+        waited = torch.zeros_like(self._held)
+        while not self._held.all():
+            waited = waited | self._held
+            self._held = self._held | self._advance().done
+        self._held = torch.zeros_like(waited)
+        self.extra_steps += self._steps - before
+        if waited.any():
+            self.environment.restart(waited.nonzero().flatten())  # while they waited, time has passed for them
+            self._observation = self._coming = None
+
     def _batches(self, count: int) -> list[dict[str, Tensor]]:
         return [] if self.apart is not None else super()._batches(count)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; the steps are in their files."""
-        return {**super().state_dict(), "intervener": self.intervener.state_dict()}
+        own = {"intervener": self.intervener.state_dict(), "extra_steps": self.extra_steps}
+        return {**super().state_dict(), **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state_dict`."""
         super().load_state_dict(state)
         self.intervener.load_state_dict(state["intervener"])
+        self.extra_steps = state.get("extra_steps", 0)  # runs of before it was counted lack it
         self._coming = None
 
     def _action(self, observation: Tensor) -> Tensor:
@@ -167,12 +183,11 @@ class HILSERL(RLPD):
 
     def _keep(self, action: Tensor, result: GoalStep) -> None:
         assert self._coming is not None and self._observation is not None and self.interventions is not None
-        now, before = self._coming.now, self._observation
+        now, before = self._coming.now & ~self._held, self._observation
         # what comes next is known before this step is judged: RLIF judges by it
         self._coming = self._decided(result.actor, result.done)
         result = dataclasses.replace(result, reward=self._reward(action, result, now, self._coming.now))
         self.interventions.keep(now, before, self._achieved, action, result)
-        self._over |= result.done
         self._taken += float(now.float().mean())
         super()._keep(action, result)
 

@@ -84,6 +84,10 @@ class SAC:
         self._drawn: dict[str, Any] | None = None
         """Of the experience of a run that is gone on with, until it is opened."""
         self._observation: Tensor | None = None
+        self._begun = torch.zeros(environment.count, dtype=torch.bool)
+        """Whose episode is at its beginning."""
+        self._held = torch.zeros(environment.count, dtype=torch.bool)
+        """Who waits: does nothing, and nothing of it is counted or kept."""
         self._steps, self._updates, self._owed = 0, 0, 0.0
 
     def open(self, folder: Path | None) -> None:
@@ -106,12 +110,7 @@ class SAC:
         ended = lost = won = torch.zeros(())
         logged: dict[str, Tensor] = {}
         for _ in range(settings.rollout):
-            action = self._action(self._observation)
-            result = environment.step(action)
-            self._check(result)
-            self._keep(action, result)
-            self._observation = result.actor.clone()
-            self._steps += environment.count
+            result = self._advance()
             for name, term in result.terms.items():
                 totals[name] = totals.get(name, 0.0) + term.mean()
             ended = ended + result.done.sum()
@@ -164,6 +163,17 @@ class SAC:
         where = None if folder is None else folder / name
         return Experience(self.environment, capacity, where, torch.initial_seed() % 2**32, lanes)
 
+    def _advance(self) -> GoalStep:
+        """Step the robots once, keep what came of it, and return it."""
+        assert self._observation is not None
+        action = torch.where(self._held[:, None], 0.0, self._action(self._observation))
+        result = self.environment.step(action)
+        self._check(result)
+        self._keep(action, result)
+        self._observation, self._begun = result.actor.clone(), result.done.clone()
+        self._steps += self.environment.count - int(self._held.sum())
+        return result
+
     def _action(self, observation: Tensor) -> Tensor:
         if self._steps >= self.settings.warm_up:
             return self.learner.act(observation)
@@ -172,7 +182,7 @@ class SAC:
 
     def _keep(self, action: Tensor, result: GoalStep) -> None:
         assert self._experience is not None
-        self._experience.add(action, result)
+        self._experience.add(action, result, ~self._held)
 
     def _learn(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         logged = self.learner.update_critics(batch)
