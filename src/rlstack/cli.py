@@ -248,9 +248,10 @@ class Bench:
 
 
 def _train(arguments: list[str]) -> int:
+    from rlstack.bringup.hands import device_of
     from rlstack.training.command import train_command
 
-    return train_command(arguments)
+    return train_command(arguments, device_of)
 
 
 def _export(arguments: list[str]) -> int:

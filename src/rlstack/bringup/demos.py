@@ -267,9 +267,9 @@ def _loaded(path: Path, task: str, robot: Any) -> tuple[Any, dict[str, Any]]:
 @contextlib.contextmanager
 def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[Any], None]) -> Iterator[Any]:
     """Yield who decides: the expert, a policy, a hand, or two; the device is open as long as the context lasts."""
+    from rlstack.bringup.hands import device_of
     from rlstack.evaluation.demonstrations import recording
     from rlstack.evaluation.demonstrations.by_hand import ByHand
-    from rlstack.hardware.devices import device_called
 
     other: recording.Decide | None = recording.expert if given.expert else None
     if policy is not None:
@@ -279,18 +279,7 @@ def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[
     if other is not None and not given.teleop:
         yield _showing(other, show)
         return
-    device: Any
-    if given.teleop == "topic":
-        from rlstack.nodes.teleop_topics import TopicDevice
-
-        device = TopicDevice(given.namespace or robot.name, task.motion)
-    else:
-        device = device_called(given.teleop, robot)
-        if getattr(device, "topic", None) is not None:
-            raise UserError(
-                f"The device {given.teleop} speaks over ROS: run rlstack teleop --device {given.teleop}, and record"
-                " with --teleop topic."
-            )
+    device = device_of(given.teleop, robot, task.motion, given.namespace)
     try:
         device.open()
         print(device.keys, file=sys.stderr, flush=True)

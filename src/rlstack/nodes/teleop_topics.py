@@ -54,7 +54,7 @@ class TopicDevice:
 
         if not rclpy.ok():
             rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is whoever's who records
-        self._node = rclpy.create_node("demo_record", namespace=f"/{self._namespace}")
+        self._node = rclpy.create_node("hand", namespace=f"/{self._namespace}")
         for topic, hear, use in (
             (TWIST, self.hear_twist, "command"),
             (JOINTS, self.hear_joints, "command"),
@@ -120,8 +120,8 @@ class TopicDevice:
         )
         if message.header.frame_id not in ("", topics.BODY_FRAME):
             self._refused = (
-                f"/{self._namespace}/{TWIST} is given in the frame '{message.header.frame_id}': demonstrations are"
-                f" recorded in {topics.BODY_FRAME}."
+                f"/{self._namespace}/{TWIST} is given in the frame '{message.header.frame_id}': who leads here does so"
+                f" in {topics.BODY_FRAME}."
             )
         if np.isfinite(values).all():
             self._twist = (time.monotonic(), values)

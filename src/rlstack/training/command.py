@@ -18,6 +18,7 @@ from rlstack.files import write_atomically
 from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files
 
 if TYPE_CHECKING:
+    from rlstack.training.hands import Devices
     from rlstack.training.run import Result
 
 Chosen = TypeVar("Chosen")
@@ -82,8 +83,8 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
     return options
 
 
-def train_command(words: Sequence[str]) -> int:
-    """Run ``rlstack train`` with the given words and return the exit status."""
+def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
+    """Run ``rlstack train`` with the given words and return the exit status; a hand may intervene by ``devices``."""
     if words and words[0].startswith("-") and any(word.partition("=")[0] == "--resume" for word in words):
         asked = ["--help"] if {"-h", "--help"} & set(words) else list(words)
         options = tyro.cli(ResumeOptions, args=asked, prog="rlstack train")
@@ -92,7 +93,7 @@ def train_command(words: Sequence[str]) -> int:
         from rlstack.training.progress import ProgressDisplay
 
         with ProgressDisplay() as display:
-            result = run.resume(options.resume, display)
+            result = run.resume(options.resume, display, devices)
         return _report(result, options.json)
     if not words or words[0].startswith("-"):
         print(_usage(), file=sys.stdout if words[:1] in (["-h"], ["--help"]) else sys.stderr)
@@ -105,12 +106,12 @@ def train_command(words: Sequence[str]) -> int:
 
         print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
         return 0
-    result = train(options_.recipe, options_.out)
+    result = train(options_.recipe, options_.out, devices)
     return _report(result, options_.json)
 
 
-def train(recipe: Recipe[Any, Any], out: Path | None = None) -> Result:
-    """Train a recipe with a progress display, in ``out`` or the next free folder under runs/."""
+def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | None = None) -> Result:
+    """Train a recipe with a progress display, in ``out`` or the next free folder under runs/; see :func:`run.start`."""
     from rlstack.training import run
     from rlstack.training.progress import ProgressDisplay
 
@@ -120,7 +121,7 @@ def train(recipe: Recipe[Any, Any], out: Path | None = None) -> Result:
         f" on {recipe.device}, seed {recipe.seed}, in {folder}"
     )
     with ProgressDisplay() as display:
-        return run.start(recipe, folder, display)
+        return run.start(recipe, folder, display, devices)
 
 
 def export_command(words: Sequence[str]) -> int:

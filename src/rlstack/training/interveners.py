@@ -32,7 +32,7 @@ class Intervention:
 
 
 class Intervener(Protocol):
-    """Whoever intervenes: a script, or a human on a topic."""
+    """Whoever intervenes: a script, or a human's hand (:mod:`rlstack.training.hands`)."""
 
     def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
         """Return what is done in the coming step.
@@ -52,10 +52,18 @@ class Intervener(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class IntervenerSettings:
-    """A script that intervenes."""
+    """Who intervenes: a script, or a hand."""
 
-    kind: Literal["random", "action", "value"] = "random"
-    """When: at random; after an action of the policy that was far from the expert's; where critics think less of it."""
+    kind: Literal["random", "action", "value", "hand"] = "random"
+    """When: at random; after an action of the policy that was far from the expert's; where critics think less of it;
+    when a human's hand takes over."""
+    teleop: str = ""
+    """Hand: its device: keyboard, gamepad, spacemouse, script:FILE; or topic: whatever publishes teleop/twist and
+    teleop/intervene."""
+    namespace: str = ""
+    """Hand: of these topics; left out, it is the robot's name."""
+    view: bool = False
+    """Hand: show the simulated arm in a window."""
     rate: float = value(0.3, at_least=0.0, at_most=1.0)
     """Random: how often a step begins an intervention."""
     right: float = value(0.95, at_least=0.0, at_most=1.0)
@@ -76,6 +84,42 @@ class IntervenerSettings:
     """Steps of all robots together after which nobody intervenes any more; 0: somebody always may."""
     skill: float = value(1.0, at_least=0.0, at_most=1.0)
     """Share of interventions that do what the expert would do; the others do one random action all along."""
+
+    def __post_init__(self) -> None:
+        if self.kind == "hand" and not self.teleop:
+            raise ValueError("teleop: a device must be given with kind: hand, such as keyboard.")
+        if self.kind != "hand" and (self.teleop or self.namespace or self.view):
+            raise ValueError(f"teleop, namespace and view are a hand's, not allowed with kind: {self.kind}: set hand.")
+
+
+def asks_for_a_hand(settings: Any) -> bool:
+    """Return whether an algorithm's settings let a human's hand intervene."""
+    intervener = getattr(settings, "intervener", None)
+    return isinstance(intervener, IntervenerSettings) and intervener.kind == "hand"
+
+
+def intervener_of(settings: IntervenerSettings, environment: ScriptedEnvironment, seed: int) -> Intervener:
+    """Return the script that intervenes; where a hand shall, nobody does until it is there.
+
+    Raises:
+        UserError: Critics are asked for that are not there, or are of another task.
+    """
+    return Nobody() if settings.kind == "hand" else ScriptedIntervener(settings, environment, seed)
+
+
+class Nobody:
+    """See :class:`Intervener`: a hand that is not there, as where a run is only read."""
+
+    def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
+        """Return what the policy would do."""
+        return Intervention(torch.zeros(len(proposed), dtype=torch.bool), proposed)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Do nothing."""
 
 
 class ScriptedIntervener:

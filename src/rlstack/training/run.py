@@ -11,9 +11,10 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,7 +29,11 @@ from rlstack.training.algorithm import Actor, Algorithm, KeepsExperience, NotFin
 from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.interrupt import deferred_interrupt
+from rlstack.training.interveners import asks_for_a_hand
 from rlstack.training.recipe import Recipe, recipe_from_data, recipe_to_yaml
+
+if TYPE_CHECKING:
+    from rlstack.training.hands import Devices, HandIntervener
 
 RECIPE, POLICY, FIGURES = "recipe.yaml", "policy.onnx", "training.json"
 
@@ -83,14 +88,18 @@ def new_folder(name: str, root: Path = Path("runs")) -> Path:
     return root / f"{name}-{max(taken, default=0) + 1:03d}"
 
 
-def start(recipe: Recipe[Any, Any], folder: Path, on_progress: OnProgress | None = None) -> Result:
+def start(
+    recipe: Recipe[Any, Any], folder: Path, on_progress: OnProgress | None = None, devices: Devices | None = None
+) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
     Ctrl-C waits for the end of the iteration, so that what is saved goes on exactly; a second one raises
     ``KeyboardInterrupt`` at once and leaves the checkpoint before. ``on_progress`` may raise it as well, to stop.
+    ``devices`` are those by which a hand can intervene, where the recipe asks for one.
 
     Raises:
-        UserError: The folder exists already (nothing is ever overwritten), or learning broke; the message says where.
+        UserError: The folder exists already (nothing is ever overwritten), a hand is asked for that cannot intervene,
+            or learning broke; the message says where.
     """
     if folder.exists():
         raise UserError(
@@ -98,20 +107,32 @@ def start(recipe: Recipe[Any, Any], folder: Path, on_progress: OnProgress | None
             f" `rlstack train --resume {folder}`."
         )
     run = _Run(recipe, folder)
-    write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
-    return run.learn(on_progress)
+    with _led(run, devices) as hand:
+        write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
+        return run.learn(on_progress, hand)
 
 
-def resume(folder: Path, on_progress: OnProgress | None = None) -> Result:
+def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices | None = None) -> Result:
     """Go on with the run in ``folder`` from its newest checkpoint, as if it had not been interrupted.
 
     Raises:
-        UserError: There is no checkpoint, it is damaged or does not fit the recipe beside it, or learning broke.
+        UserError: There is no checkpoint, it is damaged or does not fit the recipe beside it, a hand is asked for that
+            cannot intervene, or learning broke.
     """
     state = load_checkpoint(folder)
     run = _Run(recipe_of(folder), folder)
     run.load(state)
-    return run.learn(on_progress)
+    with _led(run, devices) as hand:
+        return run.learn(on_progress, hand)
+
+
+def _led(run: _Run, devices: Devices | None) -> AbstractContextManager[HandIntervener | None]:
+    """Return what lets a hand intervene, where the recipe asks for one."""
+    if not asks_for_a_hand(run.recipe.algorithm_settings):
+        return nullcontext()
+    from rlstack.training.hands import led_by_hand
+
+    return led_by_hand(run.algorithm, run.environment, devices)
 
 
 def export(folder: Path, out: Path | None = None) -> Path:
@@ -185,7 +206,7 @@ class _Run:
         kept = {name: copy.copy(getattr(self, name)) for name in _KEPT}
         return {**kept, "algorithm": self.algorithm.state_dict()}
 
-    def learn(self, on_progress: OnProgress | None) -> Result:
+    def learn(self, on_progress: OnProgress | None, hand: HandIntervener | None = None) -> Result:
         from torch.utils.tensorboard import SummaryWriter
 
         if isinstance(self.algorithm, KeepsExperience):
@@ -206,6 +227,8 @@ class _Run:
                     if on_progress is not None:
                         on_progress(progress)
                 except KeyboardInterrupt:
+                    stop.asked = True
+                if hand is not None and hand.stopped:
                     stop.asked = True
                 if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
                     waiting = self._state()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from rlstack.control.leading import placed
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.recording import Choice, Decide
 from rlstack.hardware.devices import Hand
+from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.inverse import action_toward
 from rlstack.tasks.arms.station import Station
 
@@ -41,8 +42,8 @@ class ByHand:
         say: Callable[[str], None] = lambda sentence: None,
         show: Callable[[Station], None] = lambda station: None,
     ) -> None:
-        self._device, self._otherwise, self._say, self._show = device, otherwise, say, show
-        self._due, self._said_at = 0.0, dict[str, float]()
+        self._device, self._otherwise, self._show = device, otherwise, show
+        self._pace, self._clippings, self._takeover = Pace(), Clippings(say), Takeover()
         self._waiting = False
         self._stood: dict[str, float] = {}
         self._follows = False
@@ -55,7 +56,7 @@ class ByHand:
         """
         self._show(station)
         if self._device.live:
-            self._wait(1.0 / station.task.rate_hz)
+            self._pace.wait(1.0 / station.task.rate_hz)
         if station.steps == 0 and not self._waiting:
             self._begin()
         hand: Hand = self._device.read()
@@ -64,7 +65,12 @@ class ByHand:
         if hand.said:
             return Choice(still, by_hand=True, said=hand.said[0])
         led = None if hand.joints is None else _led(station, hand.joints)  # refused before anything moves
-        leads = hand.intervene and (hand.joints is None or self._is_moved(station, hand.joints))
+        if hand.joints is not None:
+            leads = hand.intervene and self._is_moved(station, hand.joints)
+        else:
+            leads = hand.intervene
+            if self._otherwise is not None:
+                leads = self._takeover.leads(hand, station.steps == 0)
         if self._otherwise is not None and not leads:
             return self._otherwise(station)
         if self._otherwise is None and station.steps == 0 and (hand.idle or not leads):
@@ -77,17 +83,12 @@ class ByHand:
             action, said = action_toward(station, led[0]), led[1]
         else:
             action = still
-        for sentence in (*said, *clippings(station, action)):
-            now = time.monotonic()
-            if now - self._said_at.get(sentence, -1e9) >= 1.0:
-                self._said_at[sentence] = now
-                self._say(sentence)
+        self._clippings.tell([*said, *clippings(station.environment, station.senses(), action)])
         return Choice(action, by_hand=True)
 
     def _begin(self) -> None:
         """Make ready for another episode: what the hand did before does not begin it."""
-        if (forget := getattr(self._device, "forget", None)) is not None:
-            forget()
+        forget_gripper(self._device)
         self._stood, self._follows = {}, False
 
     def _is_moved(self, station: Station, joints: Mapping[str, float]) -> bool:
@@ -98,11 +99,64 @@ class ByHand:
                 self._follows |= away > MOVED * min(drive.upper - drive.lower, 2.0 * np.pi)
         return self._follows
 
-    def _wait(self, period_s: float) -> None:
+
+class Takeover:
+    """When a hand overrules another: from when it says so or, where it does so already, from its first motion on.
+
+    Until it hands back, or an episode ends.
+    """
+
+    def __init__(self) -> None:
+        self._before = Hand()
+        """What the hand did last; at first, it is not known to have taken over."""
+        self._leads = False
+
+    def leads(self, hand: Hand, begins: bool) -> bool:
+        """Return whether the hand leads the coming step, with which an episode may begin."""
+        moves = bool(hand.linear.any() or hand.angular.any()) or hand.gripper not in (0.0, self._before.gripper)
+        goes_on = self._leads and not begins
+        self._leads = hand.intervene and (moves or not self._before.intervene or goes_on)
+        self._before = hand
+        return self._leads
+
+
+class Pace:
+    """Lets steps take as long as they should, where a human must keep up."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def wait(self, period_s: float) -> None:
+        """Wait until it is time for the next step."""
         now = time.monotonic()
         self._due = max(self._due + period_s, now - period_s)  # late once does not mean hurrying for ever
         if self._due > now:
             time.sleep(self._due - now)
+
+
+class Clippings:
+    """Tells a human what was clipped of an action, each at most once a second.
+
+    Args:
+        say: Called with a sentence.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._said_at = say, dict[str, float]()
+
+    def tell(self, sentences: Iterable[str]) -> None:
+        """Tell those that were not told just now; see :func:`clippings`."""
+        for sentence in sentences:
+            now = time.monotonic()
+            if now - self._said_at.get(sentence, -1e9) >= 1.0:
+                self._said_at[sentence] = now
+                self._say(sentence)
+
+
+def forget_gripper(device: Any) -> None:
+    """Have a device that remembers what the gripper was told forget it: another episode begins."""
+    if (forget := getattr(device, "forget", None)) is not None:
+        forget()
 
 
 def action_of(hand: Hand, axes: tuple[str, ...]) -> Array:
@@ -119,14 +173,13 @@ def _led(station: Station, joints: Mapping[str, float]) -> tuple[Array, list[str
         raise UserError(f"The leader arm cannot be followed: {error}.") from error
 
 
-def clippings(station: Station, action: Array) -> list[str]:
+def clippings(environment: ArmEnvironment, seen: Mapping[str, Array], action: Array) -> list[str]:
     """Return in sentences which limits an action would break, and what is done instead."""
-    found, motion, task = [], station.pipeline.motion, station.task
+    found, motion, task = [], environment.pipeline.motion, environment.task
     units = {"yaw": f"{motion.yaw_rate_rad_s:g} rad/s", "gripper": "the joints' speed"}
     for axis, share in zip(task.axes, action):
         if abs(share) > 1.0 + 1e-6:
             found.append(f"{axis} is clipped to {units.get(axis, f'{motion.speed_m_s:g} m/s')}.")
-    seen = station.senses()
     step = motion.speed_m_s / task.rate_hz
     for k, (axis, low, high) in enumerate(zip("xyz", *task.workspace.corners)):
         share = dict(zip(task.axes, action)).get(axis, 0.0)
@@ -135,7 +188,7 @@ def clippings(station: Station, action: Array) -> list[str]:
             bound = f"{axis} >= {low:g} m" if wanted < low else f"{axis} <= {high:g} m"
             found.append(f"The tool is kept in the workspace, {bound}.")
     if action.any():
-        for drive, target in zip(station.robot.drives[: station.pipeline.arm], seen["target"]):
+        for drive, target in zip(environment.robot.drives[: environment.pipeline.arm], seen["target"]):
             if not drive.lower + 1e-4 < target < drive.upper - 1e-4:
                 found.append(f"{drive.name} is at its limit, {target:.3g} rad.")
     return found

@@ -20,7 +20,7 @@ from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.bc import BC, BCSettings, steps_of
 from rlstack.training.demonstrated import open_demonstrations
 from rlstack.training.experience import Experience
-from rlstack.training.interveners import Intervener, IntervenerSettings, ScriptedIntervener
+from rlstack.training.interveners import Intervener, IntervenerSettings, intervener_of
 from rlstack.training.interventions import Interventions
 
 
@@ -60,7 +60,7 @@ class DAgger(BC):
     def __init__(self, settings: DAggerSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment)
         self.steps_per_iteration = settings.rollout * environment.count
-        self.intervener: Intervener = ScriptedIntervener(settings.intervener, self.environment, self._seed)
+        self.intervener: Intervener = intervener_of(settings.intervener, self.environment, self._seed)
         self._prior: Experience | None = None
         self._interventions: Interventions | None = None
         self._observation: Tensor | None = None

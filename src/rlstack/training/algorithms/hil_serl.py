@@ -25,7 +25,7 @@ from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.apart import LearnerProcess
 from rlstack.training.demonstrated import DEMONSTRATIONS
 from rlstack.training.experience import REPLAY, Experience
-from rlstack.training.interveners import Intervener, IntervenerSettings, Intervention, ScriptedIntervener
+from rlstack.training.interveners import Intervener, IntervenerSettings, Intervention, intervener_of
 from rlstack.training.interventions import INTERVENTIONS, Interventions
 from rlstack.training.lessons import Lessons
 
@@ -77,9 +77,7 @@ class HILSERL(RLPD):
 
     def __init__(self, settings: HILSERLSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment)
-        self.intervener: Intervener = ScriptedIntervener(
-            settings.intervener, self.environment, torch.initial_seed() % 2**63
-        )
+        self.intervener: Intervener = intervener_of(settings.intervener, self.environment, torch.initial_seed() % 2**63)
         self.interventions: Interventions | None = None
         self.apart: LearnerProcess | None = None
         self.extra_steps = 0

@@ -1,0 +1,139 @@
+"""A human intervenes in learning: the policy acts until the hand takes over, in real time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.evaluation.demonstrations.by_hand import Clippings, Pace, Takeover, action_of, clippings, forget_gripper
+from rlstack.hardware.devices import STOP, Hand
+from rlstack.robots import Manipulator
+from rlstack.tasks.arms.environment import ArmEnvironment
+from rlstack.tasks.arms.motion import Motion
+from rlstack.training.interveners import IntervenerSettings, Intervention
+
+Devices = Callable[[str, Manipulator, Motion, str], Any]
+"""Returns a device, not opened yet: by its name, for an arm, what full speed is, and the namespace of its topics."""
+
+
+class HandIntervener:
+    """See :class:`rlstack.training.interveners.Intervener`.
+
+    For when a hand takes over see :class:`rlstack.evaluation.demonstrations.by_hand.Takeover`.
+
+    Args:
+        device: Open; see :class:`rlstack.hardware.devices.Device`. Steps are paced if a human is at it.
+        environment: Of one arm.
+        say: Called with a sentence for the human.
+        show: Called before every step, so that the human sees something.
+    """
+
+    def __init__(
+        self,
+        device: Any,
+        environment: ArmEnvironment,
+        say: Callable[[str], None] = lambda sentence: None,
+        show: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._device, self._environment, self._say, self._show = device, environment, say, show
+        self._pace, self._clippings, self._takeover = Pace(), Clippings(say), Takeover()
+        self._leads = False
+        self.stopped = False
+        """Whether the human said that this was all, or the device is gone."""
+
+    def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
+        """Wait until it is time for the next step, and return what is done in it; see there."""
+        environment = self._environment
+        self._show()
+        if self._device.live:
+            self._pace.wait(1.0 / environment.task.rate_hz)
+        if begins[0]:
+            forget_gripper(self._device)
+        hand = self._read()
+        led, self._leads = self._leads, self._takeover.leads(hand, bool(begins[0]))
+        if self._leads != led:
+            self._say("You lead." if self._leads else "The policy acts.")
+        if not self._leads:
+            return Intervention(torch.zeros(1, dtype=torch.bool), proposed)
+        action = action_of(hand, environment.task.axes)
+        seen = {name: array[0] for name, array in environment.senses().items()}
+        self._clippings.tell(clippings(environment, seen, action))
+        told = torch.from_numpy(np.clip(action, -1.0, 1.0).astype(np.float32))
+        return Intervention(torch.ones(1, dtype=torch.bool), told[None])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: nobody intervenes when a run goes on."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on."""
+
+    def _read(self) -> Hand:
+        if self.stopped:
+            return Hand(intervene=False)
+        try:
+            hand: Hand = self._device.read()
+        except UserError as error:  # the run is saved, and can be gone on with
+            self._say(str(error))
+            self.stopped = True
+            return Hand(intervene=False)
+        self.stopped = STOP in hand.said
+        return Hand(intervene=False) if self.stopped else hand
+
+
+@contextmanager
+def led_by_hand(algorithm: Any, environment: Any, devices: Devices | None) -> Iterator[HandIntervener]:
+    """Let a hand intervene, as an algorithm's settings ask for; its device is open as long as the context lasts.
+
+    Args:
+        algorithm: Made with ``environment``; its ``intervener`` is set.
+        environment: One arm.
+        devices: Where hands come from; None: there are none.
+
+    Raises:
+        UserError: There is no such device, or it cannot be used here; or a hand cannot lead this.
+    """
+    settings: IntervenerSettings = algorithm.settings.intervener
+    where = "algorithm_settings: intervener: kind: hand"
+    if devices is None:
+        raise UserError(f"{where} is only for `rlstack train`, which reads the device in its own terminal.")
+    if not isinstance(environment, ArmEnvironment):
+        raise UserError(f"{where} leads the tool of an arm, and this task moves none: let a script intervene.")
+    if environment.count != 1:
+        raise UserError(f"{where} is not allowed with envs: {environment.count}: a hand leads one robot: --envs 1.")
+    robot, motion = environment.robot, environment.task.motion
+    device = devices(settings.teleop, robot, motion, settings.namespace)
+    with ExitStack() as opened:
+        opened.callback(device.close)
+        device.open()
+        if device.live and device.read().joints is not None:
+            raise UserError(f"{settings.teleop} gives joints, and actions move the tool: use another device.")
+        hand = HandIntervener(device, environment, _say, _shown(environment, opened) if settings.view else _nothing)
+        _say(device.keys)
+        algorithm.intervener = hand
+        yield hand
+
+
+def _shown(environment: ArmEnvironment, opened: ExitStack) -> Callable[[], None]:
+    """Open a window, and return what shows the arm in it."""
+    from rlstack.sim.arms.window import Window
+
+    worlds = environment.bench.worlds
+    window = Window(worlds.model)
+    opened.callback(window.close)
+    return lambda: window.show(worlds.state[0])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
