@@ -16,6 +16,7 @@ from rlstack.evaluation.examiner import described
 from rlstack.policies import family_departures, load_policy, write_policy
 from rlstack.robots import load_quadrotor
 from rlstack.tasks import TASKS
+from rlstack.training import ALGORITHMS
 from rlstack.training.command import (
     export_command,
     flown_by,
@@ -24,7 +25,7 @@ from rlstack.training.command import (
     robot_option,
     train_command,
 )
-from rlstack.training.recipe import load_recipe
+from rlstack.training.recipe import load_recipe, recipe_to_yaml
 from tests.policies.graphs import family_contract, family_model
 from tests.support.learning import small_recipe_data
 from tests.training.conftest import Trained
@@ -95,6 +96,67 @@ def test_help_shows_every_field_with_the_recipes_value(recipe: str, capsys: pyte
     for flag in ("--seed", "--envs", "--selection.episodes", "--task-settings.starts.tilt-rad", "--show-task", "--out"):
         assert flag in shown
     assert "(default: 64)" in shown and "Robots simulated at once" in shown
+
+
+def test_another_task_and_algorithm_bring_their_own_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "--task arm_reach --task arm_push --algorithm=rlpd --task-settings.apart-m 0.07"
+    changed = parse_recipe("arm_pick_place_cloned", [*words.split(), "--algorithm-settings.hindsight", "0.4"]).recipe
+    assert (changed.task, changed.algorithm) == ("arm_push", "rlpd")
+    assert type(changed.task_settings) is TASKS.load("arm_push")
+    assert type(changed.algorithm_settings) is ALGORITHMS.load("rlpd").Settings
+    assert changed.task_settings.apart_m == 0.07 and changed.algorithm_settings.hindsight == 0.4
+    # what the recipe says and fits comes along, the rest are defaults
+    assert changed.algorithm_settings.demonstrations == 200
+    assert replace(changed.algorithm_settings, demonstrations=20, hindsight=0.8) == ALGORITHMS.load("rlpd").Settings()
+    assert changed.task_settings.rewards == "sparse"
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        "Of the recipe's task_settings the task arm_push takes over rewards.",
+        "Of the recipe's algorithm_settings the algorithm rlpd takes over demonstrations.",
+    ]
+    assert parse_recipe("arm_pick_place_cloned", ["--task", "arm_pick_place"]) == parse_recipe("arm_pick_place_cloned")
+    assert not capsys.readouterr().err
+
+
+def test_settings_that_do_not_fit_are_left_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--algorithm", "bc"]
+    changed = parse_recipe("arm_reach", words).recipe
+    told = capsys.readouterr().err
+    taken, _, left = told.partition(", and leaves out ")
+    assert "learning_rate" in taken and "minibatches" in left and "initial_std" in left
+    assert changed.algorithm_settings.learning_rate == 0.001
+    # a run's recipe says everything; what it says by default does not come along either
+    saved = tmp_path / "recipe.yaml"
+    saved.write_text(recipe_to_yaml(load_recipe("arm_reach")))
+    assert parse_recipe(str(saved), words).recipe == changed
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--task arm_psh", "Unknown task 'arm_psh'. Nearest: arm_push"),
+        ("--algorithm=", "Unknown algorithm ''"),
+        ("--algorithm apg", "that of the task 'arm_reach' has none"),
+    ],
+)
+def test_another_task_or_algorithm_that_cannot_be_is_refused(words: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        parse_recipe("arm_reach", words.split())
+
+
+def test_help_and_the_printed_task_are_those_of_what_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_command(["arm_pick_place_cloned", "--task", "arm_reach", "--show-task"]) == 0
+    assert capsys.readouterr().out.startswith("ReachTask: ")
+    with pytest.raises(SystemExit) as ended:
+        parse_recipe("arm_pick_place_cloned", ["--algorithm", "rlpd", "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert "--algorithm-settings.hindsight" in shown and "--algorithm-settings.chunk" not in shown
+    assert "(default: rlpd)" in shown
+    with pytest.raises(SystemExit) as ended:  # said as ever
+        parse_recipe("arm_pick_place_cloned", ["--task", "--show-task"])
+    assert ended.value.code == 2
 
 
 def test_the_task_is_printed_and_nothing_is_trained(

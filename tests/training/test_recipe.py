@@ -18,6 +18,7 @@ from rlstack.training.recipe import (
     recipe_files,
     recipe_from_data,
     recipe_to_yaml,
+    switched,
 )
 from tests.support.learning import small_apg_data, small_recipe, small_recipe_data
 
@@ -98,6 +99,29 @@ def test_changes_in_code_are_checked_as_a_file_is() -> None:
         check_recipe(replace(recipe, envs=0), "here")
     with pytest.raises(UserError, match=r"here: task_settings: rate_hz"):
         check_recipe(replace(recipe, task_settings=replace(recipe.task_settings, rate_hz=-1.0)), "here")
+
+
+def test_settings_of_another_task_or_algorithm_are_refused() -> None:
+    recipe = small_recipe()
+    with pytest.raises(
+        UserError, match=r"here: task_settings: HoverTask is .* task 'quadrotor_tracking' has TrackingT"
+    ):
+        check_recipe(replace(recipe, task="quadrotor_tracking"), "here")
+    with pytest.raises(UserError, match=r"here: algorithm_settings: PPOSettings is .* algorithm 'apg' has APGSettings"):
+        check_recipe(replace(recipe, algorithm="apg"), "here")
+
+
+def test_settings_come_along_to_another_task_where_they_fit() -> None:
+    recipe = small_recipe(task_settings={"rate_hz": 50.0, "starts": {"tilt_rad": 0.3}})
+    other, told = switched(recipe, "quadrotor_tracking", "ppo")
+    assert other.task_settings.rate_hz == 50.0 and other.task_settings.starts.tilt_rad == 0.3
+    assert other.algorithm_settings is recipe.algorithm_settings
+    assert (
+        len(told) == 1
+        and "starts.tilt_rad" in told[0]
+        and "leaves out observation.disturbance_estimate, which" in told[0]
+    )
+    check_recipe(other, "here")
 
 
 GLIDER = """

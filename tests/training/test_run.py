@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten_with_path
 from torch.utils.tensorboard import SummaryWriter
 
 from rlstack import schema
+from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
 from rlstack.evaluation.examiners import quadrotor
 from rlstack.policies import load_policy
@@ -27,6 +28,7 @@ from rlstack.sim.batch import STATE
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training import run
 from rlstack.training.algorithm import NotFinite
+from rlstack.training.algorithms.ppo import PPO
 from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.recipe import recipe_from_data
 from tests.support.learning import small_recipe
@@ -279,6 +281,82 @@ def test_what_is_no_run_cannot_go_on(tmp_path: Path) -> None:
         run.resume(tmp_path)
     with pytest.raises(UserError, match=r"has no recipe\.yaml"):
         run.recipe_of(tmp_path)
+
+
+# ---- set-up
+
+STEP = ReplaySpec(fields(x=((), "float32")), fields(y=((), "float32")), 10)
+
+
+def sets_up(monkeypatch: pytest.MonkeyPatch, steps: int = 0, ends: BaseException | None = None) -> None:
+    """Have PPO keep a replay buffer with so many steps in its folder, and then end like that."""
+
+    def opened(self: Any, folder: Path) -> None:
+        with ReplayBuffer(folder / "demonstrations", STEP) as buffer:
+            if not len(buffer):
+                buffer.begin({"x": 0.0})
+                for _ in range(steps):
+                    buffer.add({"y": 1.0}, {"x": 1.0})
+        if ends is not None:
+            raise ends
+
+    monkeypatch.setattr(PPO, "open", opened, raising=False)
+
+
+@pytest.mark.parametrize("ends", [UserError("Of another robot."), KeyboardInterrupt(), RuntimeError("a mistake")])
+def test_what_ends_in_its_set_up_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: BaseException
+) -> None:
+    sets_up(monkeypatch, ends=ends)
+    with pytest.raises(type(ends), match=rf"^{ends}$"):
+        run.start(small_recipe(), tmp_path / "runs" / "run")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_what_was_demonstrated_is_kept_and_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, folder = small_recipe(steps=1), tmp_path / "run"
+    sets_up(monkeypatch, steps=3, ends=UserError("The disk is full."))
+    with pytest.raises(
+        UserError, match=rf"^The disk is full\. What was .* kept: .*`rlstack train --resume {folder}`\.$"
+    ):
+        run.start(recipe, folder)
+    assert len(ReplayReader(folder / "demonstrations")) == 3
+    with pytest.raises(UserError, match=r"^The disk is full\.$"):  # what was not made by this call stays
+        run.resume(folder)
+    sets_up(monkeypatch, steps=9)
+    monkeypatch.setattr(run._Run, "_finish", lambda self: self.save())
+    run.resume(folder)
+    assert len(ReplayReader(folder / "demonstrations")) == 3
+    learned(recipe, tmp_path / "whole", 1).save()
+    assert_same(load_checkpoint(folder), load_checkpoint(tmp_path / "whole"))
+
+
+def test_a_run_that_learned_does_not_begin_again_without_its_checkpoint(mlp: Trained, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_bytes((mlp.folder / "recipe.yaml").read_bytes())
+    (tmp_path / "events.out.tfevents.1").touch()
+    with pytest.raises(UserError, match=r"has no checkpoint\.pt"):
+        run.resume(tmp_path)
+
+
+def test_a_folder_that_another_run_takes_meanwhile_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, made = tmp_path / "run", run._Run
+
+    def slow(*arguments: Any) -> run._Run:
+        folder.mkdir()
+        return made(*arguments)
+
+    monkeypatch.setattr(run, "_Run", slow)
+    with pytest.raises(UserError, match="exists already and is never overwritten"):
+        run.start(small_recipe(), folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_settings_that_are_not_the_tasks_are_never_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^The recipe small: task_settings: HoverTask is not allowed"):
+        run.start(replace(small_recipe(), task="quadrotor_tracking"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 # ---- the best, not the last

@@ -15,7 +15,7 @@ import tyro
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
-from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files
+from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched
 
 if TYPE_CHECKING:
     from rlstack.training.hands import Devices
@@ -66,11 +66,17 @@ class ExportOptions:
 def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack train") -> TrainOptions[Recipe[Any, Any]]:
     """Return the recipe called ``name`` with the options in ``words`` applied and checked.
 
+    Another task or algorithm brings its own settings, which are then the options; what the recipe's came to is printed
+    (:func:`rlstack.training.recipe.switched`).
+
     Raises:
-        UserError: The recipe is unknown, or a value is out of range.
+        UserError: The recipe, task or algorithm is unknown, or a value is out of range.
         SystemExit: A field does not exist or is of the wrong type (status 2), or help was asked for (status 0).
     """
     recipe = load_recipe(name)
+    recipe, told = switched(recipe, _said(words, "--task", recipe.task), _said(words, "--algorithm", recipe.algorithm))
+    for sentence in told:
+        print(sentence, file=sys.stderr)
     kind: Any = TrainOptions[Recipe[type(recipe.task_settings), type(recipe.algorithm_settings)]]  # type: ignore[misc]
     options: TrainOptions[Recipe[Any, Any]] = tyro.cli(
         kind,
@@ -81,6 +87,16 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
     )
     check_recipe(options.recipe, f"The recipe {name} as changed on the command line")
     return options
+
+
+def _said(words: Sequence[str], option: str, default: str) -> str:
+    """Return the last value of an option that decides which other options there are."""
+    said = default
+    for word, after in zip(words, [*words[1:], "-"]):
+        key, given, text = word.partition("=")
+        if key == option and (given or not after.startswith("-")):
+            said = text if given else after
+    return said
 
 
 def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
@@ -120,8 +136,13 @@ def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | 
         f"Training {recipe.name} for {recipe.robot}: {recipe.steps:,} steps of {recipe.envs:,} robots"
         f" on {recipe.device}, seed {recipe.seed}, in {folder}"
     )
-    with ProgressDisplay() as display:
-        return run.start(recipe, folder, display, devices)
+    try:
+        with ProgressDisplay() as display:
+            return run.start(recipe, folder, display, devices)
+    except KeyboardInterrupt:
+        if folder.exists():
+            print(f"Stopped at once. Go on: rlstack train --resume {folder}", file=sys.stderr)
+        raise
 
 
 def export_command(words: Sequence[str]) -> int:

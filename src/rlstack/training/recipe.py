@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,8 +110,78 @@ def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:
     return recipe
 
 
+def switched(recipe: Recipe[Any, Any], task: str, algorithm: str) -> tuple[Recipe[Any, Any], list[str]]:
+    """Return a recipe for another task or algorithm, unchecked, and sentences that say which settings came along.
+
+    Those come along that the recipe changes from the defaults of its own task or algorithm, where the new one has them
+    and takes the value; all others are the new one's defaults.
+
+    Raises:
+        UserError: The task or algorithm is unknown (nearest names listed).
+    """
+    told: list[str] = []
+    if task != recipe.task:
+        settings = _taken_over(recipe.task_settings, TASKS.load(task), f"task {task}", "task_settings", told)
+        recipe = dataclasses.replace(recipe, task=task, task_settings=settings)
+    if algorithm != recipe.algorithm:
+        kind, key = ALGORITHMS.load(algorithm).Settings, "algorithm_settings"
+        settings = _taken_over(recipe.algorithm_settings, kind, f"algorithm {algorithm}", key, told)
+        recipe = dataclasses.replace(recipe, algorithm=algorithm, algorithm_settings=settings)
+    return recipe, told
+
+
+def _taken_over(settings: Any, kind: Any, whose: str, key: str, told: list[str]) -> Any:
+    """Return settings of another kind with all of ``settings`` that fit it; what did and did not is told."""
+    kept: dict[str, Any] = {}
+    taken: list[str] = []
+    left = _changed(settings)
+    again = True
+    while again:  # some fit only beside others
+        again = False
+        for path, changed in list(left.items()):
+            data = target = copy.deepcopy(kept)
+            for name in path[:-1]:
+                target = target.setdefault(name, {})
+            target[path[-1]] = changed
+            try:
+                schema.load(kind, data, "")
+            except UserError:
+                continue
+            kept, again = data, True
+            taken.append(".".join(path))
+            del left[path]
+    said = [f"takes over {', '.join(taken)}"] if taken else []
+    if left:
+        said.append(f"leaves out {', '.join(map('.'.join, left))}, which it does not have or not in that way")
+    if said:
+        told.append(f"Of the recipe's {key} the {whose} {', and '.join(said)}.")
+    return schema.load(kind, kept, f"The {whose}: {key}")
+
+
+def _changed(settings: Any, default: Any = None) -> dict[tuple[str, ...], Any]:
+    """Return by path, as plain data, what settings hold beside their defaults, or beside those of ``default``."""
+    changed: dict[tuple[str, ...], Any] = {}
+    for entry in dataclasses.fields(settings):
+        held, usual = getattr(settings, entry.name), dataclasses.MISSING
+        if default is not None:
+            usual = getattr(default, entry.name)
+        elif entry.default is not dataclasses.MISSING:
+            usual = entry.default
+        elif entry.default_factory is not dataclasses.MISSING:
+            usual = entry.default_factory()
+        if dataclasses.is_dataclass(held) and type(held) is type(usual):
+            changed.update({(entry.name, *path): value for path, value in _changed(held, usual).items()})
+        elif held != usual:
+            changed[entry.name,] = schema.to_data(held)
+    return changed
+
+
 def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
-    """Refuse a recipe with a value out of range, an unknown robot, or a task that the algorithm cannot learn."""
+    """Refuse a recipe with a value out of range, an unknown robot, settings that are not its task's or algorithm's, or
+    a task that the algorithm cannot learn."""
+    _check_kind(recipe.task_settings, TASKS.load(recipe.task), f"{where}: task_settings", f"task '{recipe.task}'")
+    kind = ALGORITHMS.load(recipe.algorithm).Settings
+    _check_kind(recipe.algorithm_settings, kind, f"{where}: algorithm_settings", f"algorithm '{recipe.algorithm}'")
     schema.check(recipe, where)
     schema.check(recipe.task_settings, f"{where}: task_settings")
     schema.check(recipe.algorithm_settings, f"{where}: algorithm_settings")
@@ -123,6 +194,13 @@ def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
             f"{where}: algorithm: '{recipe.algorithm}' learns by gradients through the simulator, and that of the task"
             f" '{recipe.task}' has none. Tasks that have them: {', '.join(tasks)}. Algorithms that need none:"
             f" {', '.join(others)}."
+        )
+
+
+def _check_kind(settings: Any, kind: Any, where: str, whose: str) -> None:
+    if type(settings) is not kind:
+        raise UserError(
+            f"{where}: {type(settings).__name__} is not allowed: the {whose} has {kind.__name__}. Give both together."
         )
 
 

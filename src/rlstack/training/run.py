@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rlstack import schema
+from rlstack.data.replay import ReplayReader
+from rlstack.data.replay.storage import LOCK_FILE, SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.evaluation.examiner import EXAMINERS, Examiner, Marks
 from rlstack.files import write_atomically
@@ -26,11 +29,11 @@ from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor, Algorithm, KeepsExperience, NotFinite, TakesMore
-from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
+from rlstack.training.checkpoint import CHECKPOINT, load_checkpoint, save_checkpoint
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.interveners import asks_for_a_hand
-from rlstack.training.recipe import Recipe, recipe_from_data, recipe_to_yaml
+from rlstack.training.recipe import Recipe, check_recipe, recipe_from_data, recipe_to_yaml
 
 if TYPE_CHECKING:
     from rlstack.training.hands import Devices, HandIntervener
@@ -97,32 +100,48 @@ def start(
     ``KeyboardInterrupt`` at once and leaves the checkpoint before. ``on_progress`` may raise it as well, to stop.
     ``devices`` are those by which a hand can intervene, where the recipe asks for one.
 
+    What ends before the first iteration leaves no folder, unless demonstrations were taken until then.
+
     Raises:
-        UserError: The folder exists already (nothing is ever overwritten), a hand is asked for that cannot intervene,
-            or learning broke; the message says where.
+        UserError: The folder exists already (nothing is ever overwritten), the recipe is refused, a hand is asked for
+            that cannot intervene, or learning broke; the message says where.
     """
+    check_recipe(recipe, f"The recipe {recipe.name}")
     if folder.exists():
-        raise UserError(
-            f"{folder} exists already and is never overwritten: choose another --out, or go on with"
-            f" `rlstack train --resume {folder}`."
-        )
+        raise _taken(folder)
     run = _Run(recipe, folder)
     with _led(run, devices) as hand:
-        write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
+        _make(folder)
+        try:
+            write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
+            run.open()
+        except BaseException as error:
+            if _nothing_in(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            elif isinstance(error, UserError):
+                raise UserError(
+                    f"{error} What was made until then is kept: change {folder / RECIPE} where need be, and go on with"
+                    f" `rlstack train --resume {folder}`."
+                ) from error
+            raise
         return run.learn(on_progress, hand)
 
 
 def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices | None = None) -> Result:
     """Go on with the run in ``folder`` from its newest checkpoint, as if it had not been interrupted.
 
+    One that was killed before its first iteration has none, and begins again with the demonstrations that it has.
+
     Raises:
-        UserError: There is no checkpoint, it is damaged or does not fit the recipe beside it, a hand is asked for that
-            cannot intervene, or learning broke.
+        UserError: There is no run, its checkpoint is gone or damaged or does not fit the recipe beside it, a hand is
+            asked for that cannot intervene, or learning broke.
     """
-    state = load_checkpoint(folder)
+    state = None if _never_learned(folder) else load_checkpoint(folder)
     run = _Run(recipe_of(folder), folder)
-    run.load(state)
+    if state is not None:
+        run.load(state)
     with _led(run, devices) as hand:
+        run.open()
         return run.learn(on_progress, hand)
 
 
@@ -157,6 +176,38 @@ def recipe_of(folder: Path) -> Recipe[Any, Any]:
     if not path.is_file():
         raise UserError(f"{folder} is not a run: it has no {RECIPE}. Name a folder under runs/.")
     return recipe_from_data(yaml.safe_load(path.read_text()), str(path))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()  # another run may have taken it meanwhile
+    except FileExistsError:
+        raise _taken(folder) from None
+    except OSError as error:
+        raise UserError(f"Cannot make the run's folder {folder}: {error.strerror}. Choose another --out.") from error
+
+
+def _taken(folder: Path) -> UserError:
+    return UserError(
+        f"{folder} exists already and is never overwritten: choose another --out, or go on with"
+        f" `rlstack train --resume {folder}`."
+    )
+
+
+def _nothing_in(folder: Path) -> bool:
+    """Return whether a run's folder holds no more than its recipe and replay buffers without a step."""
+    buffers = {lock.parent for lock in folder.glob(f"*/{LOCK_FILE}")}
+    files = [path for path in folder.rglob("*") if path.is_file() and path.parent not in buffers]
+    whole = [buffer for buffer in buffers if (buffer / SPEC_FILE).is_file()]
+    return files in ([], [folder / RECIPE]) and not any(len(ReplayReader(buffer)) for buffer in whole)
+
+
+def _never_learned(folder: Path) -> bool:
+    """Return whether the run in ``folder`` ended before its first iteration: the scalars' file comes after the first
+    checkpoint."""
+    begun = (CHECKPOINT, POLICY, FIGURES, "events.out.tfevents*")
+    return (folder / RECIPE).is_file() and not any(any(folder.glob(name)) for name in begun)
 
 
 _KEPT = ("iteration", "seconds", "cpu_seconds", "evaluation_cpu_seconds", "evaluations", "success", "best")
@@ -206,14 +257,18 @@ class _Run:
         kept = {name: copy.copy(getattr(self, name)) for name in _KEPT}
         return {**kept, "algorithm": self.algorithm.state_dict()}
 
+    def open(self) -> None:
+        """Have all that learning begins with in the folder."""
+        if isinstance(self.algorithm, KeepsExperience):
+            self.algorithm.open(self.folder)
+        self.setup_cpu_seconds = time.process_time()
+        if not self.iteration:
+            self.save()  # so that there is always one to go back to
+
     def learn(self, on_progress: OnProgress | None, hand: HandIntervener | None = None) -> Result:
         from torch.utils.tensorboard import SummaryWriter
 
-        if isinstance(self.algorithm, KeepsExperience):
-            self.algorithm.open(self.folder)
-        self.setup_cpu_seconds, saved_at = time.process_time(), time.monotonic()
-        if not self.iteration:
-            self.save()  # so that there is always one to go back to
+        saved_at = time.monotonic()
         waiting: dict[str, Any] | None = None
         # scalars from after the checkpoint are of iterations that now come again
         with deferred_interrupt() as stop, SummaryWriter(str(self.folder), purge_step=self._steps() + 1) as writer:
