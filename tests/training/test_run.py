@@ -291,16 +291,17 @@ STEP = ReplaySpec(fields(x=((), "float32")), fields(y=((), "float32")), 10)
 def sets_up(monkeypatch: pytest.MonkeyPatch, steps: int = 0, ends: BaseException | None = None) -> None:
     """Have PPO keep a replay buffer with so many steps in its folder, and then end like that."""
 
-    def opened(self: Any, folder: Path) -> None:
-        with ReplayBuffer(folder / "demonstrations", STEP) as buffer:
-            if not len(buffer):
-                buffer.begin({"x": 0.0})
-                for _ in range(steps):
-                    buffer.add({"y": 1.0}, {"x": 1.0})
-        if ends is not None:
-            raise ends
+    class Keeping(PPO):
+        def open(self, folder: Path) -> None:
+            with ReplayBuffer(folder / "demonstrations", STEP) as buffer:
+                if not len(buffer):
+                    buffer.begin({"x": 0.0})
+                    for _ in range(steps):
+                        buffer.add({"y": 1.0}, {"x": 1.0})
+            if ends is not None:
+                raise ends
 
-    monkeypatch.setattr(PPO, "open", opened, raising=False)
+    monkeypatch.setattr(run, "ALGORITHMS", SimpleNamespace(load=lambda name: Keeping))
 
 
 @pytest.mark.parametrize("ends", [UserError("Of another robot."), KeyboardInterrupt(), RuntimeError("a mistake")])
