@@ -62,6 +62,7 @@ def test_a_hand_on_topics_corrects_a_policy_that_learns(
     data = {"name": "led", "task": "arm_reach", "robot": "panda", "algorithm": "hil_serl", "steps": 100_000, "envs": 1}
     recipe = recipe_from_data({**data, "selection": {"episodes": 1, "after": 1.0}, **SETTINGS}, "it")
     led: list[int] = []
+    begun = threading.Event()  # a twist alone leads, too, until somebody says intervene
     until = time.monotonic() + PATIENCE_S
 
     def watch(progress: run.Progress) -> None:
@@ -71,12 +72,13 @@ def test_a_hand_on_topics_corrects_a_policy_that_learns(
         if len(led) == 3:
             assert led[-1] == 0, "the policy acts until somebody takes over"
             flag.publish(flag_type(data=True))
+            begun.set()
         if led[-1] >= 12:
             flag.publish(flag_type(data=False))
         if len(led) > 4 and led[-4] == led[-1] >= 12:
             raise KeyboardInterrupt
 
-    with repeated(lambda: twist.publish(to_the_left)):
+    with repeated(lambda: begun.is_set() and twist.publish(to_the_left)):
         result = run.start(recipe, tmp_path / "run", watch, device_of)
     assert not result.finished
     kept = ReplayReader(tmp_path / "run" / INTERVENTIONS)

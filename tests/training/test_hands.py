@@ -144,11 +144,17 @@ class Device:
 STILL, UP = np.zeros(3), np.array([0.0, 0.0, 1.0])
 
 
+@pytest.fixture(autouse=True)
+def without_limits(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """What only decides who leads has no arm."""
+    if "decided" in request.function.__code__.co_names:
+        monkeypatch.setattr("rlstack.training.hands.clippings", lambda *_: [])
+
+
 def decided(device: Device, *begins: int) -> list[bool]:
     """Return who led each step; no limits are looked at."""
     environment: Any = SimpleNamespace(task=SimpleNamespace(axes=("x", "y", "z"), rate_hz=20.0), senses=dict)
     hand = HandIntervener(device, environment)
-    hand._clippings.tell = lambda *_: None  # type: ignore[method-assign]
     found = []
     for step in range(len(device.hands)):
         told = hand.decide(torch.zeros(1, 4), torch.full((1, 3), 0.3), torch.tensor([step in begins]))
