@@ -175,6 +175,8 @@ class DemoImport:
     """The dataset's frames per second; left out, the task's rate, or 20."""
     task: str = ""
     """The task's name, such as arm_stack; or what the robot did, in words, which only LeRobot's policies learn from."""
+    goal: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z")] = None
+    """With a task's name: where it was to be done, m in odom; left out, what was said on the topic goal."""
     succeeded: bool = False
     """With a task's name: it was done at the end of every bag. Left out, the task judges what was sensed."""
     namespace: str = ""
@@ -200,8 +202,9 @@ class DemoImport:
         )
         if self.task in TASKS.names():
             return self._demonstrations(robot, recordings)
-        if self.succeeded:
-            raise UserError(f"--succeeded is said of a task's bags, and '{self.task}' is no task's name: see --task.")
+        if self.succeeded or self.goal is not None:
+            said = "--succeeded" if self.succeeded else "--goal"
+            raise UserError(f"{said} is said of a task's bags, and '{self.task}' is no task's name: see --task.")
         fps = 20.0 if self.fps is None else self.fps
         for path, recording in recordings:
             with DatasetWriter(self.out, fps, robot.name, features_of(recording, joints, films=self.films)) as writer:
@@ -221,11 +224,11 @@ class DemoImport:
         robot = task.reference(robot)
         sheet.check_sheet(self.out, self.task, task, robot)
         for path, recording in recordings:
+            shown = from_bag.shown_in(recording, self.task, task, robot, goal=self.goal, succeeded=self.succeeded)
             features = from_bag.features_of(task, robot, films=self.films)
             with DatasetWriter(self.out, task.rate_hz, robot.name, features) as writer:
                 sheet.write_sheet(self.out, self.task, task)
-                number = writer.episodes
-                shown = from_bag.add_shown(writer, recording, self.task, task, robot, succeeded=self.succeeded)
+                number = shown.write(writer)
             print(f"{path} is episode {number} of {self.out}: {shown.describe()}.")
         return 0
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from rlstack.data.lerobot import DatasetWriter, Feature, film
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations import sheet
 from rlstack.interfaces.signals import SENSED, camera_of
+from rlstack.interfaces.topics import GOAL, OBJECT
 from rlstack.robots import Manipulator
 from rlstack.tasks.arms.inverse import followed
 from rlstack.tasks.arms.task import ArmTask
@@ -30,16 +31,24 @@ class Shown:
     """What became of a bag.
 
     Attributes:
-        frames: Of the demonstration.
-        left_out: Frames after the task was done.
+        frames: Of the demonstration, by feature.
+        left_out: How many there were after the task was done.
         success: Whether it was.
         off_m: At worst and in the middle, how far from where the commands led the tool the actions lead it.
+        words: What the arm was to do.
     """
 
-    frames: int
+    frames: list[dict[str, Any]]
     left_out: int
     success: bool
     off_m: tuple[float, float]
+    words: str
+
+    def write(self, writer: DatasetWriter) -> int:
+        """Add it to a dataset with the features of :func:`features_of`; return the episode's number."""
+        for frame in self.frames:
+            writer.add_frame(frame)
+        return writer.end_episode(self.words)
 
     def describe(self) -> str:
         """Return it in words."""
@@ -47,8 +56,8 @@ class Shown:
         done = "the task was done" if self.success else "the task was not done, so that training passes it over"
         after = f" (what came after, {self.left_out} frames, is left out)" if self.left_out else ""
         return (
-            f"{self.frames} frames, {done}{after}; its actions lead the tool within {usual:.2g} mm of its commands,"
-            f" {worst:.2g} mm at worst"
+            f"{len(self.frames)} frames, {done}{after}; its actions lead the tool within {usual:.2g} mm of its"
+            f" commands, {worst:.2g} mm at worst"
         )
 
 
@@ -58,37 +67,40 @@ def features_of(task: ArmTask, robot: Manipulator, *, films: bool = False) -> di
     return {name: film(*f.shape[:2]) if films and f.is_image else f for name, f in shown.items()}
 
 
-def add_shown(
-    writer: DatasetWriter,
+def shown_in(
     recording: Recording,
     name: str,
     task: ArmTask,
     robot: Manipulator,
     *,
+    goal: Sequence[float] | None = None,
     succeeded: bool = False,
 ) -> Shown:
-    """Add a bag to a dataset as a demonstration of a task: its commands become motions of the tool.
+    """Return a bag as a demonstration of a task: its commands become motions of the tool.
 
     The episode ends where the task was done, as where it is recorded. What came after the last frame is not in a bag:
     where it is done there, it stays so.
 
     Args:
-        writer: Of a dataset with the features of :func:`features_of`.
         recording: The bag.
         name: Of the task.
         task: What was done; its rate is the dataset's.
         robot: The arm.
+        goal: Where it was to be done, m, whatever the bag says; None: it says so.
         succeeded: Whether it was done is known: it was, at the bag's end. Else the task judges what was sensed.
 
     Raises:
         UserError: The bag lacks what the task senses, a topic was silent, nobody can say whether it was done, or its
             commands are no motions of this task's.
     """
+    if goal is not None:
+        said = np.array([[*goal, 0.0, 0.0, 0.0, 1.0]])
+        recording = replace(recording, poses={**recording.poses, GOAL: (np.zeros(1, np.int64), said)})
     sensed = [SENSED[one] for one in task.inputs]
     cameras = tuple(dict.fromkeys(camera for one in sensed if (camera := camera_of(one))))
     poses = tuple(topic for topic in POSES if any(one.topic == topic for one in sensed))
     _check_senses(recording, name, task, robot, cameras, poses)
-    if not succeeded and task.objects is not None and "object" not in poses:
+    if not succeeded and task.objects is not None and OBJECT not in poses:
         raise UserError(
             f"{recording.path}: {name} does not sense where its object is, so nobody can say whether the task was done:"
             " give --succeeded if it was."
@@ -104,24 +116,18 @@ def add_shown(
             " half of the frames: they are faster than the task's, outside its workspace, or no targets of the joints."
         )
     count, success = (len(seen), True) if succeeded else _ends(seen, made.tool_m, task.fitted(robot))
-    try:
-        for frame in range(count):
-            last = frame == count - 1
-            writer.add_frame(
-                {
-                    **sheet.sensed(task, robot, seen[frame]),
-                    sheet.ACTION: made.action[frame].astype(np.float32),
-                    sheet.COMMAND: known.command[frame].astype(np.float32),
-                    sheet.SUCCESS: success and last,
-                    sheet.DONE: last,
-                    sheet.BY_HAND: known.led is not None and bool(known.led[frame]),
-                }
-            )
-    except BaseException:
-        writer.discard()
-        raise
-    writer.end_episode(sheet.words_of(task))
-    return Shown(count, len(seen) - count, success, (worst, usual))
+    frames = [
+        {
+            **sheet.sensed(task, robot, seen[frame]),
+            sheet.ACTION: made.action[frame].astype(np.float32),
+            sheet.COMMAND: known.command[frame].astype(np.float32),
+            sheet.SUCCESS: success and frame == count - 1,
+            sheet.DONE: frame == count - 1,
+            sheet.BY_HAND: known.led is not None and bool(known.led[frame]),
+        }
+        for frame in range(count)
+    ]
+    return Shown(frames, len(seen) - count, success, (worst, usual), sheet.words_of(task))
 
 
 def _check_senses(
@@ -129,13 +135,14 @@ def _check_senses(
 ) -> None:
     """Refuse a bag that lacks what a task senses."""
     lacking = [f"pictures on {recording.namespace}/{one}/image_raw" for one in cameras if one not in recording.cameras]
-    lacking += [f"{recording.namespace}/{topic}" for topic in poses if topic not in recording.poses]
+    lacking += [f"{recording.namespace}/{topic}" for topic in reversed(poses) if topic not in recording.poses]
     if recording.velocity is None:
         lacking.insert(0, f"velocities in {recording.namespace}/joint_states")
     if lacking:
+        by_goal = " (or say where the goal was with --goal X Y Z)" if lacking[-1].endswith(f"/{GOAL}") else ""
         raise UserError(
-            f"{recording.path} lacks what {name} senses: {', '.join(lacking)}: record it too, or leave --task out for a"
-            " dataset that LeRobot's policies take."
+            f"{recording.path} lacks what {name} senses, {', '.join(lacking)}: record it too{by_goal}, or give --task"
+            " in other words for a dataset that LeRobot's policies take."
         )
     for signal, shape in sheet.pictures_of(task, robot).items():
         camera = camera_of(SENSED[signal])
