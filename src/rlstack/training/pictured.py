@@ -19,7 +19,7 @@ from rlstack.tasks.arms.terms import DECIMETRES
 from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
 from rlstack.training.demonstrated import successes
 from rlstack.training.experience import Rows, each, keep_episode, went_on
-from rlstack.training.recorded import feature_of, fitting, frame_features, successful
+from rlstack.training.recorded import feature_of, fitting, frame_features, remembered, successful
 from rlstack.training.sight import LABELS, Split, turned
 
 FOLDER = "pictures"
@@ -159,7 +159,7 @@ def _as_seen(frames: dict[str, NDArray[Any]], environment: Any, split: Split, la
                     **{"action": action.numpy(), "reward": none, "goes_on": none},
                 }
             )
-            memory = pipeline.remember(prepared, memory, action[None])
+            memory = remembered(pipeline, prepared, memory, frames, k)
     # a step's action is that of its own frame; what was seen after the last one is not in a dataset: it again
     return [seen[0], *({**after, "action": here["action"]} for here, after in zip(seen, [*seen[1:], seen[-1]]))]
 

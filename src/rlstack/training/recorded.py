@@ -3,26 +3,31 @@
 A frame holds the policy's inputs in SI units, each a vector ``observation.NAME`` (NAME as in the policy file, such as
 ``joint_position``), and ``action``: how the tool was moved along each axis of the task, -1..1. So the dataset knows
 nothing of how an observation is made, and what the policy learns from is what its file will make of the same signals.
+Where it holds ``command`` as well, what the joints were driven to, the next motion begins there, and else where the
+action would have led: a hand's commands need not be those of a policy.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rlstack.data.demonstrations import ACTION, Demonstrations
 from rlstack.data.lerobot import Dataset, Feature, check_fits, image
 from rlstack.errors import UserError
-from rlstack.evaluation.demonstrations.sheet import STATE, check_learned, name_of
+from rlstack.evaluation.demonstrations.sheet import COMMAND, STATE, check_learned, name_of
 from rlstack.interfaces.kinds import shape_of
 from rlstack.interfaces.picture_data import is_picture
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.robots import Manipulator
+from rlstack.tasks.pipeline import Tensors
 from rlstack.training.experience import Rows
 
 OBSERVATION = "observation."
@@ -82,6 +87,9 @@ def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> Demon
             f"{path} has joints in {STATE} alone, for LeRobot's policies, and no {OBSERVATION}joint_position and so on:"
             f" what came from bags is learned from if rlstack demo import is given --task {name_of(environment.task)}."
         )
+    driven = held.features.get(COMMAND)
+    if driven is not None and driven.names == tuple(f"{drive.name}.pos" for drive in environment.robot.drives):
+        features = {**features, COMMAND: driven}
     return Demonstrations(path, robot, rate, features)
 
 
@@ -101,6 +109,19 @@ def successful(held: Demonstrations, wanted: int) -> list[int]:
     if found and (missed := found[-1] + 1 - len(found)):
         print(f"{held.dataset.path}: {missed} demonstrations did not succeed and are passed over.", file=sys.stderr)
     return found
+
+
+def remembered(
+    pipeline: Any, prepared: Tensors, memory: Tensors, frames: Mapping[str, np.ndarray], number: int
+) -> dict[str, Tensor]:
+    """Return the pipeline's memory after a frame of an episode; ``prepared`` for its observation."""
+    action = torch.from_numpy(np.array(frames[ACTION][number][None])).clamp(-1.0, 1.0)
+    if COMMAND not in frames:
+        after: dict[str, Tensor] = pipeline.remember(prepared, memory, action)
+        return after
+    command = torch.from_numpy(np.array(frames[COMMAND][number][None]))
+    after = pipeline.remember_command(prepared, memory, action, command)
+    return after
 
 
 def _succeeded(held: Demonstrations, number: int) -> bool:
@@ -128,7 +149,7 @@ def _steps(frames: dict[str, np.ndarray], environment: Any) -> list[Rows]:
                     "goes_on": np.array(1.0, np.float32),
                 }
             )
-            memory = pipeline.remember(prepared, memory, action[None])
+            memory = remembered(pipeline, prepared, memory, frames, number)
     steps = [seen[0]]
     # a step's action is its frame's; what it led to and earned, the next one's
     for before, after in pairwise(seen):

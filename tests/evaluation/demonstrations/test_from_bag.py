@@ -121,6 +121,22 @@ def test_commands_of_a_hand_that_come_more_often_are_where_they_led(recording: R
     assert 0 <= len(first) - len(other) <= 1 and np.abs(first[: len(other)] - other).max() < 0.01
 
 
+def test_an_arm_that_is_held_in_any_posture_is_one_that_is_not_moved(recording: Recording, tmp_path: Path) -> None:
+    # a policy's own commands would bring its elbow home, and lead the tool back all the time
+    still = recording.position[:1] + np.array([0.9, 0.0, -0.9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    held = np.repeat(still, len(recording.position), axis=0)
+    turned = replace(recording, position=held, velocity=np.zeros_like(held), command=held)
+    task = sheet.task_called("arm_reach", {"rewards": "sparse"})
+    add(turned, tmp_path / "held", task, succeeded=True)
+    assert np.abs(Dataset(tmp_path / "held").read(0, ["action"])["action"]).max() < 0.01
+    sheet.write_sheet(tmp_path / "held", "arm_reach", task)
+    station = Station(task, PANDA)
+    (steps,) = recorded(tmp_path / "held", station.environment, 1)
+    seen = np.array([step["observation"] for step in steps])
+    np.testing.assert_allclose(seen, seen[:1] + np.zeros((len(seen), 1)), atol=1e-3)
+    station.close()
+
+
 def test_bags_that_lack_something_are_refused_by_name(recording: Recording, tmp_path: Path) -> None:
     goal = {"goal": recording.poses["goal"]}
     with pytest.raises(UserError, match=r"lacks what arm_pick_place senses, /panda/object: record it too, or"):
@@ -130,7 +146,7 @@ def test_bags_that_lack_something_are_refused_by_name(recording: Recording, tmp_
     ):
         add(replace(recording, velocity=None, poses={}), tmp_path / "none")
     with pytest.raises(UserError, match=r"lead the tool where no action of arm_pick_place does, \d+ mm off"):
-        add(replace(recording, command=recording.command + 0.3), tmp_path / "none")
+        add(replace(recording, command=np.rad2deg(recording.command)), tmp_path / "none")
     stamps, places = recording.poses["object"]
     silent = {**goal, "object": (stamps[[0, -1]], places[[0, -1]])}
     with pytest.raises(UserError, match=r"the poses on object were silent for more than 0\.5 s"):

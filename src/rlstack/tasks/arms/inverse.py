@@ -47,7 +47,8 @@ def followed(pipeline: ArmPipeline, seen: Iterable[Mapping[str, NDArray[Any]]], 
     """Return the actions that lead the tool, from frame to frame, where commands to the joints led it.
 
     By the tool and not by the joints, whose commands need not be those of a policy: an arm with more joints than it
-    needs can be led there in many ways.
+    needs can be led there in many ways. Each begins where the command before it led, as
+    :mod:`rlstack.training.recorded` has it, too.
 
     Args:
         pipeline: Of the task.
@@ -61,10 +62,12 @@ def followed(pipeline: ArmPipeline, seen: Iterable[Mapping[str, NDArray[Any]]], 
             prepared = pipeline.prepare(
                 {name: torch.from_numpy(np.asarray(a, np.float32)[None]) for name, a in inputs.items()}, memory
             )
-            there = pipeline.led_to(torch.from_numpy(command.astype(np.float32)[None]), prepared)
+            driven = torch.from_numpy(command.astype(np.float32)[None])
+            there = pipeline.led_to(driven, prepared)
             action, left = _nearest(pipeline, prepared, there[0].numpy().astype(np.float64), pipeline.led_to)
             _to_its_end(pipeline, action, command)
-            memory = pipeline.remember(prepared, memory, torch.from_numpy(action.astype(np.float32)[None]))
+            done = torch.from_numpy(action.astype(np.float32)[None])
+            memory = pipeline.remember_command(prepared, memory, done, driven)
         actions.append(action)
         tools.append(prepared["tool_position"][0].numpy().astype(np.float64))
         off.append(float(np.linalg.norm(left[:3])))
