@@ -120,8 +120,9 @@ def test_a_reader_sees_whole_transitions_only_while_they_are_written_over(tmp_pa
         until = time.monotonic() + 1.0
         batches = overwritten = 0
         newest = first
-        while time.monotonic() < until or newest < first + 500:
-            assert time.monotonic() < until + 120, "the writer is too slow"
+        # on a loaded machine the writer may be around before a batch is looked at again, for a long time
+        while time.monotonic() < until or newest < first + 500 or overwritten == batches:
+            assert time.monotonic() < until + 120, "the writer is too slow, or no batch could be relabelled"
             batch = reader.sample(16, rng)
             check(batch)
             newest = max(newest, batch["index"].max())
@@ -133,6 +134,5 @@ def test_a_reader_sees_whole_transitions_only_while_they_are_written_over(tmp_pa
             except Overwritten:
                 overwritten += 1
             batches += 1
-        assert overwritten < batches, "no batch could be relabelled"
         with pytest.raises(UserError, match="one writer"):
             ReplayBuffer(tmp_path, spec(50))
