@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from tests.support.disk import no_waiting_for_the_disk
 
-import pytest
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """Thousands of small files are written: that they outlast a power cut, none of these tests can see anyway."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
+__all__ = ["no_waiting_for_the_disk"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +20,6 @@ from rlstack.tasks.arms.station import Station
 from rlstack.training.recorded import recorded
 
 PANDA = sheet.arm_called("panda")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """That these files outlast a power cut, none of these tests can see anyway."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,14 +24,6 @@ from rlstack.data.bags import Recording, open_bag
 PANDA = sheet.arm_called("panda")
 JOINTS = tuple(drive.name for drive in PANDA.drives)
 TASK = sheet.task_called("arm_pick_place", {"rewards": "sparse"})
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """That these files outlast a power cut, none of these tests can see anyway."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -67,10 +67,10 @@ class ByHand:
         led = None if hand.joints is None else _led(station, hand.joints)  # refused before anything moves
         if hand.joints is not None:
             leads = hand.intervene and self._is_moved(station, hand.joints)
+        elif self._otherwise is not None:
+            leads = self._takeover.leads(hand, station.steps == 0)
         else:
             leads = hand.intervene
-            if self._otherwise is not None:
-                leads = self._takeover.leads(hand, station.steps == 0)
         if self._otherwise is not None and not leads:
             return self._otherwise(station)
         if self._otherwise is None and station.steps == 0 and (hand.idle or not leads):
