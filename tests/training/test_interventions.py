@@ -18,8 +18,7 @@ from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlif import RLIF, RLIFSettings
 from rlstack.training.checkpoint import save_checkpoint
 from rlstack.training.interveners import IntervenerSettings, ScriptedIntervener
-from rlstack.training.lessons import Cloning
-from rlstack.training.soft import CLONED, DOUBTED, Critics
+from rlstack.training.soft import Critics
 from tests.support.reaching import Reaching, success
 
 SMALL: dict[str, Any] = {"hidden": (16,), "batch": 32, "warm_up": 0, "demonstrations": 5, "critics": 2, "updates": 0.25}
@@ -162,19 +161,6 @@ def test_rlif_earns_where_a_step_makes_somebody_intervene_and_nowhere_else(tmp_p
     assert some < 16
     assert (batch["reward"][16 : 32 - some] == 0.0).all()
     assert batch["demonstrated"].tolist() == [0.0] * 16 + [1.0] * (16 - some) + [0.0] * some  # corrections may be wrong
-
-
-@pytest.mark.parametrize(("which", "mark"), [("always", CLONED), ("better", DOUBTED), ("never", 0.0)])
-def test_it_is_said_which_corrections_are_cloned(tmp_path: Path, which: Cloning, mark: float) -> None:
-    torch.manual_seed(0)
-    settings = RLIFSettings(**SMALL, clone_corrections=which, intervener=IntervenerSettings(rate=0.5, hold=1))
-    algorithm = RLIF(settings, Reaching())
-    algorithm.open(tmp_path)
-    algorithm.iterate(0.0)
-    (batch,) = algorithm._batches(1)
-    assert batch["demonstrated"][:16].eq(0.0).all()
-    shown = batch["demonstrated"][16:]
-    assert shown[0] == CLONED and shown[-1] == mark and set(shown.tolist()) <= {CLONED, mark}
 
 
 def test_hindsight_is_refused_with_rlif() -> None:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from rlstack.training.soft import CLONED, DOUBTED, Critics, SoftLearner, SoftSettings, SquashedActor
+from rlstack.training.soft import Critics, SoftLearner, SoftSettings, SquashedActor
 
 
 def test_the_density_of_a_drawn_action_is_that_of_the_squashed_gaussian() -> None:
@@ -53,20 +53,6 @@ def test_an_ensemble_is_its_members_one_by_one(normalised: bool) -> None:
                 x = torch.relu(x)
         assert torch.allclose(values[member], x[:, 0], atol=1e-5)
     assert torch.equal(critics(seen, action, torch.tensor([2, 0])), values[[2, 0]])
-
-
-def test_what_is_doubted_is_cloned_where_critics_think_more_of_it() -> None:
-    torch.manual_seed(0)
-    learner = SoftLearner(SoftSettings(hidden=(16,)), 3, 2, torch.Generator().manual_seed(0))
-    seen, shown = torch.randn(400, 3), 2.0 * torch.rand(400, 2) - 1.0
-    own = learner.actor(seen, {})[0].detach()
-    better = learner.critics(seen, shown).mean(dim=0) > learner.critics(seen, own).mean(dim=0)
-    assert 100 < better.sum() < 300
-    marks = torch.tensor([CLONED, DOUBTED, 0.0]).repeat(134)[:400]
-    batch = {"observation": seen, "action": shown, "demonstrated": marks}
-    counts = (marks == CLONED) | ((marks == DOUBTED) & better)
-    wanted = ((own - shown).square().sum(dim=1) * counts).sum() / 400
-    torch.testing.assert_close(learner.clone(batch)["clone"], wanted)
 
 
 def test_values_come_to_what_the_rewards_add_up_to() -> None:

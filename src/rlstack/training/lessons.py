@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlstack.training.experience import Replay, dealt
-from rlstack.training.soft import CLONED, DOUBTED
-
-Cloning = Literal["always", "better", "never"]
-"""When what was done in interventions is cloned; better: where critics think more of it than of the policy's action."""
-_MARKS: dict[Cloning, float] = {"always": CLONED, "better": DOUBTED, "never": 0.0}
 
 
 class Lessons:
@@ -23,7 +18,8 @@ class Lessons:
         own: What the robots did.
         prior: Demonstrations.
         corrections: What was done while somebody intervened; these are shown, too.
-        unrewarded: Whether demonstrations earn nothing, whatever the task's reward was.
+        unrewarded: Whether demonstrations earn nothing, whatever the task's reward was, and corrections need not be
+            right: they are learned from, not cloned.
     """
 
     def __init__(
@@ -49,15 +45,15 @@ class Lessons:
         """Return a batch of what was shown: demonstrations, then corrections, as many as there are of each."""
         corrected = self._corrected()
         some = round(count * corrected / (corrected + len(self.prior)))
-        batch = self._drawn(self.prior, count - some, hindsight, CLONED) if some < count else None
-        if batch is not None and self.unrewarded:
+        right = 0.0 if self.unrewarded else 1.0
+        if self.corrections is not None and some == count:
+            return self._drawn(self.corrections, count, 0.0, right)
+        batch = self._drawn(self.prior, count - some, hindsight, 1.0)
+        if self.unrewarded:
             batch["reward"].zero_()
         if self.corrections is None or not some:
-            assert batch is not None
             return batch
-        more = self._drawn(self.corrections, some, 0.0, _MARKS[self.settings.clone_corrections])
-        if batch is None:
-            return more
+        more = self._drawn(self.corrections, some, 0.0, right)
         return {name: torch.cat([batch[name], more[name]]) for name in batch}
 
     def state_dict(self) -> dict[str, Any]:

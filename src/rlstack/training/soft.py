@@ -24,9 +24,6 @@ from rlstack.training.algorithm import Actor, NotFinite
 _LOG_STD = -5.0, 2.0
 """Bounds of the logarithm of an action's standard deviation, before tanh; as in the authors' code of SAC."""
 
-CLONED, DOUBTED = 1.0, 0.5
-"""Marks of what was demonstrated: what is cloned, and what is cloned only where critics think more of it than of the
-policy's own action."""
 
 _ELSEWHERE = 4
 """Actions of each kind that conservative critics are asked about; Cal-QL has 10."""
@@ -226,9 +223,9 @@ class SoftLearner:
         """Improve the policy once, and adapt the temperature; return what to log.
 
         Args:
-            batch: See the class; with cloning, also ``demonstrated`` (n,): CLONED or DOUBTED where it was, else 0.
+            batch: See the class; with cloning, also ``demonstrated`` (n,): whether it was demonstrated.
             cloning: Weight of doing what was demonstrated (Nair et al., "Overcoming Exploration in Reinforcement
-                Learning with Demonstrations", arXiv 1709.10089; their filter is for what is DOUBTED).
+                Learning with Demonstrations", arXiv 1709.10089, without their filter).
         """
         observation = batch["observation"]
         action, density = self.actor.sample(observation, self.generator)
@@ -267,16 +264,9 @@ class SoftLearner:
 
     def _unlike(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return how far the policy's mean is from what was demonstrated, squared, the mean over the batch."""
-        rows = batch["demonstrated"] > 0.0
-        observation, shown = batch["observation"][rows], batch["action"][rows]
-        own, _ = self.actor(observation, {})
-        unlike = (own - shown).square()
-        doubted = batch["demonstrated"][rows] < CLONED
-        if doubted.any():
-            with torch.no_grad():
-                better = self.critics(observation, shown).mean(dim=0) > self.critics(observation, own).mean(dim=0)
-            unlike = unlike * (better | ~doubted)[:, None]
-        return unlike.sum() / len(batch["demonstrated"])
+        rows = batch["demonstrated"] > 0.5
+        own, _ = self.actor(batch["observation"][rows], {})
+        return (own - batch["action"][rows]).square().sum() / len(rows)
 
     def _elsewhere(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the soft maximum (critics, n) of values of actions at random, and of the policy's, now and next."""

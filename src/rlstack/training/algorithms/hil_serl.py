@@ -27,7 +27,7 @@ from rlstack.training.demonstrated import DEMONSTRATIONS
 from rlstack.training.experience import REPLAY, Experience
 from rlstack.training.interveners import Intervener, IntervenerSettings, Intervention, intervener_of
 from rlstack.training.interventions import INTERVENTIONS, Interventions
-from rlstack.training.lessons import Cloning, Lessons
+from rlstack.training.lessons import Lessons
 
 _WAIT_S = 0.005
 """Between looks at what the learner has done."""
@@ -45,8 +45,6 @@ class HILSERLSettings(RLPDSettings):
     """As in RLPD; with 0, interventions alone are what is shown."""
     gripper_penalty: float = value(0.02, at_least=0.0)
     """What it costs when the gripper is told to open after it was told to close, or the other way round."""
-    clone_corrections: Cloning = "always"
-    """With ``cloning``, which of what was done in interventions is cloned."""
     hindsight: float = value(0.0, at_least=0.0, at_most=1.0)
     apart: bool = False
     """Whether a process of its own learns. If it dies, the robots finish their episodes and wait until it is back."""

@@ -3,8 +3,7 @@
 Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv 2311.12996): a step after which
 somebody takes over earns -1, every other step nothing, and RLPD learns from that. The task's reward is not used and
 interventions are not cloned (demonstrations are, with ``cloning``), so whoever intervenes need not be good at the task,
-only know when it goes wrong. Beyond the paper, what was done in interventions can be cloned where the critics, which
-learn from interventions alone, think more of it than of what the policy would do (``clone_corrections: better``).
+only know when it goes wrong.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from rlstack.tasks.goals import GoalStep
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.interveners import IntervenerSettings
-from rlstack.training.lessons import Cloning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +25,6 @@ class RLIFSettings(HILSERLSettings):
     """Settings of RLIF."""
 
     intervener: IntervenerSettings = field(default_factory=lambda: IntervenerSettings(kind="action"))
-    clone_corrections: Cloning = "never"
-    """As in HIL-SERL; the paper clones none."""
 
 
 class RLIF(HILSERL):
