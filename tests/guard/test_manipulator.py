@@ -97,8 +97,54 @@ def test_a_command_beyond_speed_or_acceleration_is_slowed_and_said_so() -> None:
     assert any(decision.clipped and "joint speed" in decision.held_for for decision in loop.decisions)
     slow = armed(speed_up_s=0.4)
     slow.run(0.2, lambda seen: moved(j1=1.5))
-    assert slow.sent[-1][0] - REST[0] < 0.6 * (gone[20, 0])
+    speed_up, window = 2.175 / 0.4, CONFIG.window_s  # rad/s^2, and what it may have made up for before
+    assert 0.5 * speed_up * 0.2**2 < slow.sent[-1][0] - REST[0] <= 0.5 * speed_up * (0.2 + window) * (0.2 + 2 * window)
     assert any("joint acceleration" in decision.held_for for decision in slow.decisions)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("rate_hz", [10, 20, 25, 50, 100])
+def test_a_policy_of_any_rate_gets_all_of_the_joints_speed(rate_hz: int, repeated: bool) -> None:
+    """In lock step a command is said again in every period, in real time once."""
+    every = 100 // rate_hz
+    reins = Reins(ROBOT, ArmGuardConfig.from_robot(ROBOT, window_s=1.2 / rate_hz), BODY)
+    target = moved(j1=-2.0)
+    reins.start(0.0, target)
+    speed, reasons = 0.0, set()
+    for k in range(1, 151):
+        if k % every == 0:
+            speed = min(speed + FASTEST[0] / rate_hz / 0.2, FASTEST[0])  # gentler than it must be
+            target[0] += speed / rate_hz
+        if k % every == 0 or repeated:
+            held, why = reins.pass_on(0.01 * k, target, target, np.zeros(9))
+            reasons.add(why)
+    np.testing.assert_allclose(held, target, atol=1e-9)
+    assert reasons == {""} and speed == FASTEST[0]
+
+
+STRETCHED = np.array([0.0, 0.6, 0.0, -0.9, 0.0, 1.6, 0.78, *REST[7:]])
+
+
+@pytest.mark.parametrize("limit", [0.05, 0.25, 0.8])
+@pytest.mark.parametrize("rate_hz", [10, 20, 100])
+def test_the_tool_is_as_fast_as_it_may_be_and_no_faster(rate_hz: int, limit: float) -> None:
+    config = ArmGuardConfig.from_robot(ROBOT, tool_velocity_m_s=limit, window_s=1.2 * max(1.0 / rate_hz, 0.05))
+    reins, goal = Reins(ROBOT, config, BODY), STRETCHED.copy()
+    goal[0] = 1.8
+    reins.start(0.0, STRETCHED)
+    sent, reasons = [STRETCHED], set()
+    for k in range(1, 2 * rate_hz + 1):
+        held, why = reins.pass_on(k / rate_hz, goal, sent[-1], np.zeros(9))
+        reasons.add(why)
+        sent.append(held)
+    tool = BODY.place(np.array(sent))[0][:, 0]
+    gone = np.cumsum(np.linalg.norm(np.diff(tool, axis=0), axis=1))
+    assert any("tool speed" in why for why in reasons)
+    arc = 1.8 * np.linalg.norm(tool[0, :2])
+    assert gone[-1] == pytest.approx(min(arc, limit * (2.0 - 1.0 / rate_hz + config.window_s)), rel=0.02)
+    for steps in (1, rate_hz // 2):
+        far = gone[steps:] - gone[:-steps]
+        assert far.max() <= 1.001 * limit * (steps / rate_hz + config.window_s)
 
 
 def test_a_target_stays_in_range_and_as_near_as_the_drives_can_pull() -> None:
@@ -156,6 +202,17 @@ def test_a_malformed_command_holds_the_arm_for_good_and_it_parks_slowly(bad: Any
     assert steps.max() <= CONFIG.parking_speed * 2.175 * 0.01 + 1e-9
 
 
+def test_it_parks_as_slowly_as_its_tool_must_be() -> None:
+    loop = armed(position=moved(j1=0.3), hold_before_parking_s=0.5, tool_velocity_m_s=0.02)
+    loop.run(0.6, None)
+    first = len(loop.sent)
+    loop.run(10.0, None)
+    assert loop.guard.mode is Mode.DISARMED and "parked" in loop.guard.reason
+    np.testing.assert_allclose(loop.target, REST, atol=1e-6)
+    tool = BODY.place(np.array(loop.sent[first:]))[0][:, 0]
+    assert np.linalg.norm(tool[100:] - tool[:-100], axis=1).max() <= 1.01 * 0.02 * (1.0 + CONFIG.window_s)
+
+
 def test_a_late_policy_is_waited_for_and_commands_again_once_it_is_in_time() -> None:
     loop = armed()
     loop.run(0.1, None)
@@ -197,6 +254,29 @@ def test_a_joint_that_is_far_too_fast_ends_the_policys_turn() -> None:
     assert decision.mode is Mode.HOLD and "panda_joint1 moves at -4.00" in decision.reason
 
 
+def test_an_arm_that_is_out_of_its_range_is_not_armed() -> None:
+    """As one is whose zeros are not the robot file's."""
+    loop = Following(guard(), moved(j4=0.5))
+    loop.position[3] = UPPER[3] + 0.3
+    loop.guard.on_observation(0.0, 0.0, loop.seen)
+    armed_, why = loop.guard.arm(0.0)
+    assert not armed_
+    assert re.search(r"panda_joint4 is at 0\.23, out of its range, -3\.07 to -0\.07", why)
+    loop.position[3], loop.position[7] = UPPER[3] + 0.01, -0.0005  # as far as an arm sags, and a finger gives
+    loop.periods += 1
+    loop.arm()
+
+
+def test_who_is_outside_the_workspace_is_kept_from_touching_itself_all_the_same() -> None:
+    folded = moved(j2=-0.9, j4=-0.65, j6=-1.5)
+    box: dict[str, Any] = {"workspace_min_m": (0.0, -0.2, 0.3), "workspace_max_m": (0.15, 0.2, 0.8)}
+    assert BODY.place(REST[None])[0][0, 0, 0] > 0.15 + 0.1
+    loop = armed(position=REST, **box)
+    loop.run(3.0, lambda seen: folded)
+    assert BODY.place(np.array(loop.sent))[1].min() >= CONFIG.apart_m - 1e-9
+    assert any("self-collision" in decision.held_for for decision in loop.decisions)
+
+
 @given(st.lists(st.lists(st.floats(-4.0, 4.0), min_size=9, max_size=9), min_size=3, max_size=25), st.integers(1, 6))
 @settings(deadline=None, max_examples=15)
 def test_whatever_is_wanted_what_is_published_keeps_all_limits(wanted: list[list[float]], every: int) -> None:
@@ -215,6 +295,10 @@ def test_whatever_is_wanted_what_is_published_keeps_all_limits(wanted: list[list
         gone = np.abs(path[periods:] - path[:-periods])
         assert (gone <= 1.01 * FASTEST * (CONFIG.window_s + 0.01 * periods) + 1e-6).all()
     tool, gap = BODY.place(path)
+    gone_m = np.cumsum(np.linalg.norm(np.diff(tool[:, 0], axis=0), axis=1))
+    for periods in (1, 5, 20):
+        most_m = CONFIG.tool_velocity_m_s * (CONFIG.window_s + 0.01 * periods)
+        assert (gone_m[periods:] - gone_m[:-periods] <= 1.01 * most_m + 1e-6).all()
     assert (tool >= np.array(CONFIG.workspace_min_m) - 1e-9).all()
     assert (tool <= np.array(CONFIG.workspace_max_m) + 1e-9).all()
     assert gap.min() >= CONFIG.apart_m - 1e-9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,20 @@ _ROUNDING = 1e-4
 """Share by which float32 in a policy may be beyond a limit that it keeps itself."""
 
 _SAME = 1e-9
+"""Rad or m: rounding in what is compared."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where N postures put tools and links."""
+
+    tool: Array  # (N, tools, 3) m, in base_link
+    outside: Array  # (N,) m that a tool is out of the workspace; below 0: within
+    near: Array  # (N,) m by which links are nearer to each other than they may be; below 0: they are not
+
+    def moved(self, before: _Place) -> Array:
+        """Return (N,) m that the tool that went furthest is from where it was."""
+        return np.asarray(np.linalg.norm(self.tool - before.tool, axis=-1).max(axis=1))
 
 
 class Reins:
@@ -45,18 +60,23 @@ class Reins:
         self.sent = self._rest.copy()
         """(joints,) rad or m: the last published targets."""
         self._window_s = config.window_s
-        self._sent_t, self._budget_s = 0.0, self._window_s
-        self._past: deque[tuple[float, Array]] = deque([(0.0, self.sent)])
-        self._tool, self._off = np.zeros((len(body.chains), 3)), 0.0
+        self._sent_t, self._budget_s, self._tool_budget_s = 0.0, self._window_s, self._window_s
+        self._path: deque[tuple[float, Array]] = deque([(0.0, self.sent)])
+        """Where targets turned, with straight lines between; see :meth:`_publish`."""
+        self._place = _Place(np.zeros((1, len(body.chains), 3)), np.zeros(1), np.zeros(1))
+
+    def strain(self, position: Array) -> Array:
+        """Return the shares of their efforts with which drives would pull joints (joints,) back into their ranges."""
+        out = np.abs(position - np.clip(position, self._lower, self._upper))
+        return np.asarray(out * self._stiffness / self._strongest)
 
     def start(self, t: float, position: Array) -> None:
         """Begin where the joints (joints,) are."""
         self.sent = np.clip(position, self._lower, self._upper)
-        self._sent_t, self._budget_s = t, self._window_s
-        self._past.clear()
-        self._past.append((t - 2.0 * self._window_s, self.sent))
-        tool, off = self._judge(self.sent[None])
-        self._tool, self._off = tool[0], float(off[0])
+        self._sent_t, self._budget_s, self._tool_budget_s = t, self._window_s, self._window_s
+        self._path.clear()
+        self._path.append((t - 2.0 * self._window_s, self.sent))
+        self._place = self._judge(self.sent[None])
 
     def pass_on(self, t: float, wanted: Array, position: Array, velocity: Array) -> tuple[Array, str]:
         """Return what may be published of wanted targets (joints,), and what they were held back for, if they were.
@@ -95,7 +115,7 @@ class Reins:
         left = goal - self.sent
         share = np.abs(left) / (self._fastest * self._config.parking_speed * max(dt, 1e-6))
         held, stopped = self._apart(self.sent + left / max(1.0, float(share.max())), t)
-        over = bool(stopped) or not left.any()
+        over = bool({"workspace", "self-collision"} & set(stopped)) or not left.any()
         return self._publish(t, held), over
 
     def _slowed(self, held: Array, t: float) -> tuple[Array, list[str]]:
@@ -103,8 +123,7 @@ class Reins:
         step = held - self.sent
         along = np.sign(step)
         before, earlier = self._was(t - self._window_s), self._was(t - 2.0 * self._window_s)
-        budget = min(self._budget_s + max(0.0, t - self._sent_t), self._window_s)
-        most = {"joint speed": budget * self._fastest}
+        most = {"joint speed": self._grown(self._budget_s, t) * self._fastest}
         if self._config.speed_up_s > 0.0:
             gain = self._fastest * self._window_s * self._window_s / self._config.speed_up_s
             done = along * (self.sent - before)
@@ -124,10 +143,17 @@ class Reins:
 
     def _was(self, t: float) -> Array:
         """Return the targets at a time, or the oldest that are known."""
-        for time_s, sent in reversed(self._past):
-            if time_s <= t + 0.5 * self._config.period_s:
-                return sent
-        return self._past[0][1]
+        later = self._path[-1]
+        for knot in reversed(self._path):
+            if knot[0] <= t:
+                share = (t - knot[0]) / (later[0] - knot[0]) if later[0] > knot[0] else 0.0
+                return knot[1] + share * (later[1] - knot[1])
+            later = knot
+        return later[1]
+
+    def _grown(self, budget_s: float, t: float) -> float:
+        """Return what a budget, of the last time that something was published, is by now."""
+        return min(budget_s + max(0.0, t - self._sent_t), self._window_s)
 
     def _within_effort(self, held: Array, position: Array, velocity: Array) -> Array:
         """Return targets at which drives ask for no more than their effort."""
@@ -146,44 +172,51 @@ class Reins:
         step = held - self.sent
         if not step.any():
             return held, []
-        tool, off = self._judge(self.sent + _SHARES[:, None] * step)
-        reasons = []
-        budget = min(self._budget_s + max(0.0, t - self._sent_t), self._window_s)
-        far = np.linalg.norm(tool - self._tool, axis=-1).max(axis=1)
-        fast = far > self._config.tool_velocity_m_s * budget * (1.0 + _ROUNDING)
-        if fast[0]:
+        tried, reasons = self._judge(self.sent + _SHARES[:, None] * step), []
+        room = self._config.tool_velocity_m_s * self._grown(self._tool_budget_s, t)
+        far = tried.moved(self._place)
+        if far[0] > room * (1.0 + _ROUNDING):
             reasons.append("tool speed")
-        bad = off > max(self._off, 0.0) + 1e-9
-        if bad[0]:
-            reasons.append("workspace" if self._outside(tool[:1])[0] > max(self._off, 0.0) else "self-collision")
-        allowed = np.flatnonzero(~fast & ~bad)
+            for _ in range(2):  # the tool goes round a bend: the first share is a little too much
+                step *= min(1.0, room / far[0]) if far[0] else 1.0
+                tried = self._judge(self.sent + _SHARES[:, None] * step)
+                far = tried.moved(self._place)
+        bad = far > room * (1.0 + _ROUNDING) + _SAME
+        for reason, before, now in (
+            ("workspace", self._place.outside, tried.outside),
+            ("self-collision", self._place.near, tried.near),
+        ):
+            worse = now > max(before[0], 0.0) + _SAME
+            if worse[0]:
+                reasons.append(reason)
+            bad = bad | worse
+        allowed = np.flatnonzero(~bad)
         if not len(allowed):
             return self.sent.copy(), reasons
-        k = int(allowed[0])
-        return self.sent + _SHARES[k] * step, reasons
+        return self.sent + _SHARES[int(allowed[0])] * step, reasons
 
-    def _judge(self, joints: Array) -> tuple[Array, Array]:
-        """Return tools (N, tools, 3), and how far, m, joints (N, joints) are beyond what is allowed; below 0: not."""
+    def _judge(self, joints: Array) -> _Place:
+        """Return where joints (N, joints) put tools and links."""
         tool, gap = self._body.place(joints)
-        off = self._outside(tool)
-        if self._config.self_collision:
-            off = np.maximum(off, self._config.apart_m - gap)
-        return tool, off
-
-    def _outside(self, tool: Array) -> Array:
-        return np.asarray(np.maximum(self._low - tool, tool - self._high).max(axis=(1, 2)))
+        outside = np.maximum(self._low - tool, tool - self._high).max(axis=(1, 2))
+        near = self._config.apart_m - gap if self._config.self_collision else np.full(len(gap), -np.inf)
+        return _Place(tool, outside, near)
 
     def _publish(self, t: float, held: Array) -> Array:
         if not np.isfinite(held).all():  # no input is known to lead here; the last word must hold all the same
             held = self.sent.copy()
-        spent = float((np.abs(held - self.sent) / self._fastest).max())
-        self._budget_s = max(0.0, min(self._budget_s + max(0.0, t - self._sent_t), self._window_s) - spent)
+        self._budget_s, self._tool_budget_s = self._grown(self._budget_s, t), self._grown(self._tool_budget_s, t)
         self._sent_t = t
         if (held != self.sent).any():
-            self.sent = held
-            tool, off = self._judge(held[None])
-            self._tool, self._off = tool[0], float(off[0])
-        self._past.append((t, self.sent))
-        while len(self._past) > 1 and self._past[1][0] < t - 2.5 * self._window_s:
-            self._past.popleft()
+            place = self._judge(held[None])
+            far = float(place.moved(self._place)[0])
+            self._budget_s = max(0.0, self._budget_s - float((np.abs(held - self.sent) / self._fastest).max()))
+            self._tool_budget_s = max(0.0, self._tool_budget_s - far / self._config.tool_velocity_m_s)
+            # a policy slower than the guard moves in steps: one counts as made since the step before, within a window
+            if self._path[-1][0] < t - self._window_s:
+                self._path.append((t - self._window_s, self.sent))
+            self._path.append((t, held))
+            self.sent, self._place = held, place
+        while len(self._path) > 1 and self._path[1][0] < t - 2.5 * self._window_s:
+            self._path.popleft()
         return self.sent.copy()

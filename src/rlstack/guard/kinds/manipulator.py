@@ -107,6 +107,20 @@ class ArmGuard(Machine[JointsSeen]):
             found.append(array)
         return JointsSeen(stamp_s, *found)
 
+    def arm(self, time_s: float) -> tuple[bool, str]:
+        """Let the robot move; return whether it may, and why (not)."""
+        seen = self._seen
+        if self.mode is Mode.DISARMED and seen is not None:
+            k = int(np.argmax(self._reins.strain(seen.position)))
+            if self._reins.strain(seen.position)[k] > 1.0:
+                drive = self.robot.drives[k]
+                return False, (
+                    f"{drive.name} is at {seen.position[k]:.2f}, out of its range, {drive.lower:.2f} to"
+                    f" {drive.upper:.2f} (rad or m), into which it would be pulled with more than its effort: move it"
+                    " there by hand, or check that its zero is the robot file's"
+                )
+        return super().arm(time_s)
+
     def _broken(self, seen: JointsSeen) -> str:
         over = np.abs(seen.velocity) - self._fastest
         k = int(np.argmax(over))
