@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from rlstack.errors import UserError
 from rlstack.guard import GUARDS, ArmGuard, ArmGuardConfig, Mode
 from rlstack.guard.arms.body import ArmBody
-from rlstack.guard.arms.capsules import fit, segment_distance
 from rlstack.guard.arms.reins import Reins
 from rlstack.robots import Manipulator, load_robot
 from tests.guard.reaching import Following, panda
@@ -302,49 +301,3 @@ def test_whatever_is_wanted_what_is_published_keeps_all_limits(wanted: list[list
     assert (tool >= np.array(CONFIG.workspace_min_m) - 1e-9).all()
     assert (tool <= np.array(CONFIG.workspace_max_m) + 1e-9).all()
     assert gap.min() >= CONFIG.apart_m - 1e-9
-
-
-@given(st.integers(0, 1000), st.integers(1, 3))
-@settings(deadline=None, max_examples=20)
-def test_capsules_hold_their_points(seed: int, pieces: int) -> None:
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(40, 3)) * rng.uniform(0.01, 1.0, 3)
-    capsules = fit(points, pieces)
-    apart = [segment_distance(np.stack([points, points], 1), c.ends[None]) - c.radius for c in capsules]
-    assert np.min(apart, axis=0).max() < 1e-6
-
-
-def test_segments_are_as_far_apart_as_their_nearest_points() -> None:
-    rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(2, 30, 2, 3))
-    s, t = np.meshgrid(np.linspace(0, 1, 101), np.linspace(0, 1, 101))
-    on_first = first[:, None, None, 0] + s[..., None] * (first[:, 1] - first[:, 0])[:, None, None]
-    on_second = second[:, None, None, 0] + t[..., None] * (second[:, 1] - second[:, 0])[:, None, None]
-    nearest = np.linalg.norm(on_first - on_second, axis=-1).min(axis=(1, 2))
-    found = segment_distance(first, second)
-    assert (found <= nearest + 1e-12).all() and np.abs(found - nearest).max() < 0.02
-    assert segment_distance(np.zeros((2, 3)), np.ones((2, 3))) == pytest.approx(math.sqrt(3.0))
-
-
-def test_no_link_that_mujoco_sees_touch_another_is_taken_for_clear() -> None:
-    mujoco = pytest.importorskip("mujoco")
-    from rlstack.robots.mjcf import add_robot, new_world
-
-    spec = new_world(timestep_s=0.001, floor=False)
-    add_robot(spec, ROBOT, timestep_s=0.001)
-    model = spec.compile()
-    data = mujoco.MjData(model)
-    places = [int(model.joint(drive.name).qposadr[0]) for drive in ROBOT.drives]
-    order = {f"panda_link{k}": k for k in range(9)}
-    drawn = np.random.default_rng(3).uniform(LOWER, UPPER, (150, 9))
-    gaps = BODY.place(drawn)[1]
-    touched = 0
-    for joints, gap in zip(drawn, gaps):
-        data.qpos[places] = joints
-        mujoco.mj_kinematics(model, data)
-        mujoco.mj_collision(model, data)
-        names = [[model.body(model.geom_bodyid[g]).name for g in c.geom] for c in data.contact if c.dist < 0.0]
-        if any(abs(order.get(a, 7) - order.get(b, 7)) > 2 for a, b in names):
-            touched += 1
-            assert gap < CONFIG.apart_m
-    assert touched > 1

@@ -1,11 +1,12 @@
-"""Points that an arm's links are made of, from its model's collision shapes: what a guard needs of their extent."""
+"""Edges of the solids that an arm's links are made of, from its model's collision shapes: what a guard needs of their
+extent."""
 
 from __future__ import annotations
 
 import math
 import struct
 import xml.etree.ElementTree as ET
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +25,11 @@ _AROUND = 12
 
 
 def read_shell(robot: Manipulator) -> tuple[Model, dict[str, Array]]:
-    """Return an arm's model and by link the points (P, 3), m in ``base_link`` with all joints at zero, that hold it.
+    """Return an arm's model and by link its edges (E, 2, 3), m in ``base_link`` with all joints at zero.
 
-    Each shape is in the convex hull of its points. Meshes are read from OBJ and STL files; a link with a mesh of
-    another kind is as if it had none.
+    They are those of boxes, of prisms about cylinders, spheres and capsules, and of meshes' faces: between two planes a
+    solid is in the convex hull of its corners there and of where its edges cross the planes. Meshes are read from OBJ
+    and STL files; a link with a mesh of another kind is as if it had none.
 
     Raises:
         UserError: There is no URDF of it, or it or a mesh cannot be read.
@@ -39,15 +41,15 @@ def read_shell(robot: Manipulator) -> tuple[Model, dict[str, Array]]:
     for link in ET.fromstring(text).findall("link"):
         name = link.get("name", "")
         rotation, position = model.poses[name]
-        parts = [points for shape in link.findall("collision") if len(points := _points(shape, where))]
+        parts = [edges for shape in link.findall("collision") if len(edges := _edges(shape, where))]
         if parts:
             found[name] = np.concatenate(parts) @ rotation.T + position
     return model, found
 
 
-def _points(shape: ET.Element, where: str) -> Array:
-    """Return the points (P, 3) of one collision shape in its link's frame."""
-    own = _of_geometry(shape.find("geometry"), where)
+def _edges(shape: ET.Element, where: str) -> Array:
+    """Return the edges (E, 2, 3) of one collision shape in its link's frame."""
+    own = edges_of(shape.find("geometry"), where)
     origin = shape.find("origin")
     if origin is None or not len(own):
         return own
@@ -55,19 +57,27 @@ def _points(shape: ET.Element, where: str) -> Array:
     return np.asarray(own @ rotation_from_rpy((rpy[0], rpy[1], rpy[2])).T + np.array(xyz))
 
 
-def _of_geometry(geometry: ET.Element | None, where: str) -> Array:
-    none = np.empty((0, 3))
+def edges_of(geometry: ET.Element | None, where: str) -> Array:
+    """Return the edges (E, 2, 3), m, of a URDF's geometry element in its own frame.
+
+    Raises:
+        UserError: It is a mesh that cannot be read; ``where`` says whose.
+    """
+    none = np.empty((0, 2, 3))
     if geometry is None or not len(geometry):
         return none
     solid = geometry[0]
     if solid.tag == "box":
-        return np.array(list(product(*((-0.5 * s, 0.5 * s) for s in _numbers(solid.get("size", "0 0 0"))))))
+        corners = 0.5 * np.array(list(product((-1.0, 1.0), repeat=3))) * _numbers(solid.get("size", "0 0 0"))
+        return corners[[(a, a | bit) for bit in (1, 2, 4) for a in range(8) if not a & bit]]
     if solid.tag in ("sphere", "cylinder", "capsule"):
         radius = float(solid.get("radius", "0"))
         high = 0.5 * float(solid.get("length", "0")) + (0.0 if solid.tag == "cylinder" else radius)
         turn = 2.0 * math.pi * np.arange(_AROUND) / _AROUND
         ring = np.stack([np.cos(turn), np.sin(turn)], 1) * radius / math.cos(math.pi / _AROUND)  # the circle is inside
-        return np.concatenate([np.column_stack([ring, np.full(_AROUND, z)]) for z in (-high, high)])
+        low, top = (np.column_stack([ring, np.full(_AROUND, z)]) for z in (-high, high))
+        round_about = [np.stack([end, np.roll(end, 1, axis=0)], 1) for end in (low, top)]
+        return np.concatenate([*round_about, np.stack([low, top], 1)])
     if solid.tag != "mesh":
         return none
     path = Path(solid.get("filename", "").removeprefix("file://"))
@@ -77,24 +87,31 @@ def _of_geometry(geometry: ET.Element | None, where: str) -> Array:
             return _obj(path) * scale
         if path.suffix.lower() == ".stl":
             return _stl(path) * scale
-    except (OSError, ValueError, struct.error) as error:
+    except (OSError, ValueError, IndexError, struct.error) as error:
         raise UserError(f"{where}: cannot read the mesh {path}: {error}.") from error
     return none
 
 
 def _obj(path: Path) -> Array:
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    rows = [line.split()[1:4] for line in lines if line.startswith("v ")]
-    return np.array(rows, dtype=float).reshape(-1, 3)
+    rows = [line.split() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
+    points = np.array([row[1:4] for row in rows if row[:1] == ["v"]], dtype=float).reshape(-1, 3)
+    faces = [[int(word.split("/")[0]) for word in row[1:]] for row in rows if row[:1] == ["f"]]
+    if not faces:
+        raise ValueError("it has no faces")
+    # numbered from 1, or backwards from -1; with the diagonals, so that it does not matter how a face is triangulated
+    between = {(a - (a > 0), b - (b > 0)) for face in faces for a, b in combinations(sorted(face), 2)}
+    return points[sorted(between)]
 
 
 def _stl(path: Path) -> Array:
     data = path.read_bytes()
     if len(data) >= 84 and len(data) == 84 + 50 * struct.unpack_from("<I", data, 80)[0]:
-        faces = np.frombuffer(data, dtype=np.dtype([("f", "<f4", (4, 3)), ("n", "<u2")]), offset=84)
-        return np.unique(faces["f"][:, 1:].reshape(-1, 3), axis=0).astype(float)
-    rows = [line.split()[1:4] for line in data.decode().splitlines() if line.split()[:1] == ["vertex"]]
-    return np.array(rows, dtype=float).reshape(-1, 3)
+        faces = np.frombuffer(data, dtype=np.dtype([("f", "<f4", (4, 3)), ("n", "<u2")]), offset=84)["f"][:, 1:]
+    else:
+        rows = [line.split()[1:4] for line in data.decode().splitlines() if line.split()[:1] == ["vertex"]]
+        faces = np.array(rows, dtype=float).reshape(-1, 3, 3)
+    edges = faces[:, [(0, 1), (1, 2), (2, 0)]].reshape(-1, 2, 3)
+    return np.unique(edges, axis=0).astype(float)
 
 
 def _numbers(text: str) -> list[float]:

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 NEIGHBOURS = 2
 """Links with so many joints between them are kept from each other by these joints' ranges."""
 
-PIECES = 2
+PIECES = 3
 """Capsules to a link."""
 
 _POSTURES = 300
@@ -30,7 +30,8 @@ class ArmBody:
     """The chain from base to tool of an arm, or of each arm of several, and capsules about their links.
 
     Links that are joined, and pairs whose capsules overlap at rest or in most postures, pass each other: capsules are
-    wider than links. What hangs on the gripper's joints counts as part of the hand, the gripper open.
+    wider than links. What hangs on the gripper's joints passes what the hand passes; fingers that slide are taken to be
+    everywhere they can slide to.
 
     Args:
         robot: Which arm.
@@ -43,29 +44,35 @@ class ArmBody:
         self._rest = np.array([drive.rest for drive in robot.drives])
         self.blind = ""
         """Why there are no capsules; empty: there are."""
-        points: dict[str, Array] = {}
+        shell: dict[str, Array] = {}
         try:
-            model, points = read_shell(robot)
+            model, shell = read_shell(robot)
             self.chains: list[Chain] = [chain_in(model, robot, tool) for tool in tools_of(robot)]
         except UserError as error:
             self.chains, self.blind = [chain_of(robot, tool) for tool in tools_of(robot)], str(error)
         self.arm = np.array(sorted({k for chain in self.chains for k in chain.index}))
         """Which of the joints lead to a tool; the others are grippers'."""
+        turning: list[Chain] = []
         ends: list[Array] = []
         radii: list[float] = []
         owner: list[tuple[int, int]] = []
+        frame: list[tuple[int, int]] = []
         if not self.blind:
-            on = _carriers(model, self.chains)
-            for link, cloud in points.items():
-                for capsule in fit(_opened(cloud, link, model, robot, self.arm), PIECES):
+            turning = _jaws(model, robot, self.arm)
+            on, moves_with = carriers(model, self.chains), carriers(model, [*self.chains, *turning])
+            for link, edges in shell.items():
+                for capsule in fit(_opened(edges, link, model, robot, self.arm), PIECES):
                     ends.append(capsule.ends)
                     radii.append(capsule.radius)
                     owner.append(on[link])
+                    frame.append(moves_with[link])
         self._ends = np.array(ends).reshape(-1, 2, 3)
         self._radii, self._owner = np.array(radii), np.array(owner, dtype=int).reshape(-1, 2)
-        first = np.cumsum([0, *(len(chain.index) + 1 for chain in self.chains)])
-        self._frame = first[np.maximum(self._owner[:, 0], 0)] + self._owner[:, 1]
-        self._tools = first[1:] - 1
+        self._all = [*self.chains, *turning]
+        first = np.cumsum([0, *(len(chain.index) + 1 for chain in self._all)])
+        self._frame = np.array([first[max(chain, 0)] + k for chain, k in frame], dtype=int)
+        self._tools = first[1 : len(self.chains) + 1] - 1
+        self._half = 0.5 * np.linalg.norm(self._ends[:, 1] - self._ends[:, 0], axis=-1)
         self._pairs = self._found_pairs(robot)
         if not self.blind and not len(self._pairs[0]):
             self.blind = f"no links of {robot.name} are known to be able to meet"
@@ -83,7 +90,7 @@ class ArmBody:
     def _moved(self, joints: Array) -> Array:
         """Return (N, frames, 4, 4): how each chain's links have moved since all joints were at zero, its base first."""
         parts = []
-        for chain in self.chains:
+        for chain in self._all:
             s, index = chain.screws, list(chain.index)
             angle = joints[:, index, None, None]
             alone = np.sin(angle) * s.sine + (1.0 - np.cos(angle)) * s.versine + angle * s.linear + s.unit
@@ -99,6 +106,12 @@ class ArmBody:
         if not len(one):
             return np.full(len(moved), np.inf)
         ends = self._ends_of(moved)
+        middle = ends.mean(axis=2)
+        off = middle[:, one] - middle[:, other]
+        apart = np.sqrt((off * off).sum(-1)) - self._radii[one] - self._radii[other]
+        # segments are no further apart than their middles, and nearer by at most half of each: few pairs can be nearest
+        near = ~(apart - self._half[one] - self._half[other] > apart.min(axis=1, keepdims=True)).all(axis=0)
+        one, other = one[near], other[near]
         apart = segment_distance(ends[:, one], ends[:, other]) - self._radii[one] - self._radii[other]
         return np.asarray(apart.min(axis=1))
 
@@ -131,7 +144,7 @@ def tools_of(robot: Manipulator) -> list[str]:
     return [arm.prefix + str(getattr(load_robot(arm.robot), "tool_link", "")) for arm in robot.arms]
 
 
-def _carriers(model: Model, chains: Sequence[Chain]) -> dict[str, tuple[int, int]]:
+def carriers(model: Model, chains: Sequence[Chain]) -> dict[str, tuple[int, int]]:
     """Return by link which chain carries it, by how many of its joints; -1, 0: none does."""
     child = {joint.child: joint.name for joint in model.joints}
     place = {name: (c, k + 1) for c, chain in enumerate(chains) for k, name in enumerate(chain.joints)}
@@ -147,12 +160,23 @@ def _carriers(model: Model, chains: Sequence[Chain]) -> dict[str, tuple[int, int
     return found
 
 
-def _opened(points: Array, link: str, model: Model, robot: Manipulator, arm: NDArray[np.intp]) -> Array:
-    """Return a link's points, and where the gripper's joints may slide them."""
-    slides = {drive.name: drive for drive in robot.drives if drive.type == "prismatic"}
-    hands = {drive.name for k, drive in enumerate(robot.drives) if k not in arm}
-    for joint in model.joints:
-        if joint.child == link and joint.name in hands and joint.name in slides:
-            drive = slides[joint.name]
-            return np.concatenate([points + drive.lower * joint.axis, points + drive.upper * joint.axis])
-    return points
+def _jaws(model: Model, robot: Manipulator, arm: NDArray[np.intp]) -> list[Chain]:
+    """Return the chains to what the gripper's joints turn."""
+    hands = {drive.name for k, drive in enumerate(robot.drives) if k not in arm and drive.type != "prismatic"}
+    return [chain_in(model, robot, joint.child) for joint in model.joints if joint.name in hands]
+
+
+def _opened(edges: Array, link: str, model: Model, robot: Manipulator, arm: NDArray[np.intp]) -> Array:
+    """Return a link's edges (E, 2, 3), and those of all it takes up where the gripper's joints may slide it."""
+    hands = {drive.name: drive for k, drive in enumerate(robot.drives) if k not in arm}
+    above = {joint.child: joint for joint in model.joints}
+    while link in above:
+        joint = above[link]
+        if joint.name in hands:
+            drive = hands[joint.name]
+            if drive.type != "prismatic":  # a chain of its own moves it, with what is above
+                break
+            low, high = edges + drive.lower * joint.axis, edges + drive.upper * joint.axis
+            edges = np.concatenate([low, high, np.stack([low, high], 2).reshape(-1, 2, 3)])
+        link = joint.parent
+    return edges

@@ -1,4 +1,4 @@
-"""Capsules about points, and how far capsules are from each other: pure functions."""
+"""Capsules about solids, and how far capsules are from each other: pure functions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+_WIDER = (1.0, 1.05, 1.1, 1.2, 1.3, 1.5)
+"""Times as wide as they must be, capsules are shorter."""
+
+
 class Capsule(NamedTuple):
     """All points within a radius of a segment."""
 
@@ -20,21 +24,40 @@ class Capsule(NamedTuple):
     """m"""
 
 
-def fit(points: Array, pieces: int = 1) -> list[Capsule]:
-    """Return capsules that hold points (P, 3), m: the points are cut in so many slabs along where they reach furthest.
+def fit(edges: Array, pieces: int = 1) -> list[Capsule]:
+    """Return capsules that hold solids: these are cut in so many slabs along where they reach furthest.
 
-    Each capsule lies along a principal axis of its points, or an axis of the frame, whichever makes it smallest.
+    Each capsule lies along a principal axis of its slab's points, or an axis of the frame, and is as wide as makes it
+    smallest.
+
+    Args:
+        edges: (E, 2, 3) m: of the solids' faces, which are flat.
+        pieces: How many slabs.
     """
+    points = edges.reshape(-1, 3)
     axes = _axes(points)
-    spans = np.ptp(points @ axes.T, axis=0)
-    along = points @ axes[int(np.argmax(spans))]
+    axis = axes[int(np.argmax(np.ptp(points @ axes.T, axis=0)))]
+    along = points @ axis
     cuts = np.linspace(along.min(), along.max(), pieces + 1)
-    found = []
-    for low, high in pairwise(cuts):
-        slab = points[(along >= low - 1e-9) & (along <= high + 1e-9)]
-        if len(slab):
-            found.append(min((_about(slab, axis) for axis in _axes(slab)), key=_volume))
-    return found
+    # what a slab holds of a solid is in the convex hull of its corners there and of where edges cross the slab's planes
+    crossings = [_crossings(edges, axis, cut) for cut in cuts[1:-1]]
+    points = np.unique(np.concatenate([points, *crossings]), axis=0)
+    along = points @ axis
+    slabs = [points[(along >= low - 1e-9) & (along <= high + 1e-9)] for low, high in pairwise(cuts)]
+    return [
+        min((_about(slab, axis, wider) for axis in _axes(slab) for wider in _WIDER), key=_volume)
+        for slab in slabs
+        if len(slab)
+    ]
+
+
+def _crossings(edges: Array, axis: Array, cut: float) -> Array:
+    """Return where edges (E, 2, 3) cross the plane of points p with p @ axis = cut: (P, 3)."""
+    off = edges @ axis - cut
+    crossing = edges[off[:, 0] * off[:, 1] < 0.0]
+    off = off[off[:, 0] * off[:, 1] < 0.0]
+    share = off[:, :1] / (off[:, :1] - off[:, 1:])
+    return np.asarray(crossing[:, 0] + share * (crossing[:, 1] - crossing[:, 0]))
 
 
 def _axes(points: Array) -> Array:
@@ -42,13 +65,14 @@ def _axes(points: Array) -> Array:
     return np.concatenate([principal, np.eye(3)])
 
 
-def _about(points: Array, axis: Array) -> Capsule:
-    """Return the capsule along an axis that holds points; its line goes through the middle of where they reach."""
+def _about(points: Array, axis: Array, wider: float) -> Capsule:
+    """Return a capsule along an axis that holds points, so many times as wide as it must be; its line goes through the
+    middle of where they reach."""
     aside = np.linalg.svd(axis[None])[2][1:]
     across = points @ aside.T
     middle = 0.5 * (across.min(axis=0) + across.max(axis=0))
     away = np.linalg.norm(across - middle, axis=1)
-    radius = float(away.max())
+    radius = wider * float(away.max())
     along, reach = points @ axis, np.sqrt(np.maximum(radius**2 - away**2, 0.0))
     low, high = float((along + reach).min()), float((along - reach).max())
     if low > high:
