@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
 from rlstack.robots.joints import DrivenJoint
+from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.sim.bullet.rotors import Rotors, carry
 from rlstack.sim.bullet.server import Server
 from rlstack.sim.engine import DriveMode, JointState
 
@@ -60,9 +62,13 @@ class Drives:
         self._damping = np.array([drive.damping for drive in drives])
         self._fastest = np.array([drive.velocity_max for drive in drives])
         self._strongest = np.array([drive.effort_max for drive in drives])
-        for drive in drives:
-            if drive.armature > 0.0:
-                self._add_armature(drive.armature, known[drive.name])
+        heavy = {int(known[drive.name][0]): drive for drive in drives if drive.armature > 0.0}
+        self._rotors: Rotors | None = None
+        if heavy and isinstance(robot, Manipulator):
+            self._rotors = Rotors(server, body, self._moving, dict(zip(self._numbers, drives)))
+        else:
+            for number, drive in heavy.items():
+                carry(server, body, number, drive.armature)
 
     def state(self) -> JointState:
         """Return the joints' state."""
@@ -75,6 +81,8 @@ class Drives:
         """Put the joints into a state."""
         for number, q, v in zip(self._numbers, position.tolist(), velocity.tolist()):
             self._server.bullet.resetJointState(self._body, number, q, v, physicsClientId=self._server.client)
+        if self._rotors is not None:
+            self._rotors.forget()
 
     def set(self, mode: DriveMode, target: Array) -> None:
         """Drive the joints towards a target from the next step on."""
@@ -91,7 +99,7 @@ class Drives:
         if self._mode == "effort":
             self._effort = np.clip(self._target, -self._strongest, self._strongest)
             self._command(bullet.TORQUE_CONTROL, None, self._effort)
-            self._lift()
+            self._add(step_s)
             return
         position, velocity, _ = self._read()
         by_position = self._own_position if self._mode == "file" else np.full(len(self.names), self._mode == "position")
@@ -104,21 +112,31 @@ class Drives:
         away = np.where(by_position, np.abs(wanted - velocity), 0.0)
         effort = np.minimum(slope * np.maximum(away, np.abs(goal - velocity)), self._strongest)
         self._command(bullet.VELOCITY_CONTROL, goal, np.where(self._driven, effort, 0.0))
-        self._lift()
+        self._add(step_s)
 
-    def _lift(self) -> None:
-        """Add the torques that hold the links up, which are no part of the drives' efforts."""
-        if not self._compensated:
+    def _add(self, step_s: float) -> None:
+        """Add what is no part of the drives' efforts: what holds the links up, and what the rotors ask for."""
+        if self._rotors is not None:
+            added = self._rotors.torque(step_s, self._compensated).tolist()
+        elif self._compensated:
+            added = self._lifting()
+        else:
             return
+        self._server.bullet.setJointMotorControlArray(
+            self._body,
+            self._moving,
+            self._server.bullet.TORQUE_CONTROL,
+            forces=added,
+            physicsClientId=self._server.client,
+        )
+
+    def _lifting(self) -> list[float]:
+        # PyBullet refuses this of links that have a rotor's inertia, which no body alone has
         bullet, client = self._server.bullet, self._server.client
         states = bullet.getJointStates(self._body, self._moving, physicsClientId=client)
         still = [0.0] * len(states)
-        lifting = bullet.calculateInverseDynamics(
-            self._body, [state[0] for state in states], still, still, physicsClientId=client
-        )
-        bullet.setJointMotorControlArray(
-            self._body, self._moving, bullet.TORQUE_CONTROL, forces=list(lifting), physicsClientId=client
-        )
+        positions = [state[0] for state in states]
+        return list(bullet.calculateInverseDynamics(self._body, positions, still, still, physicsClientId=client))
 
     def _read(self) -> tuple[Array, Array, Array]:
         states = self._server.bullet.getJointStates(self._body, self._numbers, physicsClientId=self._server.client)
@@ -135,11 +153,3 @@ class Drives:
             physicsClientId=self._server.client,
             **goals,
         )
-
-    def _add_armature(self, armature: float, joint: tuple[object, ...]) -> None:
-        """Give a joint's link its motor's inertia: exact about the axis of a wheel, where it is felt."""
-        bullet, client, number = self._server.bullet, self._server.client, joint[0]
-        inertia = np.array(bullet.getDynamicsInfo(self._body, number, physicsClientId=client)[2])
-        along = np.array(joint[13]) ** 2
-        held = (inertia + armature * along).tolist()
-        bullet.changeDynamics(self._body, number, localInertiaDiagonal=held, physicsClientId=client)
