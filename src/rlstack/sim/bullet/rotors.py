@@ -1,11 +1,12 @@
 """What the rotors of an arm's motors add to its joints' inertia (``armature``), which PyBullet has no number for.
 
 A rotor turns with its joint alone, so that it adds to the diagonal of the mass matrix. As inertia of the link that it
-moves it is felt by contacts and motors within the step, but also by every joint before it: the SO-100's shoulder would
-carry those of its elbow and wrist too. So the links have it, and what is too much of it, ``excess @ acceleration``, is
-given back as torques, of the acceleration that was measured. That is smoothed: with X the mass matrix that is wanted, H
-PyBullet's, and a share ``1 / r`` of each new acceleration, r the largest v'Xv / v'Hv of any v, each way to move comes to
-its own without overshoot, also where contacts hold some of them.
+moves it is felt by contacts and motors within the step, but by every joint before it, too: the SO-100's shoulder would
+carry those of its elbow and wrist. So the links have it, and what is too much of it, ``excess @ acceleration``, is
+given back as torques, of the acceleration that was measured. Given back at once it would swing up, as the excess may
+be more than the mass matrix. With X the one that is wanted and H PyBullet's, each step takes a share of
+``X^-1 H (measured - before)``: a free arm comes to its own acceleration by that share in each step. The share is the
+inverse of the greatest eigenvalue of ``X^-1 H``, which is what an arm that is held wants, so as not to swing up.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import frames
 from rlstack.robots.joints import DrivenJoint
+from rlstack.robots.kinematics import cross
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.bullet.server import Server
 
 Array = NDArray[np.float64]
 
 _GREATEST_SHARE = 0.5
-"""Of a new acceleration: PyBullet's mass matrix is taken in one posture, and others have another."""
+"""Of a new acceleration, however little there is to give back: what is measured is rough where links hit something."""
 
 
 def carry(server: Server, body: int, number: int, armature: float) -> Array:
@@ -53,7 +54,7 @@ class Rotors:
         self._links = list(range(bullet.getNumJoints(body, physicsClientId=client)))
         infos = [bullet.getJointInfo(body, link, physicsClientId=client) for link in self._links]
         known = [bullet.getDynamicsInfo(body, link, physicsClientId=client) for link in self._links]
-        self._moving = np.array(moving)
+        self._numbers, self._moving = moving, np.array(moving)
         self._axes = np.array([infos[number][13] for number in moving])
         self._turns = np.array([infos[number][2] == bullet.JOINT_REVOLUTE for number in moving])
         self._mass = np.array([one[0] for one in known])
@@ -63,6 +64,7 @@ class Rotors:
             while at >= 0:
                 self._moved_by[link, self._moving == at] = 1.0
                 at = infos[at][16]
+        self._turned_by = self._moved_by[self._moving, :, None] * self._turns[:, None]
         armature = [drives[number].armature if number in drives else 0.0 for number in moving]
         self._wanted = np.diag(armature)
         self._root = np.zeros((len(moving), 3))
@@ -70,11 +72,12 @@ class Rotors:
             self._root[k] = np.sqrt(carry(server, body, moving[k], armature[k]))
         self.forget()
         rest = [drives[number].rest if number in drives else 0.0 for number in moving]
-        self._share = self._share_at(rest, np.array([one[2] for one in known]))
+        self._wanted_inverse, self._share = self._calmed(rest, np.array([one[2] for one in known]))
 
     def forget(self) -> None:
         """Begin anew: the joints were put somewhere."""
-        self._acceleration, self._last = np.zeros(len(self._moving)), None
+        self._acceleration = np.zeros(len(self._moving))
+        self._last: Array | None = None
 
     def torque(self, step_s: float, lifting: bool) -> Array:
         """Return what the moving joints are to have beside their drives' efforts, N m or N; once in a step.
@@ -84,47 +87,54 @@ class Rotors:
             lifting: Hold the links up, too.
         """
         bullet, client = self._server.bullet, self._server.client
-        states = bullet.getJointStates(self._body, self._moving.tolist(), physicsClientId=client)
+        states = bullet.getJointStates(self._body, self._numbers, physicsClientId=client)
         velocity = np.array([state[1] for state in states])
+        rotations, axes, centres, places = self._motion()
+        excess = self._excess(rotations, axes)
         if self._last is not None:
-            self._acceleration += self._share * ((velocity - self._last) / step_s - self._acceleration)
-        self._last: Array | None = velocity
-        rotations, turning, sliding = self._motion()
-        torque = self._excess(rotations, turning) @ self._acceleration
-        return np.asarray(torque + STANDARD_GRAVITY * self._mass @ sliding[:, :, 2] if lifting else torque)
+            off = (velocity - self._last) / step_s - self._acceleration
+            self._acceleration += self._share * (off + self._wanted_inverse @ (excess @ off))
+        self._last = velocity
+        torque = excess @ self._acceleration
+        if lifting:
+            torque += STANDARD_GRAVITY * self._mass @ self._sliding(axes, centres, places)[:, :, 2]
+        return np.asarray(torque)
 
-    def _share_at(self, rest: list[float], moments: Array) -> float:
+    def _calmed(self, rest: list[float], moments: Array) -> tuple[Array, float]:
+        """Return the wanted mass matrix's inverse at rest, and how much of each new acceleration is taken."""
         bullet, client = self._server.bullet, self._server.client
-        numbers = self._moving.tolist()
-        before = [state[0] for state in bullet.getJointStates(self._body, numbers, physicsClientId=client)]
-        for number, q in zip(numbers, rest):
+        before = [state[0] for state in bullet.getJointStates(self._body, self._numbers, physicsClientId=client)]
+        for number, q in zip(self._numbers, rest):
             bullet.resetJointState(self._body, number, q, physicsClientId=client)
-        rotations, turning, sliding = self._motion()
-        for number, q in zip(numbers, before):
+        rotations, axes, centres, places = self._motion()
+        for number, q in zip(self._numbers, before):
             bullet.resetJointState(self._body, number, q, physicsClientId=client)
-        along = turning @ rotations
+        along = (self._moved_by[:, :, None] * np.where(self._turns[:, None], axes, 0.0)) @ rotations
+        sliding = self._sliding(axes, centres, places)
         own = np.einsum("lja,la,lka->jk", along, moments, along) + np.einsum(
             "lja,l,lka->jk", sliding, self._mass, sliding
         )
-        held = np.linalg.cholesky(own + self._wanted + self._excess(rotations, turning))
-        wanted = np.linalg.solve(held, np.linalg.solve(held, own + self._wanted).T)
-        return float(min(_GREATEST_SHARE, 1.0 / np.linalg.eigvalsh(wanted).max()))
+        inverse = np.linalg.inv(own + self._wanted)
+        held = np.eye(len(rest)) + inverse @ self._excess(rotations, axes)
+        return inverse, float(min(_GREATEST_SHARE, 1.0 / np.linalg.eigvals(held).real.max()))
 
-    def _motion(self) -> tuple[Array, Array, Array]:
-        """Return the links' rotations (L, 3, 3), and how they turn and slide (L, J, 3) for each joint's motion."""
+    def _motion(self) -> tuple[Array, Array, Array, Array]:
+        """Return the links' rotations (L, 3, 3), the joints' axes (J, 3), the links' centres and the joints' places."""
         bullet, client = self._server.bullet, self._server.client
         states = bullet.getLinkStates(self._body, self._links, computeForwardKinematics=1, physicsClientId=client)
-        rotations = frames.to_matrix([state[1] for state in states])
-        centres = np.array([state[0] for state in states])
-        places = np.array([states[number][4] for number in self._moving])
+        turned = [bullet.getMatrixFromQuaternion(state[1]) for state in states]
+        rotations = np.array(turned).reshape(-1, 3, 3)
         axes = (rotations[self._moving] @ self._axes[:, :, None])[:, :, 0]
-        turning = np.where(self._turns[:, None], axes, 0.0)
-        sliding = np.cross(turning, centres[:, None] - places) + (axes - turning)
-        moved_by = self._moved_by[:, :, None]
-        return rotations, moved_by * turning, moved_by * sliding
+        centres, places = np.array([state[0] for state in states]), np.array([state[4] for state in states])
+        return rotations, axes, centres, places[self._moving]
 
-    def _excess(self, rotations: Array, turning: Array) -> Array:
+    def _sliding(self, axes: Array, centres: Array, places: Array) -> Array:
+        """Return how fast each link's centre of mass (L, J, 3) moves for 1 rad/s or m/s of each joint."""
+        swung = cross(axes, centres[:, None] - places)
+        return np.asarray(self._moved_by[:, :, None] * np.where(self._turns[:, None], swung, axes))
+
+    def _excess(self, rotations: Array, axes: Array) -> Array:
         """Return what PyBullet's mass matrix has too much of: the rotors as links have them, less as they are."""
-        felt = turning[self._moving] @ (rotations[self._moving] * self._root[:, None])
+        felt = axes @ (rotations[self._moving] * self._root[:, None]) * self._turned_by
         spread = felt.swapaxes(0, 1).reshape(len(felt), -1)
         return np.asarray(spread @ spread.T - self._wanted)
