@@ -26,7 +26,7 @@ def heavier() -> RobotSpec:
     own = [0.05, 0.05, 0.05, 0.1, 0.1, 0.1, 0.1]
     joints = [replace(joint, armature_kg_m2=rotor) for joint, rotor in zip(arm.joints, own)]  # type: ignore[attr-defined]
     # MuJoCo's drives know no greatest speed, and the fingers' is low
-    fingers = [replace(finger, armature_kg=0.5, velocity_max_m_s=0.2) for finger in arm.gripper]  # type: ignore[attr-defined]
+    fingers = [replace(finger, armature_kg=0.1, velocity_max_m_s=0.2) for finger in arm.gripper]  # type: ignore[attr-defined]
     return replace(arm, joints=joints, gripper=fingers)  # type: ignore[call-arg]
 
 
@@ -37,7 +37,7 @@ def answered(backend: Callable[[RobotSpec], SimulatedRobot], robot: RobotSpec, s
     one.reset()
     rest = np.array([drive.rest for drive in robot.drives])  # type: ignore[attr-defined]
     one.write({"joint_target": rest})
-    one.step(1.0)
+    one.step(0.5)
     before = one.read().signals["joint_position"].copy()
     one.write({"joint_target": rest + step})
     went = []

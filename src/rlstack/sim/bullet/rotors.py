@@ -2,11 +2,12 @@
 
 A rotor turns with its joint alone, so that it adds to the diagonal of the mass matrix. As inertia of the link that it
 moves it is felt by contacts and motors within the step, but by every joint before it, too: the SO-100's shoulder would
-carry those of its elbow and wrist. So the links have it, and what is too much of it, ``excess @ acceleration``, is
-given back as torques, of the acceleration that was measured. Given back at once it would swing up, as the excess may
-be more than the mass matrix. With X the one that is wanted and H PyBullet's, each step takes a share of
-``X^-1 H (measured - before)``: a free arm comes to its own acceleration by that share in each step. The share is the
-inverse of the greatest eigenvalue of ``X^-1 H``, which is what an arm that is held wants, so as not to swing up.
+carry those of its elbow and wrist. So the links of joints that turn have it (a finger that slides has none), and what
+is too much of it, ``excess @ acceleration``, is given back as torques, of the acceleration that was measured. Given
+back at once it would swing up, as the excess may be more than the mass matrix. With X the one that is wanted and H
+PyBullet's, each step takes a share of ``X^-1 H (measured - before)``: a free arm comes to its own acceleration by that
+share in each step. The share is the inverse of the greatest eigenvalue of ``X^-1 H``, which is what an arm that is held
+wants, so as not to swing up.
 """
 
 from __future__ import annotations
