@@ -11,10 +11,13 @@ import pytest
 from rlstack.bringup.arm_topics import try_over_topics
 from rlstack.evaluation.arm_trials import try_in
 from rlstack.evaluation.manipulation import held_out
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import JointMessage, pose_message
 from rlstack.policies import load_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from tests.guard.reaching import panda
 from tests.support.arms import write_posture_policy
+from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration
 
@@ -56,3 +59,44 @@ def test_trials_over_topics_are_those_in_process_unless_the_guard_holds_the_poli
     free = try_in(load_policy(wild, robot=ROBOT), TASK, ROBOT, one, "mujoco", seed=5)
     gone = [np.abs(one.done.distance_m[1, 0] - one.done.distance_m[0, 0]) for one in (held, free)]
     assert gone[0] < 0.7 * gone[1]
+
+
+def test_an_object_in_another_frame_moves_no_arm_and_is_said(tmp_path: Path, listener: Listener) -> None:
+    from rlstack.nodes.policy import PolicyNode
+
+    rest = np.array([drive.rest for drive in ROBOT.drives])
+    path = write_posture_policy(tmp_path / "policy.onnx", ROBOT, rest, inputs=("joint_position", "object_position"))
+    node = PolicyNode(load_policy(path, robot=ROBOT), namespace="/panda", context=listener.context)
+    sentences: list[str] = []
+    node.warn = lambda sentence, key="": sentences.append(sentence)  # type: ignore[method-assign]
+    state = JointMessage(topics.type_of(topics.JOINT_STATES)(), [drive.name for drive in ROBOT.drives])
+    states, things = (
+        listener.node.create_publisher(topics.type_of(topic), f"/panda/{topic}", topics.quality("sensor_out"))
+        for topic in (topics.JOINT_STATES, topics.OBJECT)
+    )
+    commands = listener.hear(topics.POLICY_PREFIX + topics.JOINT_COMMAND, "command", robot="panda")
+    frame, stamps = "scene_optical_frame", iter(range(10_000_000, 10**12, 10_000_000))
+
+    def say() -> None:
+        stamp = next(stamps)
+        things.publish(pose_message(np.array([0.5, 0.1, 0.02]), stamp_ns=stamp, frame=frame))
+        states.publish(state.fill(stamp, rest, np.zeros(9)))
+
+    listener.executor.add_node(node)
+    try:
+        node.start()
+        listener.node.create_timer(0.01, say)
+        listener.until(lambda: node.status()[1]["refused"] > 10, "refusals")
+        assert not commands and node.status()[0] == "waiting for object"
+        assert set(sentences) == {
+            "What came on the topic /panda/object was refused: it is in the frame 'scene_optical_frame': transform it"
+            " and give it in odom (map or none is taken for that)."
+        }
+        frame = "odom"
+        listener.until(lambda: commands, "a command")
+        frame = "scene_optical_frame"
+        listener.until(lambda: node.status()[1]["stale"], "what was said before no longer counts")
+    finally:
+        node.stop()
+        listener.executor.remove_node(node)
+        node.destroy_node()

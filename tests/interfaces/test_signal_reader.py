@@ -11,7 +11,8 @@ from rclpy.serialization import deserialize_message, serialize_message
 
 from rlstack.errors import UserError
 from rlstack.interfaces import cdr, topics
-from rlstack.interfaces.messages import ImuMessage, OdometryMessage, RotorMessage, path_message
+from rlstack.interfaces.messages import ImuMessage, OdometryMessage, RotorMessage, path_message, pose_message
+from rlstack.interfaces.readers import topic_reader
 from rlstack.interfaces.signal_reader import SignalReader, read_path
 from rlstack.interfaces.signals import SENSED
 
@@ -52,6 +53,22 @@ def test_imu_comes_back_as_it_was_written() -> None:
     stamp, found = read(serialize_message(message))
     assert stamp == 5
     np.testing.assert_array_equal(found["linear_acceleration"], acceleration)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_where_an_object_is_counts_in_the_worlds_frame_alone(plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not plain:
+        monkeypatch.setattr(cdr, "readable", lambda data: False)
+    signals = [SENSED[name] for name in ("object_orientation", "object_position")]
+    read = topic_reader(signals[0].type, {s.name: s.field for s in signals})
+    place = np.array([0.5, 0.1, 0.02])
+    for frame in ("odom", "map", "", "panda/odom"):
+        stamp, found = read(serialize_message(pose_message(place, stamp_ns=7, frame=frame)))
+        assert stamp == 7 and found["object_position"].tolist() == place.tolist(), frame
+        assert found["object_orientation"].tolist() == [0.0, 0.0, 0.0, 1.0]
+    for frame in ("scene_optical_frame", "base_link"):
+        with pytest.raises(ValueError, match=f"in the frame '{frame}': transform it and give it in odom"):
+            read(serialize_message(pose_message(place, frame=frame)))
 
 
 @pytest.mark.parametrize("plain", [True, False])

@@ -36,7 +36,6 @@ _FIELDS = ("x", "y", "z", "vx", "vy", "radius")
 _ROW = np.dtype([*((name, "f4") for name in _FIELDS), ("id", "u4")])
 _FLOAT32, _UINT32 = 7, 6
 """``sensor_msgs/PointField.datatype``."""
-_WORLD_FRAMES = ("", "odom", "map")
 
 
 class PeopleMessage:
@@ -97,7 +96,7 @@ def read_people(message: Any) -> dict[str, Array]:
         ValueError: It is in another frame, has no fields x, y, or fewer bytes than its size needs.
     """
     frame = message.header.frame_id
-    if frame.rpartition("/")[2] not in _WORLD_FRAMES:
+    if not topics.in_world(frame):
         raise ValueError(f"the people are in the frame '{frame}': give them in {topics.WORLD_FRAME}")
     given = {field.name for field in message.fields}
     found = cloud_fields(message, ["x", "y", *(name for name in _FIELDS[2:] if name in given)])

@@ -54,4 +54,5 @@ def topic_reader(
     if message_type == topics.TYPES[topics.JOINT_COMMAND]:
         (name,) = fields
         return TrajectoryReader((element_names or {}).get(name, ()), name=name)
-    return SignalReader(topics.message_type(message_type), fields, element_names)
+    in_world = message_type == topics.TYPES[topics.OBJECT]  # who tracks things may say where they are from a camera
+    return SignalReader(topics.message_type(message_type), fields, element_names, in_world=in_world)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.interfaces import cdr
+from rlstack.interfaces import cdr, topics
 from rlstack.interfaces import signals as catalogue
 from rlstack.interfaces.messages import (
     NANOSECONDS,
@@ -31,6 +31,7 @@ class SignalReader:
         message_class: The message's class; it has a ``header``.
         fields: Dotted field by signal name, see :func:`rlstack.interfaces.messages.field_reader`.
         element_names: By signal name, the order of the elements of a field that comes with names.
+        in_world: Whether only messages in the world's frame are taken.
 
     Raises:
         UserError: The message has no such field, or it cannot be read as an array.
@@ -41,6 +42,8 @@ class SignalReader:
         message_class: Any,
         fields: Mapping[str, str],
         element_names: Mapping[str, Sequence[str]] | None = None,
+        *,
+        in_world: bool = False,
     ) -> None:
         self._class = message_class
         names = element_names or {}
@@ -72,17 +75,23 @@ class SignalReader:
             raise UserError(
                 f"{message_class.__name__}: two signals read the same field ({', '.join(fields.values())})."
             )
+        self._in_world = in_world
+        if in_world:
+            wanted.append("header.frame_id")
         self._read = cdr.compile_reader(message_class, wanted)
 
     def __call__(self, data: bytes) -> tuple[int, dict[str, Array]]:
         """Return the stamp in ns and the signals.
 
         Raises:
-            ValueError: Elements have other names than the ones wanted. No names and no values are an empty array.
+            ValueError: Elements have other names than the ones wanted, or the message is in another frame. No names and
+                no values are an empty array.
         """
         if not cdr.readable(data):
             return self._read_ordinarily(data)
         values = self._read(data)
+        if self._in_world:
+            _check_frame(values[-1])
         stamp = values[0] * NANOSECONDS + values[1]
         block = np.array(values[2 : self._numbers], dtype=np.float64)
         signals = {signal: block[part] for signal, part in self._slices}
@@ -97,14 +106,23 @@ class SignalReader:
         from rclpy.serialization import deserialize_message
 
         message = deserialize_message(data, self._class)
+        if self._in_world:
+            _check_frame(message.header.frame_id)
         return stamp_to_ns(message.header.stamp), {signal: read(message) for signal, read in self._readers.items()}
+
+
+def _check_frame(frame: str) -> None:
+    if not topics.in_world(frame):
+        raise ValueError(
+            f"it is in the frame '{frame}': transform it and give it in {topics.WORLD_FRAME} (map or none is taken for"
+            " that)"
+        )
 
 
 _FAR_NS = 60 * NANOSECONDS
 """A path that ended or will begin longer from now than this is shown as if it were this long: the robot rests at its
 end or start in any case, and in float32, which graphs take, times far from 0 would not differ from point to point."""
 
-_WORLD_FRAMES = ("", "odom", "map")
 _UNIT_WITHIN = 1e-3
 """How far a quaternion's length may be from 1: drivers send float32 and round."""
 
@@ -170,8 +188,8 @@ def checked_path(frames: Sequence[str], stamp_ns: NDArray[np.int64], position: A
     if count < least:
         raise ValueError(f"A path of {count} poses was refused: it needs at least {least}.")
     for name in dict.fromkeys(frames):
-        if name.rpartition("/")[2] not in _WORLD_FRAMES:
-            raise ValueError(f"A path in the frame '{name}' was refused: give it in {_WORLD_FRAMES[1]}.")
+        if not topics.in_world(name):
+            raise ValueError(f"A path in the frame '{name}' was refused: give it in {topics.WORLD_FRAME}.")
     with np.errstate(over="ignore"):
         length = np.linalg.norm(orientation, axis=1)
     for bad, why in (

@@ -44,6 +44,7 @@ CLEAR_ESTOP = "clear_estop"
 
 WORLD_FRAME = "odom"
 BODY_FRAME = "base_link"
+_WORLD_FRAMES = ("", WORLD_FRAME, "map")
 
 TYPES: dict[str, str] = {
     ODOM: "nav_msgs/msg/Odometry",
@@ -90,6 +91,11 @@ CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
 """Of a lidar with several rings, likewise."""
 
 Quality = Literal["sensor_out", "sensor_in", "sensor_in_reliable", "command", "latched", "event", "tf"]
+
+
+def in_world(frame: str) -> bool:
+    """Return whether a header's ``frame_id``, with or without a robot's prefix, is the world's; none stands for it."""
+    return frame.rpartition("/")[2] in _WORLD_FRAMES
 
 
 def message_type(name: str) -> Any:

@@ -110,7 +110,7 @@ class BaseSenses:
         self._take(self._guard.on_scan(now_s, stamp_s, signals["scan"], answer=not self._lock_step))
 
     def _on_goal(self, message: Any) -> None:
-        if message.header.frame_id.rpartition("/")[2] in ("", "odom", "map"):
+        if topics.in_world(message.header.frame_id):
             self._guard.on_signals({name: read(message) for name, read in self._goal})
 
 

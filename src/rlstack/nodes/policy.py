@@ -204,6 +204,7 @@ class PolicyNode(ManagedNode):
             except ValueError as error:
                 loop.counts.refused += 1
                 loop.counts.last_refusal = loop.counts.warning = self._refused[topic] = f"{topic}: {error}"
+                self.warn(f"What came on the topic {self.resolve_topic_name(topic)} was refused: {error}.", topic)
                 return
             if is_trigger:
                 stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
@@ -294,8 +295,7 @@ class PolicyNode(ManagedNode):
         self, readers: list[tuple[str, Reader]], take: Callable[[dict[str, Array]], Any], message: Any
     ) -> None:
         values = {name: read(message) for name, read in readers}
-        frame = message.header.frame_id.rpartition("/")[2]
-        if frame not in ("", "odom", "map"):
+        if not topics.in_world(message.header.frame_id):
             self.warn(f"A goal in the frame '{message.header.frame_id}' was refused: give it in {topics.WORLD_FRAME}.")
             return
         orientation = values.get("goal_orientation")

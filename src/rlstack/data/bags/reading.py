@@ -16,7 +16,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces.images import rgb_array
 from rlstack.interfaces.messages import NameOrder, stamp_to_ns
 from rlstack.interfaces.teleop_data import INTERVENE
-from rlstack.interfaces.topics import GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, OBJECT, TYPES, WORLD_FRAME
+from rlstack.interfaces.topics import GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, OBJECT, TYPES, WORLD_FRAME, in_world
 
 Array = NDArray[np.float64]
 Stamps = NDArray[np.int64]
@@ -212,7 +212,7 @@ def _pose(message: Any, where: str) -> Array:
         UserError: It is in a frame of its own, which nobody here can look up.
     """
     frame = message.header.frame_id
-    if frame.rpartition("/")[2] not in ("", WORLD_FRAME, "map"):
+    if not in_world(frame):
         raise UserError(f"{where} is given in the frame '{frame}': give it in {WORLD_FRAME}.")
     p, q = message.pose.position, message.pose.orientation
     return np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w], dtype=float)
