@@ -47,6 +47,12 @@ def test_a_deployment_lets_a_human_between_each_policy_and_its_guard() -> None:
 def test_what_does_not_go_together_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="crazyflie is a quadrotor, and only arms are led by hand"):
         processes(robot="crazyflie")
+    several = "panda_pair is 2 arms, and a hand leads one, such as panda"
+    for options in ({}, {"only_device": True}, {"backend": "mujoco"}):
+        with pytest.raises(UserError, match=several):
+            processes(robot="panda_pair", **options)
+    with pytest.raises(UserError, match=several):
+        with_human(deploy_system("policy.onnx", "panda"), load_robot("panda_pair"))
     with pytest.raises(UserError, match=r"needs a simulator as --backend.*rlstack up deploy --teleop --robot panda"):
         processes(policy=Path("policy.onnx"))
     with pytest.raises(UserError, match="A world and a goal are a policy's"):

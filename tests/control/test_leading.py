@@ -112,3 +112,7 @@ def test_a_leader_arm_is_followed_at_the_joints_speed_and_within_their_range() -
         LEADER.follow(REST, 0.02, {"panda_joint1": np.nan})
     with pytest.raises(UserError, match=r"speed_m_s: 5 is not allowed: must be above 0 and at most 1\.7"):
         ArmLeader(PANDA, speed_m_s=5.0)
+    pair = load_robot("panda_pair")
+    assert isinstance(pair, Manipulator)
+    with pytest.raises(UserError, match="panda_pair is 2 arms, and a hand leads one, such as panda"):
+        ArmLeader(pair)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rlstack.bringup.process import Process, System
+from rlstack.control.leading import refuse_several
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.teleop_data import ALONE
@@ -19,10 +20,11 @@ def with_human(system: System, robot: RobotSpec) -> System:
         robot: What moves.
 
     Raises:
-        UserError: It is no arm, or time would wait for commands: a human's does not.
+        UserError: It is not one arm, or time would wait for commands: a human's does not.
     """
     if not isinstance(robot, Manipulator):
         raise UserError(f"teleop is for arms, and {robot.name} is a {robot.kind}: leave it out.")
+    refuse_several(robot)
     processes: list[Process] = []
     for process in system.processes:
         if process.node_name != "policy":

@@ -68,16 +68,18 @@ def teleop_system(given: Teleop) -> System:
     """Describe the processes that run beside the device.
 
     Raises:
-        UserError: The robot is no arm, or the options do not go together.
+        UserError: The robot is not one arm, or the options do not go together.
     """
     from rlstack.bringup.correcting import with_human
     from rlstack.bringup.crew import is_simulator, robot_crew
     from rlstack.bringup.system import deploy_system
+    from rlstack.control.leading import refuse_several
     from rlstack.robots import Manipulator, load_robot
 
     spec, space, file = load_robot(given.robot), _namespace(given), _file(given.robot)
     if not isinstance(spec, Manipulator):
         raise UserError(f"{spec.name} is a {spec.kind}, and only arms are led by hand: --robot panda.")
+    refuse_several(spec)
     if given.only_device:
         if given.backend:
             raise UserError("--only-device starts no arm: leave out --backend, or --only-device.")

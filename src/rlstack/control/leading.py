@@ -49,7 +49,7 @@ class ArmLeader:
         turn_rad_s: The tool's greatest.
 
     Raises:
-        UserError: The robot's model cannot be read, or the speed is above the robot's.
+        UserError: It is several arms, its model cannot be read, or the speed is above the robot's.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class ArmLeader:
         speed_m_s: float | None = None,
         turn_rad_s: float = 2.0,
     ) -> None:
+        refuse_several(robot)
         most = robot.limits.tool_velocity_m_s
         if speed_m_s is not None and not 0.0 < speed_m_s <= most:
             raise UserError(f"speed_m_s: {speed_m_s:g} is not allowed: must be above 0 and at most {most:g} m/s.")
@@ -186,6 +187,12 @@ class ArmLeader:
         for end in np.flatnonzero(at_end & ((free > self._limits.upper) | (free < self._limits.lower))):
             said.append(f"{self._chain.joints[end]} is at its limit, {after[end]:.4g}.")
         target[self._arm] = after
+
+
+def refuse_several(robot: Manipulator) -> None:
+    """Refuse several arms that are one robot: a hand leads one tool."""
+    if robot.arms:
+        raise UserError(f"{robot.name} is {len(robot.arms)} arms, and a hand leads one, such as panda.")
 
 
 def placed(robot: Manipulator, joints: Array, wanted: Mapping[str, float]) -> tuple[Array, list[str]]:
