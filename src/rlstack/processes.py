@@ -1,4 +1,4 @@
-"""Child processes that do not outlive their parent."""
+"""Child processes: what they make of signals, and that they do not outlive their parent."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def catches(pid: int, number: int) -> bool:
+    """Return whether a process has a handler of signal ``number`` (Linux only; elsewhere, True)."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def die_with_parent(parent: int, number: int = signal.SIGTERM) -> None:

@@ -39,6 +39,11 @@ MODULES = {
         print("ready", flush=True)
         while True: time.sleep(0.05)
     """,
+    "loads": """
+        import time
+        print("loading", flush=True)
+        time.sleep(60.0)
+    """,
     "parent": """
         import subprocess, sys, time
         child = subprocess.Popen([sys.executable, "-m", "deaf"], stdout=subprocess.DEVNULL)
@@ -112,6 +117,18 @@ def test_deaf_processes_are_killed_after_the_grace_period(environment):
     assert outcome.status == 137
     assert "deaf0 did not end in time and had to be killed" in outcome.sentence
     assert not running(pid)
+
+
+def test_a_process_that_is_still_loading_ends_at_once_and_without_a_traceback(environment):
+    lines: list[str] = []
+    supervisor = Supervisor(system("loads", "waits"), environment=environment, log=lines.append)
+    supervisor.start()
+    until(lambda: {"[loads0] loading", "[waits1] ready"} <= set(lines))
+    before = time.monotonic()
+    outcome = supervisor.close()
+    assert time.monotonic() - before < 3.0
+    assert (outcome.status, outcome.sentence) == (0, "test was stopped by SIGINT")
+    assert sorted(lines) == ["[loads0] loading", "[waits1] ready", "[waits1] told to end"]
 
 
 def test_what_a_process_leaves_in_its_group_is_killed_with_it(environment):

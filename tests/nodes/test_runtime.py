@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,21 @@ def test_without_ros_a_node_says_what_to_install(name: str, tmp_path: Path) -> N
     )
     assert ended.returncode == 2
     assert ended.stderr == "ROS 2 for Python (rclpy) is not installed: pip install 'rlstack[ros]'.\n"
+
+
+@pytest.mark.integration
+def test_a_node_that_is_still_loading_is_ended_by_ctrl_c_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "rclpy").mkdir()
+    (tmp_path / "rclpy" / "__init__.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60.0)\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "rlstack.nodes.guard"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as loading:
+        assert loading.stdout is not None
+        assert loading.stdout.readline() == "loading\n"
+        loading.send_signal(signal.SIGINT)
+        assert loading.communicate(timeout=10) == ("", None) and loading.returncode == -signal.SIGINT
 
 
 def test_nodes_import_no_torch() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from rlstack.bringup.system import Process, System
 from rlstack.errors import UserError
-from rlstack.processes import die_with_parent
+from rlstack.processes import catches, die_with_parent
 
 Log = Callable[[str], None]
 
@@ -91,7 +91,10 @@ class Supervisor:
         return self._outcome()
 
     def stop(self, signal_number: int = signal.SIGINT, reason: str = "") -> None:
-        """Ask every process to end; those that have not after their grace period are killed by :meth:`poll`."""
+        """Ask every process to end; those that have not after their grace period are killed by :meth:`poll`.
+
+        What is still loading and has no handler of SIGTERM yet is ended by that, at once.
+        """
         if self._reason:
             return
         self._reason = reason or f"{self.system.name} was stopped by {_signal_name(signal_number)}"
@@ -151,8 +154,10 @@ class Supervisor:
     def _signal_all(self) -> None:
         for child in self._children:
             if child.popen.poll() is None:
+                # While it is loading, SIGINT would end it as well, but with a traceback out of whatever it imports.
+                number = self._signal if catches(child.popen.pid, signal.SIGTERM) else signal.SIGTERM
                 with contextlib.suppress(ProcessLookupError):
-                    child.popen.send_signal(self._signal)
+                    child.popen.send_signal(number)
 
     def _spawn(self, process: Process, environment: dict[str, str]) -> _Child:
         popen = subprocess.Popen(
