@@ -75,8 +75,9 @@ def started(listener: Listener) -> Iterator[Callable[..., Any]]:
     """Start nodes in this process."""
     made: list[Any] = []
 
-    def start(kind: type, **parameters: Any) -> Any:
-        node = kind(parameters, namespace="/arm", context=listener.context)
+    def start(kind: type, beside: tuple[str, ...] = (), **parameters: Any) -> Any:
+        more = {"beside": beside} if beside else {}
+        node = kind(parameters, namespace="/arm", context=listener.context, **more)
         made.append(node)
         listener.executor.add_node(node)
         node.start()
@@ -117,6 +118,51 @@ def test_a_hand_leads_the_tool_and_hands_back_to_the_policy(
     assert 0.07 < away < 0.13, "as far as it was led"
     assert min(joints[7] for joints in arm.moved) < closed - 0.01
     listener.until(lambda: np.array_equal(arm.joints, elsewhere), "the policy goes on")
+
+
+def test_a_script_begins_once_it_is_heard_and_the_guard_passes_commands_on(
+    listener: Listener, started: Callable[..., Any], tmp_path: Path
+) -> None:
+    from rlstack.nodes.teleop import TeleopNode
+    from rlstack.nodes.teleop_arm import TeleopArmNode
+
+    script = tmp_path / "moves.yaml"
+    script.write_text("moves: [{steps: 5, linear: [0, 1, 0]}, {steps: 5000}]")
+    kind = topics.type_of(topics.GUARD_MODE)
+    modes = listener.node.create_publisher(kind, f"/arm/{topics.GUARD_MODE}", topics.quality("latched"))
+    arm, node = Servo(listener), started(TeleopNode, beside=("guard", "teleop_arm"), device=f"script:{script}")
+
+    def waits() -> bool:
+        listener.spin(0.2)
+        return not node.status()[1]["the human leads"]
+
+    modes.publish(kind(data="policy"))
+    assert waits(), "nobody hears it"
+    modes.publish(kind(data="disarmed"))
+    assert waits()
+    started(TeleopArmNode)
+    listener.until(lambda: len(arm.moved) > 5, "it is heard")
+    assert waits() and np.abs(arm.joints - REST).max() < 1e-9, "the guard is not armed"
+    before = arm.tool
+    modes.publish(kind(data="policy"))
+    listener.until(lambda: arm.tool[1] > before[1] + 0.01, "the script leads from its first step")
+    modes.publish(kind(data="hold"))
+    assert not waits(), "it goes on"
+
+
+def test_a_script_is_played_to_a_simulated_arm_as_soon_as_that_is_there(listener: Listener, tmp_path: Path) -> None:
+    script = tmp_path / "moves.yaml"
+    script.write_text("moves: [{steps: 40, linear: [0, 1, 0]}]")
+    states = listener.hear(topics.JOINT_STATES, robot="panda")
+    with Up("--robot", "panda", "--device", f"script:{script}", "--backend", "mujoco", verb="teleop") as led:
+        listener.until(lambda: led.popen.poll() is not None, "the end of the script")
+        assert led.end() == 0 and "Traceback" not in led.seen, led.seen
+    assert led.seen.index("disarmed -> policy") < led.seen.index("the human leads"), led.seen
+    joints = dict(zip(states[-1].name, states[-1].position))
+    moved, began = (
+        tool_motion(CHAIN.screws, np.array([at])).position[0, 1] for at in ([joints[n] for n in NAMES[:7]], REST[:7])
+    )
+    assert 0.08 < moved - began < 0.2, "0.8 s at 0.2 m/s, less what the arm is behind"
 
 
 def test_a_leader_arm_is_followed_and_what_makes_no_sense_is_not(

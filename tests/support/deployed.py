@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 class Up:
-    """`rlstack up` as a user starts it; after a ``with`` it runs no more, whatever has happened."""
+    """`rlstack up`, or another verb, as a user starts it; after a ``with`` it runs no more, whatever has happened."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, verb: str = "up") -> None:
         self.popen = subprocess.Popen(
-            [sys.executable, "-u", "-m", "rlstack", "up", *words],
+            [sys.executable, "-u", "-m", "rlstack", verb, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -142,7 +142,9 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
     from rlstack.nodes.teleop import TeleopNode
 
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    executor, node = ControlExecutor(), TeleopNode(dict(parameters), ends_process=False, namespace=space)
+    beside = {process.name for process in system.processes}
+    executor = ControlExecutor()
+    node = TeleopNode(dict(parameters), ends_process=False, beside=beside, namespace=space)
     executor.add_node(node)
     try:
         node.start()

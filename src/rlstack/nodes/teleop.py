@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.guard.decision import Mode
 from rlstack.hardware.devices import STOP, Hand, device_called
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
@@ -30,12 +31,21 @@ class TeleopNode(ManagedNode):
     Args:
         overrides: Parameter values.
         ends_process: Whether the process ends, as by Ctrl-C, once the human has said that this was all.
+        beside: Names of the nodes that are started beside it. A script, whose time runs whether it is heard or not,
+            begins once somebody hears it, and once a guard that is among them passes commands on.
         options: For ``rclpy.node.Node``.
     """
 
-    def __init__(self, overrides: dict[str, Any] | None = None, *, ends_process: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        overrides: dict[str, Any] | None = None,
+        *,
+        ends_process: bool = True,
+        beside: Collection[str] = (),
+        **options: Any,
+    ) -> None:
         super().__init__("teleop", PARAMETERS, overrides, **options)
-        self._ends_process = ends_process
+        self._ends_process, self._beside = ends_process, beside
         self.stopped = False
         """Whether the human said that this was all."""
         self._device: Any = None
@@ -54,6 +64,10 @@ class TeleopNode(ManagedNode):
         }
         if (heard := getattr(self._device, "topic", None)) is not None:
             self.subscriber(topics.message_type(heard[1]), heard[0], self._device.hear, "sensor_in")
+        self._begun = self._device.live or not self._beside
+        self._guard_passes = "guard" not in self._beside
+        if not self._guard_passes:
+            self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
         self._device.open()
         self._hand = Hand(intervene=False)
         self._led: bool | None = None
@@ -76,7 +90,16 @@ class TeleopNode(ManagedNode):
         """Say who leads."""
         return "", {"device": self.parameters["device"], "the human leads": bool(self._led)}
 
+    def _on_mode(self, message: Any) -> None:
+        self._guard_passes = message.data == Mode.POLICY
+
     def _read(self) -> None:
+        if not self._begun:
+            heard = all(self._senders[topic].get_subscription_count() for topic in (INTERVENE, TWIST))
+            if not (heard and self._guard_passes):
+                self.warn("The script begins once the arm's nodes run and the guard is armed.", key="wait")
+                return
+            self._begun = True
         hand = self._device.read()
         self._say(hand)
         if STOP in hand.said and not self.stopped:
