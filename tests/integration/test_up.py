@@ -63,9 +63,10 @@ def test_it_takes_off_and_hovers_at_its_goal(up, tmp_path):
 def test_two_robots_in_a_world_fly_above_their_starts(up, tmp_path):
     figures = tmp_path / "figures.json"
     flight = up("--count", "2", "--world", "room:2", "--seconds", "5", "--lock-step", "--json", str(figures))
-    flight.until("2 policy  at most")
+    flight.until("[crazyflie2.guard]: takeoff -> policy")
     nodes = list(flight.nodes().values())
     assert flight.end() == 0, flight.seen
+    assert re.search(r"2 (takeoff|policy)  at most \d\.\d+ m from the goal", flight.seen)  # a line a second
     robots = json.loads(figures.read_text())["robots"]
     assert set(robots) == {"crazyflie1", "crazyflie2"}
     assert all(robot["mode"] == "policy" and robot["error_m"] < 0.1 for robot in robots.values()), robots
