@@ -54,8 +54,8 @@ def fit(edges: Array, pieces: int = 1) -> list[Capsule]:
 def _crossings(edges: Array, axis: Array, cut: float) -> Array:
     """Return where edges (E, 2, 3) cross the plane of points p with p @ axis = cut: (P, 3)."""
     off = edges @ axis - cut
-    crossing = edges[off[:, 0] * off[:, 1] < 0.0]
-    off = off[off[:, 0] * off[:, 1] < 0.0]
+    crosses = off[:, 0] * off[:, 1] < 0.0
+    crossing, off = edges[crosses], off[crosses]
     share = off[:, :1] / (off[:, :1] - off[:, 1:])
     return np.asarray(crossing[:, 0] + share * (crossing[:, 1] - crossing[:, 0]))
 

@@ -32,6 +32,10 @@ class _Place:
     outside: Array  # (N,) m that a tool is out of the workspace; below 0: within
     near: Array  # (N,) m by which links are nearer to each other than they may be; below 0: they are not
 
+    def one(self, k: int) -> _Place:
+        """Return that of one posture."""
+        return _Place(self.tool[k : k + 1], self.outside[k : k + 1], self.near[k : k + 1])
+
     def moved(self, before: _Place) -> Array:
         """Return (N,) m that the tool that went furthest is from where it was."""
         return np.asarray(np.linalg.norm(self.tool - before.tool, axis=-1).max(axis=1))
@@ -96,13 +100,13 @@ class Reins:
         pulled = self._within_effort(held, position, velocity)
         if (np.abs(pulled - held) > _ROUNDING).any():
             reasons.append("joint effort")
-        held, stopped = self._apart(np.clip(pulled, self._lower, self._upper), t)
+        held, place, stopped = self._apart(np.clip(pulled, self._lower, self._upper), t)
         reasons += stopped
-        return self._publish(t, held), ", ".join(reasons)
+        return self._publish(t, held, place), ", ".join(reasons)
 
     def hold(self, t: float) -> Array:
         """Return the last targets again."""
-        return self._publish(t, self.sent)
+        return self._publish(t, self.sent, self._place)
 
     def towards_rest(self, t: float) -> tuple[Array, bool]:
         """Return the next targets on the slow way to the rest position, the gripper as it is, and whether it is over.
@@ -114,9 +118,9 @@ class Reins:
         dt = min(max(0.0, t - self._sent_t), self._window_s)
         left = goal - self.sent
         share = np.abs(left) / (self._fastest * self._config.parking_speed * max(dt, 1e-6))
-        held, stopped = self._apart(self.sent + left / max(1.0, float(share.max())), t)
+        held, place, stopped = self._apart(self.sent + left / max(1.0, float(share.max())), t)
         over = bool({"workspace", "self-collision"} & set(stopped)) or not left.any()
-        return self._publish(t, held), over
+        return self._publish(t, held, place), over
 
     def _slowed(self, held: Array, t: float) -> tuple[Array, list[str]]:
         """Return targets that are no faster than the joints, and have not sped up faster than allowed."""
@@ -164,14 +168,15 @@ class Reins:
             position + (back + self._strongest) / self._stiffness,
         )
 
-    def _apart(self, held: Array, t: float) -> tuple[Array, list[str]]:
-        """Return targets on the way to some at which the tool is in the workspace and no faster, and links are apart.
+    def _apart(self, held: Array, t: float) -> tuple[Array, _Place, list[str]]:
+        """Return targets on the way to some, and their place, at which the tool is in the workspace and no faster, and
+        links are apart; and why not all of the way.
 
         Where that was not so before, what makes it no worse may pass.
         """
         step = held - self.sent
         if not step.any():
-            return held, []
+            return held, self._place, []
         tried, reasons = self._judge(self.sent + _SHARES[:, None] * step), []
         room = self._config.tool_velocity_m_s * self._grown(self._tool_budget_s, t)
         far = tried.moved(self._place)
@@ -192,8 +197,9 @@ class Reins:
             bad = bad | worse
         allowed = np.flatnonzero(~bad)
         if not len(allowed):
-            return self.sent.copy(), reasons
-        return self.sent + _SHARES[int(allowed[0])] * step, reasons
+            return self.sent.copy(), self._place, reasons
+        k = int(allowed[0])
+        return self.sent + _SHARES[k] * step, tried.one(k), reasons
 
     def _judge(self, joints: Array) -> _Place:
         """Return where joints (N, joints) put tools and links."""
@@ -202,13 +208,12 @@ class Reins:
         near = self._config.apart_m - gap if self._config.self_collision else np.full(len(gap), -np.inf)
         return _Place(tool, outside, near)
 
-    def _publish(self, t: float, held: Array) -> Array:
+    def _publish(self, t: float, held: Array, place: _Place) -> Array:
         if not np.isfinite(held).all():  # no input is known to lead here; the last word must hold all the same
-            held = self.sent.copy()
+            held, place = self.sent.copy(), self._place
         self._budget_s, self._tool_budget_s = self._grown(self._budget_s, t), self._grown(self._tool_budget_s, t)
         self._sent_t = t
         if (held != self.sent).any():
-            place = self._judge(held[None])
             far = float(place.moved(self._place)[0])
             self._budget_s = max(0.0, self._budget_s - float((np.abs(held - self.sent) / self._fastest).max()))
             self._tool_budget_s = max(0.0, self._tool_budget_s - far / self._config.tool_velocity_m_s)

@@ -111,8 +111,9 @@ class ArmGuard(Machine[JointsSeen]):
         """Let the robot move; return whether it may, and why (not)."""
         seen = self._seen
         if self.mode is Mode.DISARMED and seen is not None:
-            k = int(np.argmax(self._reins.strain(seen.position)))
-            if self._reins.strain(seen.position)[k] > 1.0:
+            strain = self._reins.strain(seen.position)
+            k = int(np.argmax(strain))
+            if strain[k] > 1.0:
                 drive = self.robot.drives[k]
                 return False, (
                     f"{drive.name} is at {seen.position[k]:.2f}, out of its range, {drive.lower:.2f} to"
