@@ -15,6 +15,7 @@ import pytest
 from rlstack.bringup.system import Process, train_system
 from rlstack.errors import UserError
 from rlstack.nodes import train
+from rlstack.nodes.leaving import leave
 from rlstack.policies import load_policy
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
@@ -67,8 +68,7 @@ class Listener:
 
     def close(self) -> None:
         self.executor.shutdown()
-        self.node.destroy_node()
-        self.context.try_shutdown()
+        leave(self.node)
 
 
 @pytest.fixture

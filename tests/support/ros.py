@@ -18,6 +18,7 @@ from rclpy.qos import QoSProfile
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.nodes.executor import ControlExecutor
+from rlstack.nodes.leaving import leave
 from rlstack.nodes.runtime import prepare_environment
 
 PATIENCE_S = 90.0
@@ -134,8 +135,7 @@ class Listener:
     def close(self) -> None:
         """Leave ROS."""
         self.executor.shutdown()
-        self.node.destroy_node()
-        rclpy.shutdown(context=self.context)
+        leave(self.node)
 
 
 def trajectory(odometry: list[Any]) -> dict[int, tuple[float, ...]]:

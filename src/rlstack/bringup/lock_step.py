@@ -15,6 +15,7 @@ from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import System
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Reading, Signals
+from rlstack.nodes.leaving import leave
 
 StepHook = Callable[[Reading, Signals], None]
 
@@ -130,7 +131,7 @@ def host(on_step: StepHook, backend: Any, namespace: str, stack: ExitStack) -> t
         context=context,
         cli_args=["--ros-args", "-r", "/clock:=clock"],  # the clock of this is nobody else's
     )
-    stack.callback(node.destroy_node)
+    stack.callback(leave, node)
     stack.callback(node.stop)
     executor = ControlExecutor(context=context)
     stack.callback(executor.shutdown)

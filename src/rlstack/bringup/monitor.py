@@ -16,6 +16,7 @@ from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import GoalPath, SignalReader
 from rlstack.interfaces.signals import SENSED
+from rlstack.nodes.leaving import leave
 from rlstack.robots import Manipulator, RobotSpec
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.tasks.paths import Paths
@@ -165,8 +166,7 @@ class Monitor:
     def close(self) -> None:
         """Leave ROS."""
         self._executor.shutdown()
-        self._node.destroy_node()
-        self._context.try_shutdown()
+        leave(self._node)
 
 
 def _few(names: Sequence[str]) -> str:

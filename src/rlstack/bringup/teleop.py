@@ -13,6 +13,7 @@ import tyro
 
 from rlstack.bringup.process import Parameter, Process, System
 from rlstack.errors import UserError
+from rlstack.nodes.leaving import leave
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,7 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
     finally:
         node.stop()
         executor.shutdown()
-        node.destroy_node()
-        rclpy.try_shutdown()
+        leave(node)
 
 
 def _namespace(given: Teleop) -> str:

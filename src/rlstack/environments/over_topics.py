@@ -15,6 +15,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
+from rlstack.nodes.leaving import leave
 from rlstack.nodes.runtime import prepare_environment, require_ros
 from rlstack.nodes.timekeeping import RESET_JUMP_NS
 from rlstack.robots import Quadrotor, frames
@@ -66,7 +67,7 @@ class TopicVehicle:
 
         from rlstack.nodes.executor import ControlExecutor
 
-        self._rclpy, self._robot, self._origin = rclpy, robot, origin
+        self._robot, self._origin = robot, origin
         self._lock_step, self._timeout_s, self._on_reset = lock_step, timeout_s, on_reset
         # of those that come at a higher rate, the first that is a control period later; half a period is jitter
         self._least_ns = 1 if lock_step else round(0.75 * NANOSECONDS / rate_hz)
@@ -151,8 +152,7 @@ class TopicVehicle:
             end = time.monotonic() + 0.05  # a message that was handed over just before the end would not get out
             self._executor.spin_while(lambda: time.monotonic() < end)
         self._executor.shutdown()
-        self._node.destroy_node()
-        self._rclpy.shutdown(context=self._context)
+        leave(self._node)
 
     # -----------------------------------------------------------------------------------------------------------
 

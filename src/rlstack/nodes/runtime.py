@@ -15,6 +15,7 @@ from typing import Any
 
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
+from rlstack.nodes.leaving import leave
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.shared_memory import remove_left_behind
 from rlstack.resources import find_resource
@@ -308,8 +309,7 @@ def _run(
         for node in nodes:
             _quietly(node.stop)
         _quietly(executor.shutdown)
-        for node in nodes:
-            _quietly(node.destroy_node)
+        _quietly(lambda: leave(*nodes))
         _quietly(rclpy.try_shutdown)
 
 

@@ -12,6 +12,7 @@ from rlstack.hardware.devices import Hand
 from rlstack.hardware.devices.spacemouse import LINGER_S
 from rlstack.interfaces import topics
 from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.nodes.leaving import leave
 
 STALE_S = 0.25
 """What is older says nothing any more: whoever sent it may be gone, and a hand that is still says so too."""
@@ -105,11 +106,8 @@ class TopicDevice:
     def close(self) -> None:
         """Let go of the topics."""
         if self._node is not None:
-            import rclpy
-
-            self._node.destroy_node()
+            leave(self._node)
             self._node = None
-            rclpy.try_shutdown()
 
     def hear_twist(self, message: Any) -> None:
         """Take a ``geometry_msgs/TwistStamped``; one that is not finite is left out."""

@@ -1,0 +1,69 @@
+"""Leave ROS for good: what Fast DDS does in its last moment must not keep a process for ever."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+_PATIENCE_S = 60
+"""A callback takes microseconds, on a machine that has been stopped as long as that lasts."""
+
+
+def leave(*nodes: Any) -> None:
+    """Destroy the last nodes of a context, and shut it down.
+
+    Whoever destroys a participant of Fast DDS takes its listener away first, and waits until the listener's callbacks
+    have returned. The wait is until the end of time, which a ``libfastrtps`` that was built for glibc before 2.30, as
+    the wheels are, turns into a time in the past: it does not let go of the lock that the callback needs to return,
+    and asks for the time instead, for ever. That happens where another participant is discovered or lost in that
+    moment, as when several nodes end together. A wait with an end is counted right.
+    """
+    with ExitStack() as stack:  # to the end, whatever one of the steps raises
+        for context in {node.context for node in nodes}:
+            stack.callback(context.try_shutdown)
+        for node in reversed(nodes):
+            stack.callback(node.destroy_node)
+        for node in nodes:
+            _hear_of_nobody(node)
+
+
+def _hear_of_nobody(node: Any) -> None:
+    """Take the listener of a node's participant away; with another middleware or version there is nothing to do."""
+    taking = _taking()
+    if taking is None:
+        return
+    participant_of, take_listener = taking
+    with node.handle:
+        participant = participant_of(node.handle.pointer)
+    if participant:
+        take_listener(participant, None, _PATIENCE_S)
+
+
+@cache
+def _taking() -> tuple[Callable[[int], int | None], Callable[[int, None, int], int]] | None:
+    """Return what finds the participant of a ``rcl_node_t``, and what sets a participant's listener, if they are here.
+
+    Both are public functions of C++ (``rmw_fastrtps_cpp/get_participant.hpp``, Fast DDS's ``DomainParticipant.hpp``),
+    here under the names that they have in the libraries.
+    """
+    try:
+        rcl, rmw, dds = (
+            ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)  # of those that this process has, no second one
+            for name in ("librcl.so", "librmw_fastrtps_cpp.so", "libfastrtps.so.2.14")
+        )
+        rmw_node = rcl.rcl_node_get_rmw_handle
+        find = rmw["_ZN16rmw_fastrtps_cpp22get_domain_participantEP10rmw_node_s"]
+        take = dds[
+            "_ZN8eprosima7fastdds3dds17DomainParticipant12set_listenerEPNS1_25DomainParticipantListenerE"
+            "NSt6chrono8durationIlSt5ratioILl1ELl1EEEE"
+        ]
+    except (OSError, AttributeError):
+        return None
+    rmw_node.argtypes, rmw_node.restype = [ctypes.c_void_p], ctypes.c_void_p
+    find.argtypes, find.restype = [ctypes.c_void_p], ctypes.c_void_p
+    take.argtypes, take.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], ctypes.c_uint32
+    return lambda node: find(rmw_node(node)), take
