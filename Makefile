@@ -11,6 +11,8 @@ SET_UP = python="$(VENV)/bin/python"; "$$python" -S -c "" 2>/dev/null || python=
 # As activating it does, and without what the calling shell's own environment would mix in; where Python may not write
 # bytecode, hundreds of processes would each compile all that they import
 IN_VENV = unset VIRTUAL_ENV PYTHONHOME PYTHONDONTWRITEBYTECODE; PATH="$(abspath $(VENV))/bin:$$PATH"
+# What hangs in C hears no signal, and so not of pytest-timeout: its worker ends, and says where all its threads were
+STUCK = -o faulthandler_timeout=700 -o faulthandler_exit_on_timeout=true
 RUNTIME = ros,sim,train,view,hardware
 TESTED = cuda,pybullet
 
@@ -35,7 +37,7 @@ tools-for-tests:
 
 test: tools-for-tests ## Set everything up, then lint, types and all tests but the minutes-long training ones
 	@$(MAKE) --no-print-directory check
-	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) --dist worksteal -m "not learning" $(TESTS)
+	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) --dist worksteal $(STUCK) -m "not learning" $(TESTS)
 
 lint: tools-for-tests ## Lint, formatting and types
 	@$(MAKE) --no-print-directory check
