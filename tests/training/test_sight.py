@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.training.algorithms.bc_camera import BCCamera, BCCameraSettings, EncoderSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
 from rlstack.training.checkpoint import save_checkpoint
+from rlstack.training.experience import keep_episode
 from rlstack.training.sight import Encoder, SoftArgmax, encoded, shifted, split_of
 from tests.support.arms import small_panda
 
@@ -94,6 +96,39 @@ def test_cloning_from_pictures_learns_keeps_them_and_goes_on_exactly(tmp_path: P
     save_checkpoint(tmp_path / "run", {"algorithm": state})
     made.close()
     _go_on_by_trying(tmp_path, one.looker.encoder)
+
+
+@pytest.mark.parametrize("kept", [2, 7])
+def test_what_was_stopped_while_it_demonstrated_has_no_episode_twice(
+    kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = environment()
+    whole = cloning(made)
+    whole.open(tmp_path / "whole")
+    made.close()
+    left = kept
+
+    def until(*given: Any) -> None:
+        nonlocal left
+        if not left:
+            raise KeyboardInterrupt
+        left -= 1
+        keep_episode(*given)
+
+    monkeypatch.setattr("rlstack.training.pictured.keep_episode", until)
+    made = environment()
+    with pytest.raises(KeyboardInterrupt):
+        cloning(made).open(tmp_path / "stopped")
+    made.close()
+    monkeypatch.undo()
+    monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 32)
+    made = environment()
+    again = cloning(made)
+    again.open(tmp_path / "stopped")
+    made.close()
+    assert whole._shown is not None and again._shown is not None
+    assert again._shown.bounds.tolist() == whole._shown.bounds.tolist()
+    torch.testing.assert_close(again._shown.labels, whole._shown.labels)
 
 
 def _go_on_by_trying(folder: Path, encoder: Encoder) -> None:

@@ -99,12 +99,10 @@ def open_pictured(
     """
     steps = wanted * (environment.task.steps + 1) + 2 * stills
     with ReplayBuffer(folder / FOLDER, _spec(environment, split, max(1000, steps))) as buffer:
-        missing = stills - len(buffer.episodes())
-        if missing > 0:
-            _begin_only(environment, split, buffer, missing)
-        missing = wanted + stills - len(buffer.episodes())
-        if missing > 0:
-            _demonstrate(environment, split, buffer, missing, stray, generator)
+        held = len(buffer.episodes())
+        if held < wanted + stills:  # all over again where it was stopped, or what is there already would come twice
+            _begin_only(environment, split, buffer, stills, held)
+            _demonstrate(environment, split, buffer, wanted, max(0, held - stills), stray, generator)
     return Pictured(ReplayReader(folder / FOLDER))
 
 
@@ -178,8 +176,15 @@ def _spec(environment: ScriptedEnvironment, split: Split, capacity: int) -> Repl
 
 
 def _demonstrate(
-    environment: Any, split: Split, buffer: ReplayBuffer, wanted: int, stray: float, generator: torch.Generator
+    environment: Any,
+    split: Split,
+    buffer: ReplayBuffer,
+    wanted: int,
+    held: int,
+    stray: float,
+    generator: torch.Generator,
 ) -> None:
+    """Keep that many successful episodes but for the first ones, which are held."""
     grips = "gripper" in environment.pipeline.axes
     strays = torch.zeros(environment.count, environment.pipeline.action_size)
 
@@ -203,18 +208,21 @@ def _demonstrate(
     environment.restart(torch.arange(environment.count))
     begun = each(_seen(environment, split, environment.observe()[0]))
     advice = "ask for fewer, lower stray, or make the task easier"
-    for episode in successes(environment, wanted, begun, step, advice):
-        keep_episode(buffer, episode)
+    for number, episode in enumerate(successes(environment, wanted, begun, step, advice)):
+        if number >= held:
+            keep_episode(buffer, episode)
 
 
-def _begin_only(environment: Any, split: Split, buffer: ReplayBuffer, wanted: int) -> None:
+def _begin_only(environment: Any, split: Split, buffer: ReplayBuffer, wanted: int, held: int) -> None:
+    """Keep so many beginnings but for the first ones, which are held."""
     none = np.zeros(environment.count, np.float32)
     for first in range(0, wanted, environment.count):
         environment.restart(torch.arange(environment.count))
         seen = environment.observe()[0]
         made = {"action": environment.expert_action().numpy().copy(), "reward": none, "goes_on": none}
         here = _seen(environment, split, seen)
-        for before, step in list(zip(each(here), each({**made, **here})))[: wanted - first]:
+        made_here = list(zip(each(here), each({**made, **here})))
+        for before, step in made_here[max(0, held - first) : wanted - first]:
             keep_episode(buffer, [before, step])
 
 
