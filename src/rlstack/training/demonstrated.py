@@ -53,7 +53,12 @@ def scripted(environment: LearningEnvironment, algorithm: str) -> ScriptedEnviro
 
 
 def open_demonstrations(
-    environment: ScriptedEnvironment, folder: Path | None, wanted: int, dataset: str = "", seed: int = 0
+    environment: ScriptedEnvironment,
+    folder: Path | None,
+    wanted: int,
+    dataset: str = "",
+    seed: int = 0,
+    earned: bool = True,
 ) -> Experience:
     """Return demonstrations as they are kept in a run's folder; those that are there already are used again.
 
@@ -63,10 +68,18 @@ def open_demonstrations(
         wanted: Episodes.
         dataset: Folder of a dataset to take them from, its first that succeeded; empty: the scripted expert gives them.
         seed: Of what is drawn from them.
+        earned: Whether what they earned is learned from, and not only what was done.
 
     Raises:
-        UserError: The expert seldom succeeds, or the dataset does not fit the task or holds fewer.
+        UserError: The expert seldom succeeds, the dataset does not fit the task or holds fewer, or nobody knows what
+            its steps earned.
     """
+    rewards = getattr(environment.task, "rewards", "sparse")
+    if dataset and earned and rewards != "sparse":
+        raise UserError(
+            f"algorithm_settings: dataset: {dataset} is not allowed with task_settings: rewards: {rewards}: what its"
+            " steps would have earned by them is not in a dataset. Set rewards to sparse, or leave the dataset out."
+        )
     where = None if folder is None else folder / DEMONSTRATIONS
     if where is not None and (where / SPEC_FILE).is_file():  # a dataset that they came from may be gone by now
         kept = Experience(environment, read_spec(where / SPEC_FILE).capacity, where, seed, lanes=1)

@@ -104,7 +104,8 @@ def successful(held: Demonstrations, wanted: int) -> list[int]:
     if len(found) < wanted:
         some = f", of which {len(found)} succeeded" if len(found) < len(held) else ""
         raise UserError(
-            f"{held.dataset.path} has {len(held)} demonstrations{some}, and {wanted} are asked for: ask for fewer."
+            f"{held.dataset.path} has {len(held)} demonstrations{some}, and {wanted} are asked for: ask for"
+            f" fewer (--algorithm-settings.demonstrations {len(found)})."
         )
     if found and (missed := found[-1] + 1 - len(found)):
         print(f"{held.dataset.path}: {missed} demonstrations did not succeed and are passed over.", file=sys.stderr)

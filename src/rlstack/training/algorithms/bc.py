@@ -168,7 +168,9 @@ class BC:
     def open(self, folder: Path | None) -> None:
         """Have the demonstrations, in a run's folder; those that are there already are used again."""
         settings = self.settings
-        kept = open_demonstrations(self.environment, folder, settings.demonstrations, settings.dataset, self._seed)
+        kept = open_demonstrations(
+            self.environment, folder, settings.demonstrations, settings.dataset, self._seed, earned=False
+        )
         self._steps = steps_of(kept)
         kept.close()
         if not self._begun:

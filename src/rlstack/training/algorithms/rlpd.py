@@ -58,6 +58,8 @@ class RLPD(SAC):
     Settings = RLPDSettings
     settings: RLPDSettings
     environment: ScriptedEnvironment
+    unrewarded = False
+    """Whether demonstrations earn nothing, whatever the task's rewards are."""
 
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
@@ -69,8 +71,9 @@ class RLPD(SAC):
         """Keep steps and demonstrations in a run's folder; those that are there already are used again."""
         super().open(folder)
         settings = self.settings
+        seed = torch.initial_seed() % 2**32
         prior = open_demonstrations(
-            self.environment, folder, settings.demonstrations, settings.dataset, torch.initial_seed() % 2**32
+            self.environment, folder, settings.demonstrations, settings.dataset, seed, not self.unrewarded
         )
         self.lessons = self._lessons(prior, folder)
         if self._drawn_lessons is not None:
