@@ -87,6 +87,13 @@ def test_anything_but_passed_is_refused_with_the_figures(policy, passed):
         require_proof(policy, "crazyflie")
 
 
+def test_a_record_that_did_not_pass_says_why(policy):
+    why = ["batch: 20 episodes prove too little: at least 100 are asked", "mujoco: too slow"]
+    write_json(record_path(policy), record(policy, passed=False, reasons=why))
+    with pytest.raises(UserError, match=r"\(batch: 20 episodes prove too little: .* are asked; mujoco: too slow\)"):
+        require_proof(policy, "crazyflie")
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '{"passed": true}'])
 def test_an_unreadable_record_is_refused(policy, text):
     record_path(policy).write_text(text)

@@ -6,12 +6,13 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from rlstack.errors import UserError
+from rlstack.errors import UserError, unknown_name
 
 _Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATASET")]]
 _Out = Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
@@ -147,6 +148,8 @@ class DemoFilter:
         """Judge, say why, and write."""
         from rlstack.evaluation.demonstrations import judging
 
+        if self.out is not None:
+            judging.check_out(self.dataset, self.out)
         verdicts = judging.judge(self.dataset, self.base, self.least, self.seed)
         for verdict in verdicts:
             print(verdict.describe())
@@ -202,6 +205,8 @@ class DemoImport:
         )
         if self.task in TASKS.names():
             return self._demonstrations(robot, recordings)
+        if get_close_matches(self.task, TASKS.names(), cutoff=0.75):  # a sentence for LeRobot is far from all
+            raise unknown_name("task", self.task, TASKS.names())
         if self.succeeded or self.goal is not None:
             said = "--succeeded" if self.succeeded else "--goal"
             raise UserError(f"{said} is said of a task's bags, and '{self.task}' is no task's name: see --task.")

@@ -54,7 +54,8 @@ def require_proof(policy: str | Path, robot: str, option: str = "") -> dict[str,
             f"{option or f' --robot {robot}'}`, or fly it unproven with --force."
         )
     if passed is not True:
-        raise UserError(f"The policy {policy} did not pass its verification ({_shares(record)}): {remedy}.")
+        why = "; ".join(map(str, record["reasons"])) if isinstance(record.get("reasons"), list) else ""
+        raise UserError(f"The policy {policy} did not pass its verification ({why or _shares(record)}): {remedy}.")
     backends = record.get("backends")
     entries = [entry for entry in backends.values() if isinstance(entry, dict)] if isinstance(backends, dict) else []
     flown_in = [str(entry.get("flown_in", "")) for entry in entries]

@@ -215,6 +215,20 @@ def count_rows(path: Path) -> int:
     return parquet.read_metadata(path).num_rows
 
 
+@pytest.mark.parametrize("file_rows", [writer.MOST_ROWS, 1])
+def test_a_list_of_episodes_that_is_gone_is_written_anew_where_it_was(
+    file_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # as a user says it: a folder from here
+    monkeypatch.setattr(writer, "MOST_ROWS", file_rows)
+    folder = Path("demos/shown")
+    episodes = record(folder, [4, 2])
+    shutil.rmtree(folder / "meta/episodes")
+    episodes += record(folder, [3], seed=5)
+    holds(Dataset(folder), episodes)
+    assert not (folder / "demos").exists()
+
+
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     frames = [frame(rng) for _ in range(4)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -69,9 +70,11 @@ def test_what_fights_the_others_is_dropped_with_the_reason(
 def test_a_replay_is_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pick"
     assert cli.main(["demo", "record", "arm_pick_place", "--expert", "--episodes", "1", "--out", str(path)]) == 0
-    capsys.readouterr()
+    assert cli.main(["demo", "show", str(path)]) == 0
+    (told,) = re.findall(r"episode 0: (\d+ frames, [\d.]+ s)", capsys.readouterr().out)
     assert cli.main(["demo", "replay", str(path)]) == 0
     shown = capsys.readouterr().out
+    assert f"episode 0: {told}" in shown
     assert "object depart by at most 0 mm, 0 at the end" in shown
     assert "the recording succeeded, the replay succeeded" in shown
     # commands that are a centimetre off somewhere do not go unnoticed

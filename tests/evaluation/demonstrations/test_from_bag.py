@@ -145,3 +145,11 @@ def test_bags_that_lack_something_are_refused_by_name(recording: Recording, tmp_
     seen = sheet.task_called("arm_pick_place_camera")
     with pytest.raises(UserError, match=r"pictures on /panda/wrist/image_raw, pictures on /panda/scene/image_raw"):
         add(recording, tmp_path / "seen", seen)
+
+
+def test_a_misspelt_task_is_no_sentence_for_lerobots_policies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["demo", "import", "bag", "--task", "arm_reech", "--out", str(tmp_path / "made")]) == 2
+    assert "Unknown task 'arm_reech'. Nearest: arm_reach" in capsys.readouterr().err
+    assert not (tmp_path / "made").exists()

@@ -58,6 +58,9 @@ def test_who_fights_the_others_is_dropped_and_who_shows_something_new_is_not(tmp
         assert kept.episodes[index].tasks == ("Bring it over.",)
     with pytest.raises(UserError, match="being read"):
         filtered(new, new, verdicts)
+    with pytest.raises(UserError, match=r"kept holds a dataset already: give a new folder"):
+        filtered(new, tmp_path / "kept", verdicts)
+    assert len(Dataset(tmp_path / "kept")) == 3
 
 
 def test_it_is_said_where_it_fights_them_most(tmp_path: Path, base: Path) -> None:

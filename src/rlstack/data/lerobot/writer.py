@@ -137,8 +137,9 @@ class DatasetWriter:
             left = list(alike)
             while left:
                 some = [{**row, **dict(zip(_ROWS, place))} for row in left[:MOST_ROWS]]
-                written.append(self.path / at(EPISODES, place))
-                self._write(written[-1], tables.rows_to_bytes(some))
+                name = at(EPISODES, place)
+                written.append(self.path / name)
+                self._write(name, tables.rows_to_bytes(some))
                 place, left = following(place, self._info.chunks_size), left[MOST_ROWS:]
         for path in episode_files(self.path):
             if rows and path not in written:
@@ -146,11 +147,11 @@ class DatasetWriter:
 
     def _continue_frames(self, held: Dataset) -> None:
         last = held.episodes[-1]
-        path = self.path / at(self._info.data_path, last.place)
-        rows = last.row + last.length
+        name = at(self._info.data_path, last.place)
+        path, rows = self.path / name, last.row + last.length
         names = list(tables.tabled(self._info.features))
         if tables.count_rows(path) > rows:  # an episode that was being written when its writer stopped
-            self._write(path, tables.to_bytes([tables.read_rows(path, 0, rows, names)]))
+            self._write(name, tables.to_bytes([tables.read_rows(path, 0, rows, names)]))
         if path.stat().st_size < MOST_BYTES:
             same = [episode for episode in held.episodes if episode.place == last.place]
             self._file = last.place
@@ -165,7 +166,7 @@ class DatasetWriter:
         listed = tables.read_table(path).to_pylist()
         self._rows = [row for row in listed if row["episode_index"] < len(held)]
         if len(listed) > len(self._rows):
-            self._write(path, tables.rows_to_bytes(self._rows))
+            self._write(path.relative_to(self.path), tables.rows_to_bytes(self._rows))
         kinds = {f"stats/{name}/{kind}" for name, found in self._statistics.items() for kind in found}
         if len(self._rows) >= MOST_ROWS or {n for n in self._rows[0] if n.startswith("stats/")} != kinds:
             self._rows_file, self._rows = following(self._rows_file, self._info.chunks_size), []

@@ -17,6 +17,7 @@ from rlstack.data.compatibility import Thresholds, compatibility, losses, thresh
 from rlstack.data.demonstrations import copy_episodes
 from rlstack.data.ensemble import ImitationEnsemble
 from rlstack.data.lerobot import Dataset, check_fits
+from rlstack.data.lerobot.layout import INFO
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations import sheet
 
@@ -119,12 +120,21 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
     ]
 
 
+def check_out(path: str | Path, out: str | Path) -> None:
+    """Raise ``UserError`` unless the folder ``out`` is free: what was written into it before is judged once only."""
+    if Path(out).resolve() == Path(path).resolve():
+        raise UserError(f"{out} is the dataset that is being read: give another folder (--out).")
+    if (Path(out) / INFO).is_file():
+        raise UserError(f"{out} holds a dataset already: give a new folder (--out), or remove it.")
+
+
 def filtered(path: str | Path, out: str | Path, verdicts: list[Verdict]) -> int:
-    """Write the demonstrations that are to be kept into the dataset in the folder ``out``; return how many.
+    """Write the demonstrations that are to be kept into a dataset in the folder ``out``; return how many.
 
     Raises:
-        UserError: It is the same folder, or a dataset that these do not fit.
+        UserError: There is a dataset already.
     """
+    check_out(path, out)
     held = Dataset(path, quiet=True)  # who judged has told what is missing
     if not any(verdict.kept for verdict in verdicts):
         raise UserError(f"None of the demonstrations in {path} would be kept: nothing was written.")

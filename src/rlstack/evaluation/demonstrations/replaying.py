@@ -40,7 +40,9 @@ class Replayed:
 
     def describe(self) -> str:
         """Return it in words."""
-        lines = [f"episode {self.episode}: {len(self.time_s)} frames, {self.time_s[-1]:.2f} s"]
+        # the first frame is where it begins, and each lasts a period
+        seconds = self.time_s[-1] + self.time_s[0]
+        lines = [f"episode {self.episode}: {len(self.time_s) + 1} frames, {seconds:.2f} s"]
         said = [("joints", self.joint, 1.0, "rad"), ("tool", self.tool_m, 1000.0, "mm")]
         if len(self.object_m):
             said.append(("object", self.object_m, 1000.0, "mm"))
