@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rlstack import cli
@@ -14,7 +15,11 @@ from rlstack.bringup.system import deploy_system
 from rlstack.bringup.teleop import Teleop, teleop_system
 from rlstack.errors import UserError
 from rlstack.interfaces.teleop_data import ALONE
-from rlstack.robots import load_robot
+from rlstack.robots import Manipulator, load_robot
+from tests.support.arms import write_posture_policy
+
+PANDA = load_robot("panda")
+assert isinstance(PANDA, Manipulator)
 
 
 def processes(**options: Any) -> dict[str, Any]:
@@ -25,13 +30,22 @@ def test_the_arm_its_guard_and_its_policy_are_started_where_asked_for(tmp_path: 
     assert processes(only_device=True) == {}
     alone = processes(namespace="left")
     assert alone.keys() == {"teleop_arm"} and alone["teleop_arm"].namespace == "/left"
-    both = processes(backend="mujoco", policy=tmp_path / "policy.onnx", goal=(0.5, 0.1, 0.3))
+    policy = write_posture_policy(tmp_path / "policy.onnx", PANDA, np.array([drive.rest for drive in PANDA.drives]))
+    both = processes(backend="mujoco", policy=policy, goal=(0.5, 0.1, 0.3))
     assert both.keys() == {"robot", "guard", "teleop_arm", "policy"}
     assert {process.namespace for process in both.values()} == {"/panda"}
     assert both["policy"].remappings == (("policy/cmd/joints", ALONE),), "a human stands between policy and guard"
     assert not both["guard"].remappings and not both["teleop_arm"].remappings
     assert both["teleop_arm"].parameters["with_policy"] and not alone["teleop_arm"].parameters["with_policy"]
     assert both["guard"].parameters["auto_arm"] and both["policy"].parameters["goal_position"] == (0.5, 0.1, 0.3)
+
+
+def test_a_policy_that_its_node_would_refuse_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    policy = write_posture_policy(tmp_path / "policy.onnx", PANDA, np.array([drive.rest for drive in PANDA.drives]))
+    with pytest.raises(UserError, match="is a policy for the robot 'panda', not for 'so100'"):
+        processes(robot="so100", backend="mujoco", policy=policy)
+    with pytest.raises(UserError, match=r"nothing\.onnx"):
+        processes(backend="mujoco", policy=tmp_path / "nothing.onnx")
 
 
 def test_a_deployment_lets_a_human_between_each_policy_and_its_guard() -> None:

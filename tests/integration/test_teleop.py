@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rlstack.control.leading import LEAD_S
+from rlstack.hardware.devices import Hand
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.teleop_data import ALONE, INTERVENE, JOINTS, TWIST, TYPES
@@ -118,6 +119,50 @@ def test_a_hand_leads_the_tool_and_hands_back_to_the_policy(
     assert 0.07 < away < 0.13, "as far as it was led"
     assert min(joints[7] for joints in arm.moved) < closed - 0.01
     listener.until(lambda: np.array_equal(arm.joints, elsewhere), "the policy goes on")
+
+
+class Keys:
+    """A device that a human sits at, who has touched nothing yet."""
+
+    live, keys, hand = True, "", Hand()
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def read(self) -> Hand:
+        return self.hand
+
+
+@pytest.mark.parametrize(
+    ("beside", "leads"), [(("robot", "guard", "policy"), False), ((), False), (("robot", "guard"), True)]
+)
+def test_who_touches_no_key_takes_no_policy_over(
+    beside: tuple[str, ...],
+    leads: bool,
+    listener: Listener,
+    started: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rlstack.nodes.teleop import TeleopNode
+
+    monkeypatch.setattr("rlstack.nodes.teleop.device_called", Keys)
+    monkeypatch.setattr(Keys, "hand", Hand())
+    told: list[Any] = []
+    kind = topics.message_type(TYPES[INTERVENE])
+    listener.node.create_subscription(kind, f"/arm/{INTERVENE}", told.append, topics.quality("latched"))
+    node = started(TeleopNode, beside)
+    listener.until(lambda: told, "who leads is told")
+    assert told[-1].data is leads and node.status()[1]["the human leads"] is leads
+    monkeypatch.setattr(Keys, "hand", Hand(linear=np.array([0.0, 1.0, 0.0])))
+    listener.until(lambda: told[-1].data, "the first motion takes over")
+    monkeypatch.setattr(Keys, "hand", Hand())
+    listener.spin(0.2)
+    assert told[-1].data, "who only pauses has not handed back"
+    monkeypatch.setattr(Keys, "hand", Hand(intervene=False))
+    listener.until(lambda: not told[-1].data, "`t` hands back")
 
 
 def test_a_script_begins_once_it_is_heard_and_the_guard_passes_commands_on(

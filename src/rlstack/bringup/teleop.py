@@ -75,6 +75,7 @@ def teleop_system(given: Teleop) -> System:
     from rlstack.bringup.crew import is_simulator, robot_crew
     from rlstack.bringup.system import deploy_system
     from rlstack.control.leading import refuse_several
+    from rlstack.policies import load_policy
     from rlstack.robots import Manipulator, load_robot
 
     spec, space, file = load_robot(given.robot), _namespace(given), _file(given.robot)
@@ -92,6 +93,7 @@ def teleop_system(given: Teleop) -> System:
                 f" it with `rlstack up deploy --teleop --robot {given.robot} --policy {given.policy}`, and here give"
                 " --only-device."
             )
+        load_policy(given.policy, robot=spec)  # its node would say what is wrong with it once the arm runs
         options: dict[str, Any] = {"world": given.world, "goal": given.goal, "namespace": given.namespace}
         return replace(
             with_human(deploy_system(given.policy, given.robot, given.backend, **options), spec), name="teleop"

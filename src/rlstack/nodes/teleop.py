@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.guard.decision import Mode
 from rlstack.hardware.devices import STOP, Hand, device_called
+from rlstack.hardware.takeover import Takeover
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
 from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
@@ -69,7 +71,9 @@ class TeleopNode(ManagedNode):
         if not self._guard_passes:
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
         self._device.open()
-        self._hand = Hand(intervene=False)
+        # where a policy may be moving the arm, nobody who only sits down at the keys has taken over
+        corrects = self._device.live and (not self._beside or "policy" in self._beside)
+        self._takeover = Takeover() if corrects else None
         self._led: bool | None = None
 
     def activate(self) -> None:
@@ -80,6 +84,10 @@ class TeleopNode(ManagedNode):
     def deactivate(self) -> None:
         """Stand still and hand back."""
         self._say(Hand(intervene=False))
+        from rclpy.duration import Duration
+
+        # who does not hear of it goes on waiting for the hand, and the publisher may be gone a moment later
+        self._senders[INTERVENE].wait_for_all_acked(Duration(seconds=1.0))
 
     def cleanup(self) -> None:
         """Let go of the device."""
@@ -101,6 +109,8 @@ class TeleopNode(ManagedNode):
                 return
             self._begun = True
         hand = self._device.read()
+        if self._takeover is not None and hand.joints is None:
+            hand = replace(hand, intervene=self._takeover.leads(hand, begins=False))
         self._say(hand)
         if STOP in hand.said and not self.stopped:
             self.stopped = True

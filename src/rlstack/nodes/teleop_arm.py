@@ -6,6 +6,7 @@ stands between the two: while nobody intervenes, it passes the policy's commands
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,8 @@ from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import Manipulator, load_robot
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(\.\d+)?")
 
 PARAMETERS = (
     Parameter("robot", "panda", "Name or file of the arm."),
@@ -131,7 +134,7 @@ class TeleopArmNode(ManagedNode):
         led = self._led(joints, period_s)
         for sentence in led.clipped:
             self._clipped = sentence
-            self.warn(sentence, key=sentence.partition(",")[0])
+            self.warn(sentence, key=_NUMBER.sub("", sentence))  # once for all that differ by their figures
         self._steps += 1
         self._sender.publish(self._message.fill(stamp_ns, led.target))
 

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.evaluation.demonstrations.by_hand import Clippings, Pace, Takeover, action_of, clippings, forget_gripper
+from rlstack.evaluation.demonstrations.by_hand import Clippings, Pace, action_of, clippings, forget_gripper
 from rlstack.hardware.devices import STOP, Hand
+from rlstack.hardware.takeover import Takeover
 from rlstack.robots import Manipulator
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.motion import Motion
@@ -26,7 +27,7 @@ Devices = Callable[[str, Manipulator, Motion, str], Any]
 class HandIntervener:
     """See :class:`rlstack.training.interveners.Intervener`.
 
-    For when a hand takes over see :class:`rlstack.evaluation.demonstrations.by_hand.Takeover`.
+    For when a hand takes over see :class:`rlstack.hardware.takeover.Takeover`.
 
     Args:
         device: Open; see :class:`rlstack.hardware.devices.Device`. Steps are paced if a human is at it.
