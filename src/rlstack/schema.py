@@ -47,6 +47,14 @@ def load(cls: type[T], data: Any, where: str) -> T:
     return typing.cast(T, _load_dataclass(cls, data, where, ""))
 
 
+def in_order(ranges: Any, *names: str) -> None:
+    """Raise ``ValueError`` if one of the ranges in these fields of a dataclass begins above its end."""
+    for name in names:
+        low, high = getattr(ranges, name)
+        if low > high:
+            raise ValueError(f"{name}: {[low, high]} is not allowed: the lower end must come first.")
+
+
 def check(instance: Any, where: str) -> None:
     """Refuse an instance whose values are outside what its fields declare (after changes on the command line)."""
     load(type(instance), to_data(instance), where)

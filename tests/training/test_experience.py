@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlstack.errors import UserError
 from rlstack.training.experience import Experience
 from tests.support.reaching import Reaching
 
@@ -84,3 +85,9 @@ def test_several_steps_rewards_are_added_up_to_the_end_of_the_episode() -> None:
             assert torch.allclose(some["next_observation"][k].view(2, 2).sum(dim=0), goal[k], atol=1e-5)
             ends = 1.0 if hindsight else float(rows[-1]["goes_on"][0])
             assert some["goes_on"][k].item() == pytest.approx(ends * gamma ** (len(rows) - 1), abs=1e-6)
+
+
+def test_a_capacity_that_holds_no_step_of_each_is_refused_in_words() -> None:
+    environment = Reaching()
+    with pytest.raises(UserError, match=rf"capacity: 3 is not allowed: {environment.count} robots want two steps each"):
+        Experience(environment, 3)

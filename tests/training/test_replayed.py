@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from rlstack.errors import UserError
+from rlstack.tasks.goals import GoalStep
 from rlstack.training.algorithm import KeepsExperience
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
@@ -79,3 +81,16 @@ def test_demonstrations_of_an_expert_that_fails_are_an_error(tmp_path: Path) -> 
     algorithm = RLPD(RLPDSettings(**SMALL, demonstrations=5), Clumsy())
     with pytest.raises(UserError, match=r"succeeded in \d+ of \d+ episodes, and 5 demonstrations are asked for"):
         algorithm.open(tmp_path)
+
+
+def test_to_fail_costs_as_much_as_never_to_succeed_where_only_time_costs() -> None:
+    # it ends the episode, and so would save all the time that was left
+    environment = Reaching()
+    no, count = torch.zeros(3), torch.zeros(3, 2)
+    done = torch.tensor([True, True, False])
+    won, earned_before = torch.tensor([False, True, False]), torch.tensor([-1.0, 0.0, -1.0])
+    step = GoalStep(count, count, earned_before, done, no.bool(), {}, count, count, count, won)
+    for rewards, earned in (("sparse", [-20.0, 0.0, -1.0]), ("dense", [-1.0, 0.0, -1.0])):
+        environment.task = SimpleNamespace(steps=environment.task.steps, rewards=rewards)  # type: ignore[assignment]
+        algorithm = SAC(SACSettings(**SMALL, hindsight=0.0), environment)
+        assert algorithm._earned(step).tolist() == pytest.approx(earned)

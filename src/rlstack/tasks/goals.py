@@ -20,6 +20,12 @@ class GoalStep(StepResult):
     success: Tensor  # (N,) bool: whether the task is done, by now for long enough
 
 
+def failed(result: StepResult) -> Tensor:
+    """Return (N,) bool: whose episode a step ended for good, without the task being done."""
+    ended = result.done & ~result.timed_out
+    return ended & ~result.success if isinstance(result, GoalStep) else ended
+
+
 @runtime_checkable
 class GoalEnvironment(LearningEnvironment, Protocol):
     """N copies of such a task."""

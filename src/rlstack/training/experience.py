@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
+from rlstack.errors import UserError
 from rlstack.tasks.goals import GoalEnvironment, GoalStep
 
 REPLAY = "replay"
@@ -168,7 +169,13 @@ class Experience(Replay):
         goal = tuple(environment.achieved_goal().shape[1:])
         seen = fields(observation=((columns,), "float32"), achieved=(goal, "float32"))
         made = fields(action=((actions,), "float32"), reward=((), "float32"), goes_on=((), "float32"))
-        spec = ReplaySpec(seen, made, capacity, lanes or environment.count)
+        lanes = lanes or environment.count
+        if capacity < 2 * lanes:
+            raise UserError(
+                f"algorithm_settings: capacity: {capacity} is not allowed: {lanes} robots want two steps each at least,"
+                f" {2 * lanes}, and more to learn from: raise it, or have fewer (envs)."
+            )
+        spec = ReplaySpec(seen, made, capacity, lanes)
         self._temporary = None
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-replay-")

@@ -18,7 +18,8 @@ from rlstack.tasks import TASKS
 from rlstack.tasks.arms import terms
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.sight import SightRange
-from rlstack.tasks.arms.trials import Region, Starts, draw_objects
+from rlstack.tasks.arms.trials import OBJECT, ObjectRange, Region, Starts, draw_objects
+from rlstack.tasks.goals import GoalStep, failed
 from rlstack.tasks.table import describe_task
 from tests.support.arms import small_panda
 
@@ -164,6 +165,69 @@ def test_what_is_held_to_the_end_is_a_success_in_the_last_step() -> None:
         step = some.step(some.expert_action())
     assert step.timed_out.all() and step.success.all()
     some.close()
+
+
+def ended(name: str, **changes: Any) -> GoalStep:
+    """Return the step in which the first of two boxes is lost, and the second is where it should be."""
+    some = environment(name, 2, hold_s=0.05, **changes)
+    some.restart(torch.arange(2))
+    where = some.bench.goal.copy()
+    where[0, 0] = 2.0
+    some.bench.worlds.place(np.arange(2), OBJECT, where, np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)))
+    step = some.step(torch.zeros(2, 3))
+    some.close()
+    return step
+
+
+@pytest.mark.parametrize("rewards", ["sparse", "dense"])
+def test_to_lose_the_object_is_no_way_out_and_to_be_done_no_loss(rewards: str) -> None:
+    step = ended("arm_push", rewards=rewards)
+    assert step.done.tolist() == [True, True] and step.success.tolist() == [False, True]
+    assert failed(step).tolist() == [True, False]
+    if rewards == "dense":
+        # what would be earned by staying there counts: an end would take it away
+        assert step.timed_out.tolist() == [False, True]
+        assert step.terms["lost"].tolist() == [-5.0, 0.0] and step.reward[0] < -5.0
+    else:
+        assert step.timed_out.tolist() == [False, False] and step.reward.tolist() == [-1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "said"), [(30.0, "panda is controlled at 100 Hz"), (1000.0, "is controlled at 100")]
+)
+def test_a_rate_that_does_not_come_out_even_is_refused(rate_hz: float, said: str) -> None:
+    with pytest.raises(UserError, match=rf"rate_hz: {rate_hz:g} is not allowed: .*{said}.*no whole multiple"):
+        replace(TASKS.load("arm_reach")(), rate_hz=rate_hz).reference(PANDA)
+    with pytest.raises(UserError, match=r"rate_hz: 80 is not allowed: arms are simulated at 200 Hz"):
+        replace(TASKS.load("arm_reach")(), rate_hz=80.0).reference(replace(PANDA, control_rate_hz=400.0))
+
+
+def test_settings_that_nothing_would_come_of_are_refused() -> None:
+    drawer = TASKS.load("arm_drawer")()
+    for wrong, said in (
+        (
+            {"goals": Region(x_m=(0.5, 0.6))},
+            "goals is not allowed with arm_drawer: how far drawers are pulled is open_m",
+        ),
+        ({"places": Region(z_m=(0.2, 0.25))}, "places: z_m is not allowed .* 0.1 m above the table"),
+        ({"tab": replace(drawer.tab, yaw_rad=0.3)}, "tab: yaw_rad is not allowed .* cabinets face the arm"),
+    ):
+        with pytest.raises(UserError, match=said):
+            replace(drawer, **wrong).reference(PANDA)
+    with pytest.raises(ValueError, match=r"hold_s: 6 is not allowed: .* 5 s"):
+        replace(TASKS.load("arm_push")(), hold_s=6.0)
+    with pytest.raises(ValueError, match=r"half_m: .* the lower end must come first"):
+        ObjectRange(half_m=(0.023, 0.018))
+    with pytest.raises(ValueError, match=r"latency_s: .* the lower end must come first"):
+        SightRange(latency_s=(0.1, 0.0))
+    with pytest.raises(ValueError, match=r"sun: .* the lower end must come first"):
+        LookRange(sun=(0.7, 0.2))
+
+
+def test_what_a_policy_was_trained_for_names_no_height_that_was_not_drawn() -> None:
+    for name, axes in (("arm_push", "xy"), ("arm_stack", "xy"), ("arm_pick_place", "xyz")):
+        told = {key for key in TASKS.load(name)().envelope() if key.startswith("goal_")}
+        assert told == {f"goal_{axis}_{end}_m" for axis in axes for end in ("min", "max")}
 
 
 def test_bad_settings_and_robots_are_refused_in_words() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.schema import value
+from rlstack.schema import in_order, value
 
 Array = NDArray[np.float64]
 Range = tuple[float, float]
@@ -49,6 +49,9 @@ class LookRange:
     """Standard deviation of its roll, pitch and yaw."""
     view: float = value(0.02, at_least=0.0, at_most=0.5)
     """How far the tangent of half its field of view is off, as a share, to either side."""
+
+    def __post_init__(self) -> None:
+        in_order(self, "sun", "ambient", "arm", "table")
 
 
 @dataclass(frozen=True)

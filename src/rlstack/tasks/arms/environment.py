@@ -118,7 +118,9 @@ class ArmEnvironment:
         finished = (self._held >= task.hold_steps) & task.ends
         timed_out = (self._age >= task.steps) & ~lost & ~finished
         done = lost | finished | timed_out
-        terms = {name: torch.from_numpy(term.astype(np.float32)) for name, term in self._terms(view).items()}
+        if task.rewards == "dense":  # it earns where it is: what was done is worth what would be earned from there on
+            timed_out = timed_out | finished
+        terms = {name: torch.from_numpy(term.astype(np.float32)) for name, term in self._terms(view, lost).items()}
         desired = torch.from_numpy(self.bench.goal.astype(np.float32))
         achieved = torch.from_numpy(view.achieved.astype(np.float32))
         before, won = actor, self._won(success, finished)  # before what was held is forgotten
@@ -193,7 +195,7 @@ class ArmEnvironment:
 
     def term_names(self) -> tuple[str, ...]:
         """Return the names of the reward's terms, in order."""
-        return ("sparse",) if self.task.rewards == "sparse" else tuple(self.task.dense())
+        return ("sparse",) if self.task.rewards == "sparse" else (*self.task.dense(), "lost")
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes as the environment runs, so that it can go on exactly."""
@@ -275,11 +277,12 @@ class ArmEnvironment:
             success=self.task.done(achieved, bench.goal),
         )
 
-    def _terms(self, view: ArmView) -> dict[str, Array]:
+    def _terms(self, view: ArmView, lost: NDArray[np.bool_]) -> dict[str, Array]:
         if self.task.rewards == "sparse":
             return {"sparse": self.task.reward_of(view.achieved, view.goal)}
         period = 1.0 / self.task.rate_hz
-        return {name: weight * period * term(view) for name, (weight, term) in self.task.dense().items()}
+        terms = {name: weight * period * term(view) for name, (weight, term) in self.task.dense().items()}
+        return {**terms, "lost": self.task.lost * lost.astype(np.float64)}
 
     def _won(self, success: NDArray[np.bool_], finished: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return finished if self.task.ends else success & (self._held >= self.task.hold_steps)

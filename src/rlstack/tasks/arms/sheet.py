@@ -15,9 +15,13 @@ def arm_sheet(task: Any, pipeline: ArmPipeline) -> Sheet:
     if task.rewards == "sparse":
         rewards: tuple[Row, ...] = (("sparse", "1", "a step: -1, and 0 where it is done"),)
     else:
-        rewards = tuple((name, f"{weight:g}", "1/s") for name, (weight, _) in task.dense().items())
+        rewards = (
+            *((name, f"{weight:g}", "1/s") for name, (weight, _) in task.dense().items()),
+            ("lost", f"{task.lost:g}", "once"),
+        )
     done = f"{task.moved} within {task.tolerance_m:g} m of the goal for {task.hold_s:g} s"
-    ending: tuple[Row, ...] = (("done", done),) if task.ends else ()
+    counted = "" if task.rewards == "sparse" else "; the value of going on is counted"
+    ending: tuple[Row, ...] = (("done", done + counted),) if task.ends else ()
     return Sheet(
         length=seconds(task),
         critic=(),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.robots import Manipulator
-from rlstack.schema import value
+from rlstack.schema import in_order, value
 from rlstack.sim.arms.eyes import ArmEyes
 from rlstack.sim.arms.looks import LookRange, Looks, draw_looks
 from rlstack.sim.arms.scene import Build
@@ -34,6 +34,9 @@ class SightRange:
     latency_s: Range = value((0.0, 0.1), unit="s", at_least=0.0)
     """From when a picture was taken to when it is there."""
     look: LookRange = field(default_factory=LookRange)
+
+    def __post_init__(self) -> None:
+        in_order(self, "rate_hz", "latency_s")
 
 
 @dataclass

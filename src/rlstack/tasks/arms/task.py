@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.robots import Manipulator, RobotSpec
 from rlstack.schema import value
+from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks.arms.fitting import fitted
 from rlstack.tasks.arms.motion import Motion
 from rlstack.tasks.arms.thresholds import ArmThresholds
@@ -48,6 +49,8 @@ class ArmTask(ABC):
     """``sparse``: -1 a step, 0 where it is done."""
     ends: bool = True
     """Whether success ends an episode."""
+    lost: float = value(-5.0)
+    """What it costs once to lose the object, with ``rewards: dense``; with sparse ones, as much as never to succeed."""
     motion: Motion = field(default_factory=Motion)
     noise: ArmNoise = field(default_factory=ArmNoise)
     workspace: Region = field(default_factory=lambda: Region(x_m=(0.25, 0.75), y_m=(-0.4, 0.4), z_m=(0.015, 0.55)))
@@ -71,6 +74,8 @@ class ArmTask(ABC):
     """What is to be at the goal, by its name among prepared inputs; see :meth:`achieved`."""
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {}
     """What stands fixed in the scene, and where it stands seen from the goal, m."""
+    on_table: ClassVar[bool] = False
+    """Whether a goal's height follows from what is handled."""
     least_joints: ClassVar[int] = 6
     """That an arm needs for it: with five the tool's direction gives way to its place; see
     :func:`rlstack.control.inverse_kinematics.led_step`."""
@@ -83,11 +88,19 @@ class ArmTask(ABC):
     thresholds_over_topics: ClassVar[ArmThresholds] = ArmThresholds(episodes=ENOUGH_OVER_TOPICS, intervened=0.05)
     """The same through the nodes that are deployed."""
 
+    def __post_init__(self) -> None:
+        if self.hold_s > self.episode_s:
+            raise ValueError(
+                f"hold_s: {self.hold_s:g} is not allowed: nothing can be done for longer than an episode lasts,"
+                f" {self.episode_s:g} s (episode_s)."
+            )
+
     def reference(self, robot: RobotSpec) -> Manipulator:
         """Return the robot that training moves.
 
         Raises:
-            UserError: It is no arm, or several, or has no gripper where one is needed, or too few joints.
+            UserError: It is no arm, or several, or has no gripper where one is needed, or too few joints, or is not
+                controlled in whole multiples of the task's rate.
         """
         if not isinstance(robot, Manipulator):
             raise UserError(f"{robot.name} is a {robot.kind}; this task wants an arm: --robot panda.")
@@ -100,6 +113,13 @@ class ArmTask(ABC):
                 f"{robot.name} has {len(robot.joints)} joints, and this task needs {self.least_joints}, which hold the"
                 " tool at a place, in a direction and at a turn all at once: --robot panda."
             )
+        control = robot.control_rate_hz
+        for who, hertz in ((f"{robot.name} is controlled", control), ("arms are simulated", 1 / TIMESTEP_S)):
+            if abs(hertz / self.rate_hz - round(hertz / self.rate_hz)) > 1e-6:
+                raise UserError(
+                    f"task_settings: rate_hz: {self.rate_hz:g} is not allowed: {who} at {hertz:g} Hz, which is no whole"
+                    " multiple of it."
+                )
         if robot.work is not None and not self.fits:
             raise UserError(
                 f"{robot.name} has a work area of its own, and this task's things have one size: take the section"
@@ -244,7 +264,8 @@ class ArmTask(ABC):
         """Return what the policy was trained for, SI units in the keys."""
         low, high = self.goals.corners
         ends = {"min": low, "max": high}
-        named = {f"goal_{axis}_{end}_m": ends[end][k] for end in ends for k, axis in enumerate("xyz")}
+        axes = "xy" if self.on_table else "xyz"
+        named = {f"goal_{axis}_{end}_m": ends[end][k] for end in ends for k, axis in enumerate(axes)}
         return {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, **named}
 
     def sheet(self, robot: Manipulator, pipeline: ArmPipeline) -> Sheet:

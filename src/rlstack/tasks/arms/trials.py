@@ -11,7 +11,7 @@ from rlstack.control.inverse_kinematics import limits_of, reach
 from rlstack.errors import UserError
 from rlstack.robots import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.schema import value
+from rlstack.schema import in_order, value
 
 Array = NDArray[np.float64]
 Range = tuple[float, float]
@@ -29,10 +29,7 @@ class Region:
     z_m: Range = value((0.0, 0.0), unit="m")
 
     def __post_init__(self) -> None:
-        for name in ("x_m", "y_m", "z_m"):
-            low, high = getattr(self, name)
-            if low > high:
-                raise ValueError(f"{name}: {[low, high]} is not allowed: the lower end must come first.")
+        in_order(self, "x_m", "y_m", "z_m")
 
     @property
     def corners(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
@@ -62,6 +59,9 @@ class ObjectRange:
     friction: Range = value((0.6, 1.2), above=0.0)
     yaw_rad: float = value(np.pi / 4, unit="rad", at_least=0.0)
     """To either side."""
+
+    def __post_init__(self) -> None:
+        in_order(self, "half_m", "mass_kg", "friction")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Manipulator
+from rlstack.errors import UserError
+from rlstack.robots import Manipulator, RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.grasp import grasp
@@ -80,6 +81,21 @@ class DrawerTask(ArmTask):
     fits = False
     axes = ("x", "y", "z", "yaw", "gripper")
     start_opening = 1.0
+
+    def reference(self, robot: RobotSpec) -> Manipulator:
+        """Return the robot that training moves.
+
+        Raises:
+            UserError: It cannot do this, or what is said of goals or tabs has no meaning for drawers.
+        """
+        for name, said, instead in (
+            ("goals", self.goals != Region(), "how far drawers are pulled is open_m"),
+            ("tab: yaw_rad", self.tab.yaw_rad != 0.0, "cabinets face the arm"),
+            ("places: z_m", self.places.z_m != (_HEIGHT, _HEIGHT), f"tabs are {_HEIGHT:g} m above the table"),
+        ):
+            if said:
+                raise UserError(f"task_settings: {name} is not allowed with arm_drawer: {instead}. Leave it out.")
+        return super().reference(robot)
 
     @property
     def objects(self) -> ObjectRange:

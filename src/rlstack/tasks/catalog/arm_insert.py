@@ -92,7 +92,7 @@ class InsertTask(ArmTask):
 
     tolerance_m: float = value(0.006, unit="m", above=0.0)
     clearance_m: float = value(0.001, unit="m", above=0.0)
-    """The hole's width less the peg's."""
+    """The hole's width less that of the widest peg."""
     motion: Motion = field(default_factory=lambda: Motion(speed_m_s=0.2))
     noise: ArmNoise = field(default_factory=lambda: ArmNoise(object_m=0.0003, object_rad=0.005))
     starts: Region = field(default_factory=lambda: Region(x_m=(0.42, 0.58), y_m=(-0.1, 0.1), z_m=(0.14, 0.2)))
@@ -114,7 +114,7 @@ class InsertTask(ArmTask):
     def opened(self, robot: Manipulator) -> float:
         """Return how far the gripper is open at the start, a share of its range: 2 mm to either side of the peg."""
         ranges = [drive.upper - drive.lower for drive in robot.drives[len(robot.joints) :]]
-        return min(1.0, (_HALF_WIDTH + 0.002) / min(ranges, default=1.0))
+        return min(1.0, (self.peg.half_m[1] + 0.002) / min(ranges, default=1.0))
 
     @property
     def objects(self) -> ObjectRange:
@@ -137,7 +137,7 @@ class InsertTask(ArmTask):
     def _socket(self) -> Socket:
         from rlstack.sim.arms.scene import Socket
 
-        return Socket(inner_half_m=_HALF_WIDTH + self.clearance_m / 2.0, height_m=_DEPTH)
+        return Socket(inner_half_m=self.peg.half_m[1] + self.clearance_m / 2.0, height_m=_DEPTH)
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
         """Draw what episodes are about, for arms that start at N places."""

@@ -83,6 +83,7 @@ class PushTask(ArmTask):
 
     inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
     moved = "object_position"
+    on_table = True
     least_joints = 5
 
     @property

@@ -109,6 +109,7 @@ class StackTask(ArmTask):
 
     inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
     moved = "placed_position"
+    on_table = True
     least_joints = 5
     axes = ("x", "y", "z", "yaw", "gripper")
     start_opening = 1.0

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
+from rlstack.tasks.goals import failed
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.bc import BC, BCSettings, steps_of
@@ -71,7 +72,7 @@ class DAgger(BC):
         """Have demonstrations and interventions in a run's folder."""
         settings = self.settings
         self._prior = open_demonstrations(
-            self.environment, folder, settings.demonstrations, settings.dataset, self._seed
+            self.environment, folder, settings.demonstrations, settings.dataset, self._seed, earned=False
         )
         self._interventions = Interventions(self.environment, settings.capacity, folder, self._seed)
         if not self._begun:
@@ -106,7 +107,7 @@ class DAgger(BC):
                 tensor[begins] = 0.0
             earned, ended, taken = earned + result.reward.mean(), ended + begins.sum(), taken + told.now.float().mean()
             won = won + (result.success & begins).sum()
-            lost = lost + (begins & ~result.timed_out & ~result.success).sum()
+            lost = lost + failed(result).sum()
         steps = steps_of(self._prior, self._interventions.steps)
         self._owed += settings.updates * self.steps_per_iteration
         losses = []

@@ -72,8 +72,6 @@ class HILSERL(RLPD):
 
     Settings = HILSERLSettings
     settings: HILSERLSettings
-    unrewarded = False
-    """Whether demonstrations earn nothing."""
 
     def __init__(self, settings: HILSERLSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment)
@@ -192,11 +190,11 @@ class HILSERL(RLPD):
     def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
         """Return what a step earns (N,), in which somebody intervened where ``now``, and will where ``coming``."""
         if self._grip is None or not self.settings.gripper_penalty:
-            return result.reward
+            return self._earned(result)
         told = action[:, self._grip].sign()
         changed = told * self._gripped < 0.0
         self._gripped = torch.where(result.done, 0.0, torch.where(told == 0.0, self._gripped, told))
-        return result.reward - self.settings.gripper_penalty * changed
+        return self._earned(result) - self.settings.gripper_penalty * changed
 
     def _lessons(self, prior: Experience, folder: Path | None) -> Lessons:
         assert self._experience is not None

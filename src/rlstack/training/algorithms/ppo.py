@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.schema import value
+from rlstack.tasks.goals import failed
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 
@@ -152,7 +153,7 @@ class PPO:
                 for name, term in result.terms.items():
                     totals[name] = totals.get(name, 0.0) + term.mean()
                 ended = ended + result.done.sum()
-                lost = lost + (result.done & ~result.timed_out).sum()
+                lost = lost + failed(result).sum()
             self._check(totals)
             self.learner.compute_returns(self._observations)
             if not torch.isfinite(self.learner.storage.returns.sum()):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.tasks.goals import GoalStep
+from rlstack.tasks.goals import GoalStep, failed
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.interveners import IntervenerSettings
@@ -51,9 +51,8 @@ class RLIF(HILSERL):
 
     def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
         """Return -1 where somebody begins to intervene in the step after, else 0."""
-        lost = result.done & ~result.timed_out & ~result.success
         # after a loss one would intervene for ever
-        return torch.where(lost, -1.0 / max(1.0 - self.settings.gamma, 1e-3), -(coming & ~now & ~result.done).float())
+        return torch.where(failed(result), self._for_ever, -(coming & ~now & ~result.done).float())
 
 
 ALGORITHM = RLIF

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.goals import GoalEnvironment, GoalStep
+from rlstack.tasks.goals import GoalEnvironment, GoalStep, failed
 from rlstack.tasks.learning import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.experience import REPLAY, Experience, dealt
@@ -114,7 +114,7 @@ class SAC:
             for name, term in result.terms.items():
                 totals[name] = totals.get(name, 0.0) + term.mean()
             ended = ended + result.done.sum()
-            lost = lost + (result.done & ~result.timed_out).sum()
+            lost = lost + failed(result).sum()
             won = won + (result.success & result.done).sum()
             if self._steps > settings.warm_up:
                 self._owed += settings.updates * environment.count
@@ -128,7 +128,7 @@ class SAC:
         scalars = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
         return {
             "train/reward_per_s": sum(scalars.values()),
-            "train/lost_share": float((lost - won).clamp(min=0) / ended.clamp(min=1)),
+            "train/lost_share": float(lost / ended.clamp(min=1)),
             "train/success": float(won / ended.clamp(min=1)),
             **{f"loss/{name}": loss for name, loss in losses.items()},
             **scalars,
@@ -182,7 +182,18 @@ class SAC:
 
     def _keep(self, action: Tensor, result: GoalStep) -> None:
         assert self._experience is not None
-        self._experience.add(action, result, ~self._held)
+        self._experience.add(action, replace(result, reward=self._earned(result)), ~self._held)
+
+    def _earned(self, result: GoalStep) -> Tensor:
+        """Return what a step earns (N,): where nothing but time costs, to fail, which saves time, costs all of it."""
+        if getattr(self.environment.task, "rewards", "") != "sparse":
+            return result.reward
+        return torch.where(failed(result), result.reward.clamp(max=self._for_ever), result.reward)
+
+    @property
+    def _for_ever(self) -> float:
+        """What -1 a step is worth that never ends."""
+        return -1.0 / max(1.0 - self.settings.gamma, 1e-3)
 
     def _learn(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         logged = self.learner.update_critics(batch)
