@@ -76,3 +76,11 @@ def test_a_step_that_raises_keeps_no_other_from_being_taken(nodes: list[Any], mo
     monkeypatch.undo()
     assert destroyed == ["one"] and not one.context.ok() and not two.context.ok()
     one.destroy_node()
+
+
+def test_the_default_context_can_be_initialised_again() -> None:
+    prepare_environment()
+    for _ in range(2):
+        rclpy.init(args=[])
+        leave(rclpy.create_node("one"))
+        assert not rclpy.ok()

@@ -24,11 +24,19 @@ def leave(*nodes: Any) -> None:
     """
     with ExitStack() as stack:  # to the end, whatever one of the steps raises
         for context in {node.context for node in nodes}:
-            stack.callback(context.try_shutdown)
+            stack.callback(_shut_down, context)
         for node in reversed(nodes):
             stack.callback(node.destroy_node)
         for node in nodes:
             _hear_of_nobody(node)
+
+
+def _shut_down(context: Any) -> None:
+    from rclpy.utilities import get_default_context, try_shutdown
+
+    context.try_shutdown()
+    if context is get_default_context():
+        try_shutdown()  # and forget it, so that `rclpy.init` makes a new one
 
 
 def _hear_of_nobody(node: Any) -> None:
