@@ -54,6 +54,12 @@ class Demonstrations:
         return self.dataset.read(episode, self._features)
 
 
+def check_other(path: str | Path, read: str | Path) -> None:
+    """Raise ``UserError`` if the folder ``path``, to write into, is that of the dataset that is being read."""
+    if Path(path).resolve() == Path(read).resolve():
+        raise UserError(f"{path} is the dataset that is being read: give another folder.")
+
+
 def copy_episodes(dataset: Dataset, path: str | Path, episodes: Iterable[int]) -> int:
     """Write some episodes of a dataset, with all their features, into the dataset in the folder ``path``.
 
@@ -68,8 +74,7 @@ def copy_episodes(dataset: Dataset, path: str | Path, episodes: Iterable[int]) -
     Raises:
         UserError: It is the same folder, or a dataset that these do not fit.
     """
-    if Path(path).resolve() == dataset.path.resolve():
-        raise UserError(f"{path} is the dataset that is being read: give another folder.")
+    check_other(path, dataset.path)
     count = 0
     with DatasetWriter(path, dataset.fps, dataset.robot_type, dataset.features) as writer:
         for episode in episodes:

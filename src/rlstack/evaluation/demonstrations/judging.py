@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from rlstack.data.compatibility import Thresholds, compatibility, losses, thresholds_from, variances
-from rlstack.data.demonstrations import copy_episodes
+from rlstack.data.demonstrations import check_other, copy_episodes
 from rlstack.data.ensemble import ImitationEnsemble
 from rlstack.data.lerobot import Dataset, check_fits
 from rlstack.data.lerobot.layout import INFO
@@ -122,8 +122,7 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
 
 def check_out(path: str | Path, out: str | Path) -> None:
     """Raise ``UserError`` unless the folder ``out`` is free: what was written into it before is judged once only."""
-    if Path(out).resolve() == Path(path).resolve():
-        raise UserError(f"{out} is the dataset that is being read: give another folder (--out).")
+    check_other(out, path)
     if (Path(out) / INFO).is_file():
         raise UserError(f"{out} holds a dataset already: give a new folder (--out), or remove it.")
 

@@ -190,11 +190,11 @@ class HILSERL(RLPD):
     def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
         """Return what a step earns (N,), in which somebody intervened where ``now``, and will where ``coming``."""
         if self._grip is None or not self.settings.gripper_penalty:
-            return self._earned(result)
+            return result.reward
         told = action[:, self._grip].sign()
         changed = told * self._gripped < 0.0
         self._gripped = torch.where(result.done, 0.0, torch.where(told == 0.0, self._gripped, told))
-        return self._earned(result) - self.settings.gripper_penalty * changed
+        return result.reward - self.settings.gripper_penalty * changed
 
     def _lessons(self, prior: Experience, folder: Path | None) -> Lessons:
         assert self._experience is not None

@@ -168,6 +168,7 @@ class SAC:
         assert self._observation is not None
         action = torch.where(self._held[:, None], 0.0, self._action(self._observation))
         result = self.environment.step(action)
+        result = replace(result, reward=self._earned(result))
         self._check(result)
         self._keep(action, result)
         self._observation, self._begun = result.actor.clone(), result.done.clone()
@@ -182,7 +183,7 @@ class SAC:
 
     def _keep(self, action: Tensor, result: GoalStep) -> None:
         assert self._experience is not None
-        self._experience.add(action, replace(result, reward=self._earned(result)), ~self._held)
+        self._experience.add(action, result, ~self._held)
 
     def _earned(self, result: GoalStep) -> Tensor:
         """Return what a step earns (N,): where nothing but time costs, to fail, which saves time, costs all of it."""
