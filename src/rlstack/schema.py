@@ -48,8 +48,8 @@ def load(cls: type[T], data: Any, where: str) -> T:
 
 
 def in_order(ranges: Any, *names: str) -> None:
-    """Raise ``ValueError`` if one of the ranges in these fields of a dataclass begins above its end."""
-    for name in names:
+    """Raise ``ValueError`` if a range of a dataclass begins above its end: in these fields, or in all of its pairs."""
+    for name in names or [name for name, entry in vars(ranges).items() if isinstance(entry, tuple)]:
         low, high = getattr(ranges, name)
         if low > high:
             raise ValueError(f"{name}: {[low, high]} is not allowed: the lower end must come first.")

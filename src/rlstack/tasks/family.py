@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.schema import value
+from rlstack.schema import in_order, value
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.sampling import Starts
@@ -56,9 +56,7 @@ class Family:
     ``u * thrust_to_weight * mass_kg / 3``, u uniform from 0 to this times (thrust_to_weight - 1)."""
 
     def __post_init__(self) -> None:
-        for name, entry in vars(self).items():
-            if isinstance(entry, tuple) and entry[0] > entry[1]:
-                raise ValueError(f"{name}: {list(entry)} is not allowed: the lower end must come first.")
+        in_order(self)
 
     @property
     def ranges(self) -> dict[str, Range]:

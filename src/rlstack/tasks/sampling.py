@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.robots import Quadrotor
-from rlstack.schema import value
+from rlstack.schema import in_order, value
 from rlstack.sim.perturbation import Perturbation
 
 Array = NDArray[np.float64]
@@ -90,9 +90,7 @@ class Randomisation:
     gust_duration_s: Range = value((0.2, 1.0), unit="s", at_least=0.0)
 
     def __post_init__(self) -> None:
-        for name, entry in vars(self).items():
-            if isinstance(entry, tuple) and entry[0] > entry[1]:
-                raise ValueError(f"{name}: {list(entry)} is not allowed: the lower end must come first.")
+        in_order(self)
 
     def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Perturbation:
         """Draw ``count`` perturbations of ``robot``."""

@@ -51,7 +51,7 @@ class LookRange:
     """How far the tangent of half its field of view is off, as a share, to either side."""
 
     def __post_init__(self) -> None:
-        in_order(self, "sun", "ambient", "arm", "table")
+        in_order(self)
 
 
 @dataclass(frozen=True)

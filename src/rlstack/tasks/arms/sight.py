@@ -36,7 +36,7 @@ class SightRange:
     look: LookRange = field(default_factory=LookRange)
 
     def __post_init__(self) -> None:
-        in_order(self, "rate_hz", "latency_s")
+        in_order(self)
 
 
 @dataclass

@@ -29,7 +29,7 @@ class Region:
     z_m: Range = value((0.0, 0.0), unit="m")
 
     def __post_init__(self) -> None:
-        in_order(self, "x_m", "y_m", "z_m")
+        in_order(self)
 
     @property
     def corners(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
@@ -61,7 +61,7 @@ class ObjectRange:
     """To either side."""
 
     def __post_init__(self) -> None:
-        in_order(self, "half_m", "mass_kg", "friction")
+        in_order(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rlstack.robots import Quadrotor
-from rlstack.schema import value
+from rlstack.schema import in_order, value
 from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
 from rlstack.tasks.paths import Paths
@@ -71,10 +71,7 @@ class TrackingTask(QuadrotorTask):
     inputs = (*MOTION, *PATH)
 
     def __post_init__(self) -> None:
-        for name in ("speed_share", "acceleration_share"):
-            low, high = getattr(self, name)
-            if low > high:
-                raise ValueError(f"{name}: {[low, high]} is not allowed: the lower end must come first.")
+        in_order(self, "speed_share", "acceleration_share")
 
     @property
     def criteria(self) -> Criteria:
