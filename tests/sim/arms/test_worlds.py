@@ -61,6 +61,25 @@ def test_the_arm_is_that_of_the_robot_file_without_its_meshes() -> None:
     assert len(fingers) == 2 and all(finger.type == mujoco.mjtGeom.mjGEOM_BOX for finger in fingers)
 
 
+@pytest.mark.parametrize("half", [0.015, 0.025])
+def test_fingers_close_on_their_pads_where_the_block_is(half: float) -> None:
+    some = worlds(1, "cpu", varied=True)
+    start = over([(0.5, 0.0, half)], opening=0.04)
+    some.restart(np.arange(1), start)
+    some.vary(np.arange(1), "object", np.full((1, 3), half), np.array([0.1]), np.array([0.8]))
+    some.place(np.arange(1), "object", np.array([[0.5, 0.0, half]]), LEVEL)
+    target = start.copy()
+    target[:, 7:] = 0.0
+    for _ in range(20):
+        some.step(target)
+    np.testing.assert_allclose(
+        some.joint_position[0, 7:], half, atol=2e-3
+    )  # contact gives 1 mm; leaning boxes met it 4 mm earlier
+    turn = some.pose("object")[1][0]
+    assert abs(turn[3]) > 0.999
+    some.close()
+
+
 def test_the_arm_comes_to_its_targets(device: str) -> None:
     some = worlds(2, device)
     start = np.repeat(REST[None], 2, axis=0)

@@ -65,11 +65,13 @@ def test_steps_are_what_learning_needs(name: str) -> None:
     assert actor.shape == (4, some.pipeline.size) == (4, some.critic_size) and torch.equal(actor, critic)
     generator = torch.Generator().manual_seed(0)
     ended = 0
+    # what the policy sees is noisy, and what is kept for other goals is not; arm_insert sees closely
+    near_m = 0.005 if name == "arm_insert" else 0.1
+    noise = 5.0 * some.task.noise.object_m / near_m
     for _ in range(20):
         achieved, desired = some.achieved_goal(), some.desired_goal()
         again = some.relabelled(actor, achieved, desired)
-        # what the policy sees is noisy, and what is kept for other goals is not
-        torch.testing.assert_close(again, actor, atol=0.06, rtol=0.0)
+        torch.testing.assert_close(again, actor, atol=noise, rtol=0.0)
         step = some.step(2.0 * torch.rand(4, some.pipeline.action_size, generator=generator) - 1.0)
         torch.testing.assert_close(step.reward, some.reward_of(step.achieved, step.desired))
         assert torch.equal(step.desired, desired)

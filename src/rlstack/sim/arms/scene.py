@@ -161,15 +161,15 @@ _KEPT = (
 def _fit(mujoco: Any, spec: Any, robot: Manipulator) -> None:
     """Put capsules in place of the meshes of the arm's links, and boxes in place of those of hand and fingers."""
     boxed = _beyond(spec, robot)
-    fitted, box = [], mujoco.mjtGeom.mjGEOM_BOX
+    fitted, mesh = [], mujoco.mjtGeom.mjGEOM_MESH
     for geom in spec.geoms:
         if geom.parent.name == "world":
             continue
-        if geom.type != mujoco.mjtGeom.mjGEOM_MESH:
+        if geom.type != mesh:
             geom.contype, geom.conaffinity = (ARM, HANDLED) if geom.contype or geom.conaffinity else (0, 0)
         elif geom.contype or geom.conaffinity:
-            # boxes reach as far as the mesh does: fingers close on their pads; capsules have its volume's inertia
-            geom.fitscale, geom.type = 1.0, box if geom.parent.name in boxed else mujoco.mjtGeom.mjGEOM_CAPSULE
+            if geom.parent.name not in boxed:
+                geom.fitscale, geom.type = 1.0, mujoco.mjtGeom.mjGEOM_CAPSULE
             geom.contype, geom.conaffinity = ARM, HANDLED
             fitted.append(geom)
         else:
@@ -180,13 +180,39 @@ def _fit(mujoco: Any, spec: Any, robot: Manipulator) -> None:
     model = spec.compile()
     for geom in fitted:
         at, body = model.geom(geom.name).id, geom.parent
-        place = {"pos": model.geom_pos[at], "quat": model.geom_quat[at], "size": model.geom_size[at]}
         same = {name: getattr(geom, name) for name in _KEPT}
+        if geom.type == mesh:
+            place = _box_about(mujoco, model, at)
+            same["type"] = mujoco.mjtGeom.mjGEOM_BOX
+        else:
+            place = {"pos": model.geom_pos[at], "quat": model.geom_quat[at], "size": model.geom_size[at]}
         # a new one: MuJoCo 3.8 would move the old one by the mesh's own place once more
         spec.delete(geom)
         body.add_geom(**same, **place)
-    for mesh in list(spec.meshes):
-        spec.delete(mesh)
+    for shown in list(spec.meshes):
+        spec.delete(shown)
+
+
+def _box_about(mujoco: Any, model: Any, geom: int) -> dict[str, Any]:
+    """Return place and size of the smaller of two boxes about a mesh: along its link's axes, or its own principal ones.
+
+    Fingers close on what is flat along their link; principal axes of the Panda's lean by 10 degrees, which would have
+    their boxes meet 7 mm before the pads do.
+    """
+    mesh = int(model.geom_dataid[geom])
+    first = int(model.mesh_vertadr[mesh])
+    own = np.array(model.mesh_vert[first : first + int(model.mesh_vertnum[mesh])], dtype=float)
+    flat = np.empty(9)
+    mujoco.mju_quat2Mat(flat, model.geom_quat[geom])
+    turn = flat.reshape(3, 3)
+    found = []
+    for points, axes, quat in (
+        (own @ turn.T + model.geom_pos[geom], np.eye(3), np.array([1.0, 0.0, 0.0, 0.0])),
+        (own + turn.T @ model.geom_pos[geom], turn, model.geom_quat[geom]),
+    ):
+        low, high = points.min(axis=0), points.max(axis=0)
+        found.append({"pos": axes @ (low + high) / 2.0, "quat": quat, "size": (high - low) / 2.0})
+    return min(found, key=lambda box: float(np.prod(box["size"])))
 
 
 def _beyond(spec: Any, robot: Manipulator) -> set[str]:
