@@ -67,11 +67,16 @@ def test_simulators_arm_themselves_unless_told_not_to():
     ("options", "said"),
     [
         ({"robot": "crazyfly"}, "Unknown robot 'crazyfly'. Nearest: crazyflie"),
-        ({"backend": "mujocco"}, "Unknown backend 'mujocco'. Nearest: mujoco"),
+        ({"backend": "mujocco"}, "Unknown backend 'mujocco'. Nearest: mujoco.*, topics"),
         ({"real_time_factor": 0.0}, "real-time factor 0.0 is not allowed"),
         ({"real_time_factor": float("nan")}, "real-time factor nan is not allowed"),
         ({"goal": (0.0, 1.0)}, "three finite numbers"),
         ({"goal": (0.0, 1.0, float("inf"))}, "three finite numbers"),
+        (
+            {"robot": "panda", "goal": (0.4, 0.0, -0.2)},
+            r"panda's workspace, .* to \[0.9, 0.9, 1.3\]",
+        ),
+        ({"robot": "panda", "goal": (0.4, 0.0)}, "three finite numbers"),
         ({"namespace": "1cf"}, "The namespace '1cf' is not allowed"),
         ({"world": "warehous"}, "Unknown world 'warehous'. Nearest: warehouse"),
         ({"count": 0}, "0 robots are not allowed"),

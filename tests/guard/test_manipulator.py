@@ -253,6 +253,40 @@ def test_a_joint_that_is_far_too_fast_ends_the_policys_turn() -> None:
     assert decision.mode is Mode.HOLD and "panda_joint1 moves at -4.00" in decision.reason
 
 
+def test_one_wrong_reading_of_a_joint_moves_nothing_and_several_hold_the_arm() -> None:
+    loop = armed()
+    wrong = {"joint_position": REST * (np.arange(9) != 6), "joint_velocity": np.zeros(9)}  # as after a failed reading
+    before = len(loop.sent)
+    for _ in range(5):
+        loop.periods += 1
+        decision = loop.guard.on_observation(loop.time_s, loop.time_s, wrong)
+        answer = loop.guard.on_policy_command(loop.time_s, loop.time_s, REST)
+        assert answer.command is not None
+        np.testing.assert_allclose(answer.command, REST, atol=1e-9)
+    loop.run(0.1, lambda seen: REST)
+    assert loop.guard.mode is Mode.POLICY and len(loop.sent) > before
+    while decision.mode is Mode.POLICY:
+        loop.periods += 1
+        decision = loop.guard.on_observation(loop.time_s, loop.time_s, wrong)
+        if decision.mode is Mode.POLICY:
+            decision = loop.guard.on_policy_command(loop.time_s, loop.time_s, REST)
+    assert "panda_joint7 is at 0.00 and was at 0.79" in decision.reason and "cannot have come" in decision.reason
+
+
+def test_a_target_is_brought_back_to_a_joint_that_was_pushed_no_faster_than_the_joint() -> None:
+    reins = Reins(ROBOT, ArmGuardConfig.from_robot(ROBOT, speed_up_s=0.0), BODY)
+    reins.start(0.0, REST)
+    sent = [REST]
+    for k in range(1, 61):
+        held, why = reins.pass_on(0.01 * k, REST, moved(j7=-0.7), np.zeros(9))
+        assert "joint effort" in why
+        sent.append(held)
+    drive = ROBOT.drives[6]
+    assert sent[-1][6] == pytest.approx(moved(j7=-0.7)[6] + drive.effort_max / drive.stiffness)
+    fast = np.abs(np.array(sent[5:]) - np.array(sent[:-5])) / FASTEST
+    assert fast.max() <= 0.05 + CONFIG.window_s + 1e-9
+
+
 def test_an_arm_that_is_out_of_its_range_is_not_armed() -> None:
     """As one is whose zeros are not the robot file's."""
     loop = Following(guard(), moved(j4=0.5))
@@ -262,7 +296,7 @@ def test_an_arm_that_is_out_of_its_range_is_not_armed() -> None:
     assert not armed_
     assert re.search(r"panda_joint4 is at 0\.23, out of its range, -3\.07 to -0\.07", why)
     loop.position[3], loop.position[7] = UPPER[3] + 0.01, -0.0005  # as far as an arm sags, and a finger gives
-    loop.periods += 1
+    loop.periods += 15
     loop.arm()
 
 

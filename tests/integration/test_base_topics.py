@@ -183,6 +183,7 @@ def test_a_driver_of_plain_twists_gets_them(listener: Listener, start: Start, dr
     [
         ({"cmd_vel_type": "Twist", "lock_step": True}, "lock_step needs stamps"),
         ({"takeoff_height_m": 2.0}, "takeoff_height_m is of the guard of a quadrotor"),
+        ({"robot": "panda", "linear_velocity_m_s": 0.1}, "limits nothing of panda.*tool_velocity_m_s"),
         ({"fallback": "dwaa"}, "Unknown fallback 'dwaa'.*Nearest: dwa"),
         ({"linear_velocity_m_s": 2.0}, "wider than robot"),
         ({"robot": "turtlebot"}, "Unknown robot 'turtlebot'.*turtlebot3_burger"),

@@ -233,6 +233,12 @@ def _goals(spec: RobotSpec, crew: Crew, goal: Sequence[float] | None) -> list[Po
     if isinstance(spec, Manipulator):
         if goal is not None and (len(goal) != 3 or not all(math.isfinite(x) for x in goal)):
             raise UserError(f"The goal {list(goal)} is not allowed: give three finite numbers x y z in metres.")
+        low, high = spec.limits.workspace_min_m, spec.limits.workspace_max_m
+        if goal is not None and not all(least <= at <= most for least, at, most in zip(low, goal, high)):
+            raise UserError(
+                f"The goal {list(goal)} is not allowed: {spec.name}'s workspace, which the guard keeps it in, is from"
+                f" {list(low)} to {list(high)}, m in base_link."
+            )
         x, y, z = map(float, _tool_at_rest(spec) if goal is None else goal)
         return [(x, y, z)] * len(crew.namespaces)
     if not isinstance(spec, WheeledBase):

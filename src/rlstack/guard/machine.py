@@ -184,8 +184,11 @@ class Machine(ABC, Generic[Seen]):
         if isinstance(seen, str):
             self._refused_observation = seen
             return self._tick(t, before, note=seen)
-        unseen = t - self._seen_t > self._times.observation_timeout_s
-        late = self._is_late(t) or unseen
+        silent_s = t - self._seen_t
+        unseen = silent_s > self._times.observation_timeout_s
+        late = self._lateness(t) if self._is_late(t) else ""
+        if unseen:
+            late = f"no valid observation for {silent_s:.2f} s: {self._refused_observation}"
         self.in_a_row = 1 if unseen else self.in_a_row + 1
         self._seen, self._seen_t, self._newest_stamp_s = seen, t, stamp_s
         if self.mode is Mode.POLICY:
@@ -193,7 +196,7 @@ class Machine(ABC, Generic[Seen]):
             if broken:
                 return self._take_over(t, before, broken, may_return=False)
             if late:
-                return self._take_over(t, before, self._lateness(t), may_return=True)
+                return self._take_over(t, before, late, may_return=True)
             return Decision(None, stamp_s, self.mode, self.reason)
         if self.mode in self.ACTS:
             return self._act(t, before)

@@ -95,7 +95,8 @@ class GuardNode(ManagedNode):
         plain = bool(parameter) and self.parameters[parameter] == unstamped
         if plain and self._lock_step:
             raise UserError(f"lock_step needs stamps on {said.topic}: leave out {parameter}:={unstamped}.")
-        reach_s = _REACH_PERIODS / robot.control_rate_hz
+        # as long as a policy's command is to last, or who interpolates goes and stops from one to the next
+        reach_s = max(_REACH_PERIODS / robot.control_rate_hz, getattr(self.guard.config, "window_s", 0.0))
         self._message = command_message(said.name, names, plain=plain, reach_s=reach_s)
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
         self._modes = self.publisher(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, "latched")

@@ -133,6 +133,13 @@ def guard_config(kind: type[Any], robot: RobotSpec, parameters: ParameterSet) ->
                     f"The parameter {parameter.name} is of the guard of a {name}, and {robot.name} is a {robot.kind}:"
                     " leave it out."
                 )
+    for parameter in ALL:
+        if parameter.name not in own and _is_given(parameter, parameters[parameter.name]):
+            known = ", ".join(p.name for p in (*ALL, *mine) if p.name in own)
+            raise UserError(
+                f"The parameter {parameter.name} limits nothing of {robot.name}, a {robot.kind}: leave it out. Its"
+                f" guard knows: {known}."
+            )
     given = {p.name: parameters[p.name] for p in (*ALL, *mine) if p.name in own}
     overrides = {name: value for name, value in given.items() if not _is_empty(value)}
     if robot.kind == "wheeled_base":

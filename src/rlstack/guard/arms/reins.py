@@ -100,7 +100,9 @@ class Reins:
         pulled = self._within_effort(held, position, velocity)
         if (np.abs(pulled - held) > _ROUNDING).any():
             reasons.append("joint effort")
-        held, place, stopped = self._apart(np.clip(pulled, self._lower, self._upper), t)
+            # one wrong reading of a joint, or a push, must not make targets jump
+            held, _ = self._slowed(np.clip(pulled, self._lower, self._upper), t)
+        held, place, stopped = self._apart(held, t)
         reasons += stopped
         return self._publish(t, held, place), ", ".join(reasons)
 

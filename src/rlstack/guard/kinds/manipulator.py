@@ -19,6 +19,10 @@ from rlstack.robots import Manipulator
 
 Array = NDArray[np.float64]
 
+_JITTER_S, _GAP_S = 0.05, 0.1
+"""A joint that is further from where it was than it goes in the time since, at most the second, and the first beside it
+for stamps that are off, was read wrong. Who is read like that until the observation is too old is believed then."""
+
 
 @dataclass(frozen=True)
 class JointsSeen:
@@ -105,7 +109,17 @@ class ArmGuard(Machine[JointsSeen]):
             if not (np.abs(array) < LARGEST).all():
                 return f"the observation's {name} is not finite, or beyond anything real"
             found.append(array)
-        return JointsSeen(stamp_s, *found)
+        seen = JointsSeen(stamp_s, *found)
+        since_s = stamp_s - self._newest_stamp_s
+        if self._seen is not None and since_s <= self.config.observation_timeout_s:
+            most = self._fastest * (min(since_s, _GAP_S) + _JITTER_S)
+            over = np.abs(seen.position - self._seen.position) - most
+            if over[k := int(np.argmax(over))] > 0.0:
+                return (
+                    f"{self._names[k]} is at {seen.position[k]:.2f} and was at {self._seen.position[k]:.2f} (rad or m)"
+                    f" {since_s:.3f} s before: it cannot have come that far"
+                )
+        return seen
 
     def arm(self, time_s: float) -> tuple[bool, str]:
         """Let the robot move; return whether it may, and why (not)."""
