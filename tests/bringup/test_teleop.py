@@ -37,6 +37,9 @@ def test_the_arm_its_guard_and_its_policy_are_started_where_asked_for(tmp_path: 
     assert both["policy"].remappings == (("policy/cmd/joints", ALONE),), "a human stands between policy and guard"
     assert not both["guard"].remappings and not both["teleop_arm"].remappings
     assert both["teleop_arm"].parameters["with_policy"] and not alone["teleop_arm"].parameters["with_policy"]
+    real = processes(backend="topics")
+    assert real.keys() == {"guard", "teleop_arm"} and {process.namespace for process in real.values()} == {"/"}
+    assert not real["guard"].parameters["auto_arm"] and not real["teleop_arm"].parameters["with_policy"]
     assert both["guard"].parameters["auto_arm"] and both["policy"].parameters["goal_position"] == (0.5, 0.1, 0.3)
 
 

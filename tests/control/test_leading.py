@@ -93,6 +93,20 @@ def test_no_limit_is_broken_whatever_a_hand_does(seed: int, wild: float, period_
         last = joints = led.target
 
 
+def test_what_is_held_stays_held_by_whoever_takes_up() -> None:
+    LEADER.release()
+    closing = REST - 0.005 * np.eye(9)[7]  # fingers that press on something
+    LEADER.take_up(closing)
+    np.testing.assert_allclose(LEADER.step(REST, 0.02, STILL, STILL).target, closing)
+    LEADER.take_up()
+    np.testing.assert_allclose(LEADER.step(REST, 0.02, STILL, STILL).target, closing)
+    LEADER.take_up(REST + 1.0)
+    target = LEADER.step(REST, 0.02, STILL, STILL).target
+    assert (target - REST <= LEAD_S * VELOCITY + 1e-9).all(), "as far as an arm may be led"
+    LEADER.release()
+    np.testing.assert_allclose(LEADER.step(REST, 0.02, STILL, STILL).target, REST)
+
+
 def test_an_arm_that_is_held_up_is_not_run_away_from() -> None:
     LEADER.release()
     for _ in range(100):
@@ -102,7 +116,13 @@ def test_an_arm_that_is_held_up_is_not_run_away_from() -> None:
 
 def test_a_leader_arm_is_followed_at_the_joints_speed_and_within_their_range() -> None:
     LEADER.release()
-    led = LEADER.follow(REST, 0.02, {"panda_joint1": 9.0, "panda_finger_joint1": 0.02})
+    far = {"panda_joint1": 9.0, "panda_finger_joint1": 0.02}
+    led = LEADER.follow(REST, 0.02, far)
+    np.testing.assert_allclose(led.target - REST, 0.25 * 0.02 * VELOCITY * (np.eye(9)[0] - np.eye(9)[7]))
+    assert any("go slowly to where the leader arm is" in sentence for sentence in led.clipped)
+    LEADER.release()
+    LEADER.follow(REST, 0.02, {"panda_joint1": REST[0]})  # it is there
+    led = LEADER.follow(REST, 0.02, far)
     np.testing.assert_allclose(led.target - REST, 0.02 * VELOCITY * np.eye(9)[0] - 0.02 * VELOCITY * np.eye(9)[7])
     assert "panda_joint1 is kept at its limit, 2.897: 9 was asked for." in led.clipped
     assert "The joints follow at their greatest speed." in led.clipped

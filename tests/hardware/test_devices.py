@@ -68,6 +68,10 @@ def test_keys_move_while_they_come_and_not_for_long_after(
         assert device.read().linear.tolist() == [1.0, 0.0, 0.0], "only what was repeated is still held"
         now[0] += 0.02
         assert device.read().idle
+        os.write(human, b"\x1b[1;2D\x1b[1;2A\x1bOP\x1b[15~\x1b[1;5Zq")  # Shift and left, up; F1, F5, none
+        hand = _after(device, lambda h: h.angular[2])
+        assert hand.linear.tolist() == [0.25, 0.25, 0.0] and not hand.said, "no key's code is read as keys"
+        now[0] += 1.0
         os.write(human, b"ct\n\x7f\x1b")
         hand = _after(device, lambda h: h.said)
         assert (hand.gripper, hand.intervene, hand.said) == (-1.0, False, (SAVE, DISCARD, STOP))
@@ -133,13 +137,18 @@ def test_any_pad_gives_a_hand_within_bounds(axes: list[float], buttons: list[int
     assert Pad(held=False).hand(axes, buttons).intervene
 
 
-def test_a_joy_message_says_what_the_kernel_says() -> None:
+def test_a_joy_message_says_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("rlstack.hardware.devices.joy.time.monotonic", lambda: now[0])
     device = device_called("joy", PANDA)
     device.open()
     assert device.read().idle
     device.hear(SimpleNamespace(axes=[1.0, 0.0, 1.0, 0.0, 1.0, 1.0], buttons=[0, 1, 0, 0, 1]))
     hand = device.read()
     assert (hand.linear.tolist(), hand.gripper, hand.intervene) == ([0.0, 1.0, 1.0], 1.0, True)
+    now[0] += 0.6
+    hand = device.read()
+    assert not hand.linear.any() and hand.intervene, "a pad that is gone moves nothing, and has not handed back"
     device.forget()
     assert device.read().gripper == 0.0, "a button that is still down has been said already"
 
@@ -166,6 +175,12 @@ def test_a_leader_arm_on_a_servo_bus(tmp_path: Path) -> None:
         assert [bus.memory[servo][40] for servo in (1, 2)] == [0, 0], "a hand can move it"
         joints = device.read().joints
         assert joints == pytest.approx({"panda_joint1": np.pi / 2, "panda_joint4": np.pi / 4})
+        for ticks, turned in ((4000, 3000), (100, 3196), (1000, 4096), (4090, 3090)):
+            bus.place(1, ticks)  # past half a turn either way
+            assert device.read().joints == pytest.approx(
+                {"panda_joint1": (turned - 1048) * np.pi / 2048, "panda_joint4": np.pi / 4}
+            )
+        joints = device.read().joints
         del bus.memory[2]
         assert device.read().joints == joints, "a lost packet is no lost arm"
         with pytest.raises(UserError, match="does not answer any more"):

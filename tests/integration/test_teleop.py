@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rlstack.control.leading import LEAD_S
+from rlstack.errors import UserError
 from rlstack.hardware.devices import Hand
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
@@ -45,7 +46,7 @@ class Servo:
 
     def __init__(self, listener: Listener) -> None:
         self.listener, self.joints, self.moved = listener, REST.copy(), [REST.copy()]
-        self.answers: list[tuple[int, int]] = []
+        self.follows = True
         node = listener.node
         self._message = JointMessage(topics.type_of(topics.JOINT_STATES)(), NAMES)
         self._out = node.create_publisher(
@@ -62,7 +63,7 @@ class Servo:
         self._out.publish(self._message.fill(self._stamp, self.joints, np.zeros(9)))
 
     def _take(self, message: Any) -> None:
-        if message.joint_names == NAMES:
+        if message.joint_names == NAMES and self.follows:
             self.joints = np.array(message.points[0].positions)
             self.moved.append(self.joints)
 
@@ -124,7 +125,8 @@ def test_a_hand_leads_the_tool_and_hands_back_to_the_policy(
 class Keys:
     """A device that a human sits at, who has touched nothing yet."""
 
-    live, keys, hand = True, "", Hand()
+    live, keys = True, ""
+    hand: Hand | None = Hand()
 
     def __init__(self, *_: Any) -> None: ...
 
@@ -133,6 +135,8 @@ class Keys:
     def close(self) -> None: ...
 
     def read(self) -> Hand:
+        if self.hand is None:
+            raise UserError("The device is gone.")
         return self.hand
 
 
@@ -163,6 +167,66 @@ def test_who_touches_no_key_takes_no_policy_over(
     assert told[-1].data, "who only pauses has not handed back"
     monkeypatch.setattr(Keys, "hand", Hand(intervene=False))
     listener.until(lambda: not told[-1].data, "`t` hands back")
+
+
+def test_whose_device_is_gone_has_not_handed_back(
+    listener: Listener, started: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlstack.nodes.teleop import TeleopNode
+
+    monkeypatch.setattr("rlstack.nodes.teleop.device_called", Keys)
+    monkeypatch.setattr(Keys, "hand", Hand(linear=np.array([0.0, 1.0, 0.0])))
+    told: list[Any] = []
+    twists: list[Any] = []
+    for topic, heard, use in ((INTERVENE, told, "latched"), (TWIST, twists, "command")):
+        listener.node.create_subscription(
+            topics.message_type(TYPES[topic]), f"/arm/{topic}", heard.append, topics.quality(use)
+        )
+    node = started(TeleopNode)
+    listener.until(lambda: told and told[-1].data and twists, "the human leads")
+    monkeypatch.setattr(Keys, "hand", None)
+    with pytest.raises(UserError, match=r"gone\. The arm is held: start this again to lead it, or to hand it back"):
+        listener.spin(1.0)
+    node.stop()
+    listener.until(lambda: not twists[-1].twist.linear.y, "it stands still")
+    listener.spin(0.2)
+    assert told[-1].data, "no policy goes on by itself"
+
+
+def test_a_policy_is_taken_over_from_with_what_it_holds_and_wrong_joint_states_are_not_believed(
+    listener: Listener, started: Callable[..., Any]
+) -> None:
+    from rlstack.nodes.teleop_arm import TeleopArmNode
+
+    arm = Servo(listener)
+    node = started(TeleopArmNode, with_policy=True)
+    policy, pressed = TrajectoryMessage(NAMES), REST - 0.005 * np.eye(9)[7]
+    alone = listener.node.create_publisher(policy.type, f"/arm/{ALONE}", topics.quality("command"))
+    flag_type = topics.message_type(TYPES[INTERVENE])
+    flag = listener.node.create_publisher(flag_type, f"/arm/{INTERVENE}", topics.quality("latched"))
+    sent: list[np.ndarray] = []
+    arm.follows = False  # there is something between its fingers
+
+    def take(message: Any) -> None:
+        sent.append(np.array(message.points[0].positions))
+
+    command = topics.POLICY_PREFIX + topics.JOINT_COMMAND
+    listener.node.create_subscription(policy.type, f"/arm/{command}", take, topics.quality("command"))
+    listener.node.create_timer(0.05, lambda: alone.publish(policy.fill(7, pressed)))
+    listener.until(lambda: sent and np.array_equal(sent[-1], pressed), "the policy presses")
+    flag.publish(flag_type(data=True))
+    listener.until(lambda: node.status()[1]["the human leads"], "the human takes over")
+    since = len(sent)
+    listener.until(lambda: len(sent) > since + 5, "the arm is held")
+    np.testing.assert_allclose(sent[-1], pressed, atol=1e-9)
+    arm.joints = np.where(np.arange(9) == 6, np.nan, REST)
+    listener.spin(0.2)
+    since = len(sent)
+    listener.spin(0.2)
+    assert len(sent) == since, "nothing is said of a joint that is nowhere"
+    arm.joints = REST.copy()
+    listener.until(lambda: len(sent) > since + 5, "it goes on")
+    assert all(np.isfinite(target).all() for target in sent)
 
 
 def test_a_script_begins_once_it_is_heard_and_the_guard_passes_commands_on(
@@ -236,8 +300,8 @@ def test_a_leader_arm_is_followed_and_what_makes_no_sense_is_not(
         return "limit, 2.897" in node.status()[1]["clipped last"]
 
     listener.until(lead, "what breaks a limit is clipped, and said")
+    listener.until(lambda: arm.joints[0] > 0.0, "the arm follows")
     after = arm.joints[0]
-    assert after > 0.0
     listener.spin(0.4)
     assert arm.joints[0] - after < (0.25 + LEAD_S) * 2.175, "nothing has come any more: it is held"
     at = arm.joints.copy()

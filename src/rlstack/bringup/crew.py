@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from rlstack.bringup.process import Parameter, Process
-from rlstack.errors import UserError
+from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces.backend import BACKENDS, Array
 from rlstack.nodes.robot_backends import robot_namespaces
 from rlstack.robots import load_robot
@@ -136,6 +136,8 @@ def is_simulator(backend: str) -> bool:
     """
     if backend == TOPICS:
         return False
+    if backend not in BACKENDS.names():
+        raise unknown_name(BACKENDS.kind, backend, [*BACKENDS.names(), TOPICS])
     factory = BACKENDS.load(backend)
     if hasattr(factory, "engine"):
         factory.engine.require()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlstack.errors import UserError
-from rlstack.hardware.devices import device_called
+from rlstack.errors import UserError, unknown_name
+from rlstack.hardware.devices import DEVICES, device_called
 from rlstack.robots import Manipulator
 
 
@@ -25,6 +25,10 @@ def device_of(spec: str, robot: Manipulator, motion: Any, namespace: str = "") -
         from rlstack.nodes.teleop_topics import TopicDevice
 
         return TopicDevice(namespace or robot.name, motion)
+    name = spec.partition(":")[0]
+    if name not in DEVICES.names():
+        here = [known for known in DEVICES.names() if getattr(DEVICES.load(known), "topic", None) is None]
+        raise unknown_name(DEVICES.kind, name, [*here, "topic"])
     device = device_called(spec, robot)
     if getattr(device, "topic", None) is not None:
         raise UserError(

@@ -29,9 +29,11 @@ class Teleop:
     device: str = "keyboard"
     """What the human holds: keyboard, gamepad, joy, spacemouse, leader:FILE or script:FILE."""
     namespace: str = ""
-    """Of the robot's topics; left out, it is the robot's name."""
+    """Of the robot's topics; left out, it is the robot's name, and / with --backend topics, as `rlstack up deploy` has
+    it."""
     backend: str = ""
-    """Start the arm in this simulator, or by this driver, and its guard, such as mujoco; left out, they run already."""
+    """Start the arm in this simulator, and its guard, such as mujoco; topics: only the guard, between hand and a real
+    arm's driver; left out, they run already."""
     policy: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """A policy that moves the arm while nobody intervenes (needs a simulator as --backend; of a real arm its proof is
     asked for: rlstack up deploy --teleop)."""
@@ -111,10 +113,10 @@ def teleop_system(given: Teleop) -> System:
     ]
     if given.backend:
         crew = robot_crew(given.robot, given.backend, namespace=given.namespace)
-        assert crew.process is not None
+        arm = () if crew.process is None else (replace(crew.process, why="without the arm there is nothing to lead"),)
         guard: dict[str, Parameter] = {"robot": file, "auto_arm": is_simulator(given.backend)}
         processes = [
-            replace(crew.process, why="without the arm there is nothing to lead"),
+            *arm,
             Process(
                 name="guard",
                 module="rlstack.nodes.guard",
@@ -170,10 +172,10 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
 
 
 def _namespace(given: Teleop) -> str:
-    from rlstack.bringup.crew import checked_namespace
+    from rlstack.bringup.crew import TOPICS, checked_namespace
     from rlstack.robots import load_robot
 
-    return checked_namespace(given.namespace or load_robot(given.robot).name)
+    return checked_namespace(given.namespace or ("" if given.backend == TOPICS else load_robot(given.robot).name))
 
 
 def _file(robot: str) -> str:

@@ -23,6 +23,10 @@ LEAD_S = 0.15
 """Targets run ahead of the joints by no more than these could go in this time: a hand that is let go stops the arm, and
 an arm that is held up does not store what it was asked for."""
 
+APPROACH, NEAR_S = 0.25, 0.05
+"""Until an arm is where its leader arm is, to what its joints go in the second, it goes there at this share of their
+speed: whoever takes hold of a leader arm need not know how far apart the two are."""
+
 LONGEST_S = 0.1
 """A step is never longer, however long nothing was read from the joints."""
 
@@ -75,10 +79,20 @@ class ArmLeader:
         )
         self._low, self._high = (np.array(c) for c in (robot.limits.workspace_min_m, robot.limits.workspace_max_m))
         self._target: Array | None = None
+        self._follows = False
 
     def release(self) -> None:
-        """Forget the target: the next step begins where the joints are."""
-        self._target = None
+        """Forget the target: the next step begins where the joints are, and lets go of what the gripper holds."""
+        self._target, self._follows = None, False
+
+    def take_up(self, target: Array | None = None) -> None:
+        """Go on from ``target`` (joints,), what the arm was told last, so that what it holds stays held; None: its own.
+
+        The next step begins there, as far as that is not too far ahead of the joints.
+        """
+        self._follows = False
+        if target is not None:
+            self._target = np.array(target, dtype=float)
 
     def step(
         self,
@@ -129,9 +143,12 @@ class ArmLeader:
         """
         target, period = self._begin(joints), min(period_s, LONGEST_S)
         inside, said = placed(self.robot, target, wanted)
-        step = period * self._velocity
-        if (np.abs(inside - target) > 2.0 * step).any():
-            said.append("The joints follow at their greatest speed.")
+        self._follows |= bool((np.abs(inside - target) <= NEAR_S * self._velocity).all())
+        step = (1.0 if self._follows else APPROACH) * period * self._velocity
+        if not self._follows:
+            said.insert(0, "The joints go slowly to where the leader arm is, until they are there.")
+        elif (np.abs(inside - target) > 2.0 * step).any():
+            said.insert(0, "The joints follow at their greatest speed.")
         return self._keep(target + np.clip(inside - target, -step, step), said)
 
     def _begin(self, joints: Array) -> Array:

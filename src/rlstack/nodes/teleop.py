@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.guard.decision import Mode
 from rlstack.hardware.devices import STOP, Hand, device_called
-from rlstack.hardware.takeover import Takeover
+from rlstack.hardware.takeover import LeaderMoved, Takeover
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
 from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
@@ -25,6 +26,9 @@ PARAMETERS = (
     Parameter("speed_m_s", 0.2, "The tool's speed at full stroke, m/s.", minimum=0.001, maximum=3.0, live=True),
     Parameter("turn_rad_s", 0.8, "The tool's turn at full stroke, rad/s.", minimum=0.001, maximum=6.0, live=True),
 )
+
+_UNHEARD_S = 2.0
+"""For so long nodes may take to find each other."""
 
 
 class TeleopNode(ManagedNode):
@@ -74,7 +78,9 @@ class TeleopNode(ManagedNode):
         # where a policy may be moving the arm, nobody who only sits down at the keys has taken over
         corrects = self._device.live and (not self._beside or "policy" in self._beside)
         self._takeover = Takeover() if corrects else None
+        self._robot, self._moved = robot, LeaderMoved()
         self._led: bool | None = None
+        self._gone, self._heard = False, time.monotonic()
 
     def activate(self) -> None:
         """Begin to read the device."""
@@ -82,8 +88,8 @@ class TeleopNode(ManagedNode):
         self.every(1.0 / self.parameters["rate_hz"], self._read)
 
     def deactivate(self) -> None:
-        """Stand still and hand back."""
-        self._say(Hand(intervene=False))
+        """Stand still and hand back; where the device is gone, nobody did: the arm is held."""
+        self._say(Hand(intervene=self._gone and bool(self._led)))
         from rclpy.duration import Duration
 
         # who does not hear of it goes on waiting for the hand, and the publisher may be gone a moment later
@@ -108,14 +114,37 @@ class TeleopNode(ManagedNode):
                 self.warn("The script begins once the arm's nodes run and the guard is armed.", key="wait")
                 return
             self._begun = True
-        hand = self._device.read()
-        if self._takeover is not None and hand.joints is None:
-            hand = replace(hand, intervene=self._takeover.leads(hand, begins=False))
+        try:
+            hand = self._device.read()
+        except UserError as error:
+            self._gone = True
+            if not self._led:
+                raise
+            raise UserError(f"{error} The arm is held: start this again to lead it, or to hand it back.") from error
+        if self._takeover is not None:
+            if hand.joints is None:
+                leads = self._takeover.leads(hand, begins=False)
+            else:
+                leads = hand.intervene and self._moved.moved(self._robot, hand.joints)
+            hand = replace(hand, intervene=leads)
         self._say(hand)
+        self._look()
         if STOP in hand.said and not self.stopped:
             self.stopped = True
             if self._ends_process:
                 signal.raise_signal(signal.SIGINT)
+
+    def _look(self) -> None:
+        """Say it where the human leads, and nobody hears it."""
+        now = time.monotonic()
+        if not self._led or all(self._senders[topic].get_subscription_count() for topic in (INTERVENE, TWIST)):
+            self._heard = now
+        elif now - self._heard > _UNHEARD_S:
+            self.warn(
+                f"The human leads, and nobody hears it on {self.resolve_topic_name(INTERVENE)}: does teleop_arm"
+                " run, and in this namespace?",
+                key="unheard",
+            )
 
     def _say(self, hand: Hand) -> None:
         stamp_ns = self.get_clock().now().nanoseconds

@@ -25,6 +25,9 @@ from rlstack.robots import Manipulator, load_robot
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(\.\d+)?")
 
+_ALONE_S = 5.0
+"""Without joint states for so long it says so: they may be in another namespace."""
+
 PARAMETERS = (
     Parameter("robot", "panda", "Name or file of the arm."),
     Parameter(
@@ -59,13 +62,15 @@ class TeleopArmNode(ManagedNode):
         names = [drive.name for drive in robot.drives]
         self._tool_link, self._names = robot.tool_link, names
         self._leader = ArmLeader(robot, self.parameters["speed_m_s"] or None, self.parameters["turn_rad_s"])
-        self._order = NameOrder(names)
+        self._order, self._told_order = NameOrder(names), NameOrder(names)
         self._message = TrajectoryMessage(names)
         self._sender = self.publisher(self._message.type, topics.POLICY_PREFIX + topics.JOINT_COMMAND, "command")
         self._intervene, self._stamp_ns = False, 0
         self._twist: tuple[float, np.ndarray, np.ndarray, bool] | None = None
         self._gripper: tuple[float, float] = (-1e9, 0.0)
         self._joints: tuple[float, dict[str, float]] | None = None
+        self._told: tuple[float, Any] = (-1e9, None)
+        """When the policy's last command was passed on, and that."""
         self._clipped, self._steps, self._passed = "", 0, 0
         hears: list[tuple[str, Any, topics.Quality]] = [
             (INTERVENE, self._on_intervene, "latched"),
@@ -79,6 +84,11 @@ class TeleopArmNode(ManagedNode):
             self.subscriber(topics.message_type(TYPES[topic]), topic, hear, use)
         self.subscriber(topics.type_of(topics.JOINT_STATES), topics.JOINT_STATES, self._on_state, "sensor_in_reliable")
 
+    def activate(self) -> None:
+        """Begin to look whether there is an arm."""
+        self._stated = time.monotonic()
+        self.every(_ALONE_S, self._look)
+
     def status(self) -> tuple[str, dict[str, Any]]:
         """Say who leads, and what was clipped last."""
         figures = {"the human leads": self._intervene, "steps": self._steps, "passed on": self._passed}
@@ -87,8 +97,31 @@ class TeleopArmNode(ManagedNode):
     def _on_intervene(self, message: Any) -> None:
         if message.data != self._intervene:
             self._intervene = bool(message.data)
-            self._leader.release()
+            self._take_up()
             self.get_logger().info("the human leads" if self._intervene else "the human has handed back")
+
+    def _take_up(self) -> None:
+        """Go on from what the arm was told last: what it holds stays held."""
+        if not self.parameters["with_policy"]:
+            return self._leader.take_up()
+        self._leader.release()  # what it told long ago
+        at, message = self._told
+        if self._intervene and time.monotonic() - at < self.parameters["timeout_s"]:
+            try:
+                names, positions = list(message.joint_names), message.points[-1].positions
+                target = self._told_order.arrange(tuple(names), lambda: names, np.array(positions, dtype=float))
+            except (ValueError, IndexError):
+                return  # the guard refuses it, too
+            if np.isfinite(target).all():
+                self._leader.take_up(target)
+
+    def _look(self) -> None:
+        if (silent_s := time.monotonic() - self._stated) > _ALONE_S:
+            self.warn(
+                f"No joint states have come on {self.resolve_topic_name(topics.JOINT_STATES)} for {silent_s:.0f} s:"
+                " does the arm's node or driver run, and in this namespace?",
+                key="alone",
+            )
 
     def _on_twist(self, message: Any) -> None:
         twist, frame = message.twist, message.header.frame_id.rpartition("/")[2]
@@ -113,6 +146,7 @@ class TeleopArmNode(ManagedNode):
     def _on_policy(self, message: Any) -> None:
         if not self._intervene and self.active:
             self._passed += 1
+            self._told = (time.monotonic(), message)
             self._sender.publish(message)
 
     def _on_state(self, message: Any) -> None:
@@ -125,6 +159,10 @@ class TeleopArmNode(ManagedNode):
         except ValueError as error:
             self.warn(f"Joint states were refused: {error}.")
             return
+        if not np.isfinite(joints).all():
+            self.warn(f"Joint states were refused: the position of {self._unread(joints)} is not finite.")
+            return
+        self._stated = time.monotonic()
         since = stamp_ns - self._stamp_ns
         if since < 0:  # the simulation was reset
             self._leader.release()
@@ -137,6 +175,9 @@ class TeleopArmNode(ManagedNode):
             self.warn(sentence, key=_NUMBER.sub("", sentence))  # once for all that differ by their figures
         self._steps += 1
         self._sender.publish(self._message.fill(stamp_ns, led.target))
+
+    def _unread(self, joints: np.ndarray) -> str:
+        return ", ".join(name for name, place in zip(self._names, joints) if not np.isfinite(place))
 
     def _led(self, joints: np.ndarray, period_s: float) -> Led:
         """Return what the joints are to do: as the hand says, or to stay."""

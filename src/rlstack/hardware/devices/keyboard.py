@@ -7,6 +7,7 @@ held for a while after each time it comes: longer after the first, because termi
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import time
@@ -43,6 +44,10 @@ MOVES = {
 """Key: which of x, y, z and the turns about them it moves, and to which side."""
 
 _ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
+_SEQUENCE = re.compile(r"\x1b(?:\[([0-9;]*)[ -/]*([@-~])|O([0-9]*)([@-~]))")
+"""What terminals send for keys that are no character (ECMA-48; xterm's control sequences): numbers, the second of which
+says Shift by 2, and a letter."""
+_SHIFT = "2"
 _SAID = {"\r": SAVE, "\n": SAVE, "\x7f": DISCARD, "\b": DISCARD, "\x1b": STOP, "\x03": STOP, "\x04": STOP}
 
 
@@ -95,7 +100,7 @@ class Keyboard:
             elif key in ("c", "o", " "):
                 self._gripper = {"c": -1.0, "o": 1.0}.get(key, 1.0 if self._gripper < 0 else -1.0)
             elif (move := MOVES.get(key.lower())) is not None:
-                slow = 0.25 if len(key) == 1 and key.isupper() else 1.0
+                slow = 0.25 if key[0].isupper() else 1.0
                 held = (move[0], slow * move[1])
                 again = self._until.get(held, 0.0) > now - FIRST_S
                 self._until[held] = now + (REPEATED_S if again else FIRST_S)
@@ -131,9 +136,11 @@ class Keyboard:
         self._rest = ""
         found = []
         while text:
-            if text.startswith("\x1b[") and len(text) >= 3:
-                found.append(_ARROWS.get(text[2], ""))
-                text = text[3:]
+            if (sequence := _SEQUENCE.match(text)) is not None:
+                arrow = _ARROWS.get(sequence[2] or sequence[4], "")
+                shifted = (sequence[1] or sequence[3] or "").rpartition(";")[2] == _SHIFT
+                found.append(arrow.capitalize() if shifted else arrow)
+                text = text[sequence.end() :]
             else:
                 found.append(text[0])
                 text = text[1:]

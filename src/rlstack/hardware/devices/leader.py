@@ -89,6 +89,8 @@ class Leader:
         self._group: Any = None
         self._missed = 0
         self._last: dict[str, float] = {}
+        self._ticks: dict[int, int] = {}
+        """From their zeros, by servo."""
 
     def open(self) -> None:
         """Open the port, find every servo and let it go."""
@@ -106,7 +108,7 @@ class Leader:
             raise UserError(f"The leader arm's port {arm.port} cannot be opened ({error}): plug it in.") from error
         if not opened:
             raise UserError(f"{arm.port} cannot run at {arm.baud} baud: these servos come with 1000000.")
-        self._port, self._missed, self._last = port, 0, {}
+        self._port, self._missed, self._last, self._ticks = port, 0, {}, {}
         packets = sdk.PacketHandler(0)  # the STS series sends low bytes first
         self._group = sdk.GroupSyncRead(port, packets, PRESENT_POSITION, 2)
         for servo in arm.servos:
@@ -132,8 +134,10 @@ class Leader:
         for servo in self._arm.servos:
             ticks = self._group.getData(servo.id, PRESENT_POSITION, 2)
             ticks = -(ticks & 0x7FFF) if ticks & 0x8000 else ticks  # sign and magnitude
-            # the nearest way round, so that a servo may pass its own 0
-            away = (ticks - servo.zero + TICKS // 2) % TICKS - TICKS // 2
+            # the nearest to where it was, at first to its zero: a servo may pass its own 0, and turn past half a turn
+            before = self._ticks.get(servo.id, 0)
+            away = before + (ticks - servo.zero - before + TICKS // 2) % TICKS - TICKS // 2
+            self._ticks[servo.id] = away
             found[servo.joint] = servo.ratio * away * 2.0 * math.pi / TICKS
         self._last = found
         return Hand(joints=found)
