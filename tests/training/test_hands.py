@@ -225,6 +225,8 @@ def test_what_a_hand_cannot_do_is_refused_before_anything_is_written(
 def test_devices_that_are_none_are_refused() -> None:
     with pytest.raises(UserError, match=r"Unknown device 'keybord'\. Nearest: keyboard"):
         device_of("keybord", PANDA, Motion())
+    with pytest.raises(UserError, match=r"Unknown device 'joystick'.*Known: (?!.*\bjoy\b).*script.*topic"):
+        device_of("joystick", PANDA, Motion())
     with pytest.raises(UserError, match="rlstack teleop --device joy --only-device, and give topic"):
         device_of("joy", PANDA, Motion())
 

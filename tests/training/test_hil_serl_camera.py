@@ -49,6 +49,13 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
     algorithm = HILSERLCamera(settings, made)
     judged = algorithm.environment
     assert isinstance(judged, Judged)
+    grip, nobody = torch.zeros(4, judged.pipeline.action_size), torch.zeros(4, dtype=torch.bool)
+    told = []
+    for side in (1.0, -1.0):
+        grip[:, list(made.pipeline.axes).index("gripper")] = side
+        told.append(algorithm._reward(grip, judged.step(grip), nobody, nobody))
+    cost = told[0] - told[1]
+    assert cost.tolist() == pytest.approx([settings.gripper_penalty] * 4), "a gripper that changes its mind costs"
     algorithm.open(tmp_path / "run")
     logged = algorithm.iterate(0.0)
     assert np.isfinite(list(logged.values())).all()

@@ -213,6 +213,30 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copytree(folder, target / folder.name)
 
 
+def test_dagger_tells_who_intervenes_of_every_episode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = DAggerSettings(hidden=(16,), batch=32, demonstrations=5, pretraining=5, updates=0.1)
+    environment = Reaching()
+    algorithm = DAgger(settings, environment)
+    algorithm.open(tmp_path)
+    told, ended, decide, step = [], [], algorithm.intervener.decide, environment.step
+
+    def decided(seen: torch.Tensor, proposed: torch.Tensor, begins: torch.Tensor) -> Any:
+        told.append(begins.clone())
+        return decide(seen, proposed, begins)
+
+    def stepped(action: torch.Tensor) -> Any:
+        result = step(action)
+        ended.append(result.done.clone())
+        return result
+
+    monkeypatch.setattr(algorithm.intervener, "decide", decided)
+    monkeypatch.setattr(environment, "step", stepped)
+    for _ in range(12):
+        algorithm.iterate(0.0)
+    assert told[0].all() and torch.equal(torch.stack(told[1:]), torch.stack(ended[:-1]))
+    assert torch.stack(ended[settings.rollout - 1 :: settings.rollout]).any(), "some end with an iteration"
+
+
 def test_dagger_learns_from_corrections(tmp_path: Path) -> None:
     torch.manual_seed(0)
     settings = DAggerSettings(hidden=(64,), batch=64, demonstrations=2, pretraining=20, updates=0.5, learning_rate=5e-3)

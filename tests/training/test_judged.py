@@ -38,6 +38,21 @@ def judged() -> Judged:
     return environment
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_half_of_the_episodes_it_is_shown_are_blunders(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = Judged(Endless(count), replace(QUICK, shown=800 * count, stray=0.0), seed=3)
+    expert, steps = environment.inner.expert_action, []
+    step = environment.inner.step
+
+    def stepped(action: torch.Tensor):  # type: ignore[no-untyped-def]
+        steps.append((action - expert().clamp(-1.0, 1.0)).abs().amax(dim=1) > 1e-6)
+        return step(action)
+
+    monkeypatch.setattr(environment.inner, "step", stepped)
+    environment._shown()
+    assert 0.25 < torch.stack(steps).float().mean() < 0.75
+
+
 def test_it_tells_what_is_done_of_steps_it_was_not_shown(judged: Judged) -> None:
     assert judged.figures["precision"] > 0.9
     assert judged.figures["recall"] > 0.5  # it must be sure

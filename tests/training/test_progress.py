@@ -29,6 +29,7 @@ def test_a_line_says_speed_return_success_and_time_left() -> None:
     for part in ("1.50M steps", "81k/s", "return 1.23/s", "lost 3.1%", "success 87.6%", "1:15 left"):
         assert part in line
     assert "success -," in describe(replace(HALF, success=None))
+    assert describe(replace(HALF, steps=3_000_000)).endswith("writing the policy")
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then_and_one_at_the_end(

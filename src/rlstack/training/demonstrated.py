@@ -85,6 +85,13 @@ def open_demonstrations(
         kept = Experience(environment, read_spec(where / SPEC_FILE).capacity, where, seed, lanes=1)
         missing = wanted - len(kept.buffer.episodes())
         found = _episodes(environment, wanted, dataset)[-missing:] if missing > 0 else []
+        room = kept.buffer.spec.capacity - len(kept.buffer)
+        if sum(map(len, found)) > room:
+            kept.close()
+            raise UserError(
+                f"algorithm_settings: demonstrations: {wanted} do not fit into {where}, which was made for fewer and"
+                f" holds {wanted - missing}: begin another run, or take that folder away, and all are made anew."
+            )
     else:
         found = _episodes(environment, wanted, dataset)
         steps = sum(max(len(episode), environment.task.steps + 1) for episode in found)

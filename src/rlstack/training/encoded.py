@@ -28,6 +28,8 @@ class EncodedPipeline:
     def __init__(self, pipeline: Pipeline, encoder: Encoder) -> None:
         self.inner, self.size = pipeline, encoder.split.state + encoder.size
         self.action_size = pipeline.action_size
+        self.axes: tuple[str, ...] = tuple(getattr(pipeline, "axes", ()))
+        """What actions move, for whom it matters."""
         self._seen = TermInfo("seen", encoder.split.state, encoder.size, "-", "what the encoder makes of the pictures")
 
     def table(self) -> list[TermInfo]:

@@ -190,7 +190,7 @@ class Judged(Wrapped):
         settings, count = self.settings, self.count
         actions = self.pipeline.action_size
         seen, done = [], []
-        blunders = torch.arange(count) % 2 == 1
+        blunders = torch.arange(count) % 2 == 1  # and in every other episode of each
         stuck, at = self._slips(actions)
         self.inner.restart(torch.arange(count))
         self.inner.observe()
@@ -201,6 +201,7 @@ class Judged(Wrapped):
             result = self.inner.step(action)
             seen.append(result.next_actor.clone())
             done.append(self.inner.reward_of(result.achieved, result.desired) == 0.0)
+            blunders = blunders ^ result.done
             again, other = self._slips(actions)
             stuck = torch.where(result.done[:, None], again, stuck)
             at = torch.where(result.done[:, None], other, at)

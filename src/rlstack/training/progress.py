@@ -56,10 +56,11 @@ class ProgressDisplay:
 def describe(progress: Progress) -> str:
     """Return the figures of a run in one line: steps/s, return, success, time left."""
     success = "-" if progress.success is None else f"{100 * progress.success:.1f}%"
+    over = progress.steps >= progress.total_steps
     return (
         f"{progress.steps / 1e6:.2f}M steps, {progress.steps_per_s / 1e3:.0f}k/s, return {progress.reward_per_s:.2f}/s,"
         f" lost {100 * progress.lost_share:.1f}%, held-out success {success},"
-        f" {_clock(progress.seconds_left)} left"
+        f" {'writing the policy' if over else f'{_clock(progress.seconds_left)} left'}"
     )
 
 

@@ -32,7 +32,7 @@ def reaching(tmp_path_factory: pytest.TempPathFactory) -> Path:
     task, steps = sheet.task_called("arm_reach", {"rewards": "sparse", "episode_s": 4.0}), itertools.count()
 
     def slowly(station: Station) -> recording.Choice:
-        return recording.Choice(station.expert() * (0.2 if next(steps) < 60 else 1.0))
+        return recording.Choice(station.expert() * (0.05 if next(steps) < 55 else 1.0))
 
     (ended,) = recording.record(path, "arm_reach", task, PANDA, slowly, 1, seed=9)
     assert ended.number == 12 and ended.success
@@ -112,6 +112,14 @@ def test_a_hand_records_what_it_does_and_is_told_what_was_clipped(
     assert "episode 0, 40 frames" in said
     (frames,) = Dataset(path)
     assert frames["intervention"].all() and (frames["action"] == [0.0, 0.0, -1.0]).all()
+
+
+def test_whoever_records_more_records_other_episodes(tmp_path: Path) -> None:
+    task = sheet.task_called("arm_reach", {"rewards": "sparse", "episode_s": 1.5})
+    for _ in range(2):
+        recording.record(tmp_path / "more", "arm_reach", task, PANDA, recording.expert, 2)
+    goals = [frames["observation.environment_state"][0].tolist() for frames in Dataset(tmp_path / "more")]
+    assert len({tuple(goal) for goal in goals}) == 4
 
 
 def test_a_hand_corrects_the_expert(tmp_path: Path) -> None:

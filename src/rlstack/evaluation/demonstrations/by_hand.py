@@ -13,16 +13,12 @@ from rlstack.control.leading import placed
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.recording import Choice, Decide
 from rlstack.hardware.devices import Hand
-from rlstack.hardware.takeover import Takeover
+from rlstack.hardware.takeover import LeaderMoved, Takeover
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.inverse import action_toward
 from rlstack.tasks.arms.station import Station
 
 Array = NDArray[np.float64]
-
-MOVED = 0.005
-"""Share of a joint's range, or of a turn, by which a leader arm must be moved to lead: some 10 to 20 ticks of a servo,
-and one that is let go rests within 2."""
 
 
 class ByHand:
@@ -46,8 +42,7 @@ class ByHand:
         self._device, self._otherwise, self._show = device, otherwise, show
         self._pace, self._clippings, self._takeover = Pace(), Clippings(say), Takeover()
         self._waiting = False
-        self._stood: dict[str, float] = {}
-        self._follows = False
+        self._moved = LeaderMoved()
 
     def __call__(self, station: Station) -> Choice:
         """Wait until it is time for the next step, and return what is to be done in it.
@@ -67,7 +62,7 @@ class ByHand:
             return Choice(still, by_hand=True, said=hand.said[0])
         led = None if hand.joints is None else _led(station, hand.joints)  # refused before anything moves
         if hand.joints is not None:
-            leads = hand.intervene and self._is_moved(station, hand.joints)
+            leads = hand.intervene and self._moved.moved(station.robot, hand.joints)
         elif self._otherwise is not None:
             leads = self._takeover.leads(hand, station.steps == 0)
         else:
@@ -90,15 +85,7 @@ class ByHand:
     def _begin(self) -> None:
         """Make ready for another episode: what the hand did before does not begin it."""
         forget_gripper(self._device)
-        self._stood, self._follows = {}, False
-
-    def _is_moved(self, station: Station, joints: Mapping[str, float]) -> bool:
-        """Return whether a leader arm has been moved from where it stood when the episode was to begin."""
-        for drive in station.robot.drives:
-            if (place := joints.get(drive.name)) is not None:
-                away = abs(place - self._stood.setdefault(drive.name, place))
-                self._follows |= away > MOVED * min(drive.upper - drive.lower, 2.0 * np.pi)
-        return self._follows
+        self._moved.forget()
 
 
 class Pace:

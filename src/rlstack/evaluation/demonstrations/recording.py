@@ -94,7 +94,7 @@ def record(
         robot: The arm.
         decide: Who shows it.
         episodes: How many are to be kept.
-        seed: Of starts and noise.
+        seed: Of starts and noise; beside the number of episodes that are there already.
         keep_failures: Keep those that did not succeed as well.
         on_episode: Called after every episode.
 
@@ -112,6 +112,10 @@ def record(
     try:
         with DatasetWriter(path, task.rate_hz, robot.name, sheet.features_of(station)) as writer:
             sheet.write_sheet(path, name, task)
+            if writer.episodes:  # or its first episodes would come again
+                station.close()
+                drawn = np.random.SeedSequence((seed, writer.episodes)).generate_state(1)
+                station = Station(task, robot, int(drawn[0]))
             while kept < episodes:
                 ended, stop = _episode(station, writer, decide, keep_failures)
                 if ended is not None:

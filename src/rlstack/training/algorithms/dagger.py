@@ -65,6 +65,8 @@ class DAgger(BC):
         self._prior: Experience | None = None
         self._interventions: Interventions | None = None
         self._observation: Tensor | None = None
+        self._begins = torch.ones(environment.count, dtype=torch.bool)
+        """Whose episode begins with the coming step."""
         self._memory: dict[str, Tensor] = {}
         self._owed = 0.0
 
@@ -89,24 +91,23 @@ class DAgger(BC):
         assert self._prior is not None and self._interventions is not None
         environment, settings, count = self.environment, self.settings, self.environment.count
         environment.set_progress(done)
-        begins = torch.zeros(count, dtype=torch.bool)
         if self._observation is None:
             self._observation = environment.observe()[0].clone()
             self._memory = {n: torch.zeros(count, *shape) for n, shape in self.cloner.actor.memory.items()}
-            begins[:] = True
+            self._begins = torch.ones(count, dtype=torch.bool)
         earned = ended = lost = won = taken = torch.zeros(())
         for _ in range(settings.rollout):
             with torch.no_grad():
                 proposed, self._memory = self.cloner.actor(self._observation, self._memory)
-            told = self.intervener.decide(self._observation, proposed.clamp(-1.0, 1.0), begins)
+            told = self.intervener.decide(self._observation, proposed.clamp(-1.0, 1.0), self._begins)
             achieved = environment.achieved_goal()
             result = environment.step(told.action)
             self._interventions.keep(told.now, self._observation, achieved, told.action, result)
-            begins, self._observation = result.done, result.actor.clone()
+            self._begins, self._observation = result.done.clone(), result.actor.clone()
             for tensor in self._memory.values():
-                tensor[begins] = 0.0
-            earned, ended, taken = earned + result.reward.mean(), ended + begins.sum(), taken + told.now.float().mean()
-            won = won + (result.success & begins).sum()
+                tensor[result.done] = 0.0
+            earned, taken = earned + result.reward.mean(), taken + told.now.float().mean()
+            ended, won = ended + result.done.sum(), won + (result.success & result.done).sum()
             lost = lost + failed(result).sum()
         steps = steps_of(self._prior, self._interventions.steps)
         self._owed += settings.updates * self.steps_per_iteration
