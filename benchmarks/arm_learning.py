@@ -45,7 +45,7 @@ ENTRIES = [
     for task in ("arm_pick_place", "arm_push")
     for label, words in {
         "RLPD, 20 demonstrations": "{} --selection.every 0.05 --selection.after 0.05",
-        "SAC + HER (stable-baselines3), the same 20": "sb3:{} demonstrations=20 cpu_s=300 every=0.05 after=0.05",
+        "SAC + HER (stable-baselines3), the same 20": "sb3:{} demonstrations=20 cpu_s=450 every=0.05 after=0.05",
     }.items()
 ]
 TRIALS_SEED = 500_000
