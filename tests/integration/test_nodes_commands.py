@@ -181,7 +181,7 @@ def test_arming_stopping_resetting_and_a_bad_parameter(flying: dict[str, NodePro
     assert not read_only.successful and "read-only" in read_only.reason
     seen = odometry[-1].header.stamp.sec
     listener.until(lambda: odometry[-1].header.stamp.sec > seen + 1, "a flight that goes on")
-    assert modes[-1].data == "policy"
+    listener.until(lambda: modes[-1].data == "policy", "the policy's flight, late or not")
 
     goal = ParameterValue(type=ParameterType.PARAMETER_DOUBLE_ARRAY, double_array_value=[0.4, 0.0, 1.0])
     elsewhere = SetParameters.Request(parameters=[Parameter(name="goal_position", value=goal)])

@@ -25,8 +25,8 @@ TICKS = 4096
 TORQUE_ENABLE, PRESENT_POSITION = 40, 56
 """Addresses in the control table of the STS series (Feetech, memory table of the STS3215)."""
 
-_MISSED = 5
-"""Readings in a row that may fail before the arm counts as gone."""
+_GONE_S = 0.5
+"""For so long readings may fail in a row before the arm counts as gone; the robot stays where it was led last."""
 _FIND_S = 1.0
 """For so long a servo is asked before it counts as missing: one that was just powered takes a while to answer."""
 
@@ -87,7 +87,8 @@ class Leader:
                 raise UserError(f"{where}: servos: each needs {what} of its own, and there must be one at least.")
         self._port: Any = None
         self._group: Any = None
-        self._missed = 0
+        self._silent_at: float | None = None
+        """s of the monotonic clock: the first reading that failed since one that did not."""
         self._last: dict[str, float] = {}
         self._ticks: dict[int, int] = {}
         """From their zeros, by servo."""
@@ -108,7 +109,7 @@ class Leader:
             raise UserError(f"The leader arm's port {arm.port} cannot be opened ({error}): plug it in.") from error
         if not opened:
             raise UserError(f"{arm.port} cannot run at {arm.baud} baud: these servos come with 1000000.")
-        self._port, self._missed, self._last, self._ticks = port, 0, {}, {}
+        self._port, self._silent_at, self._last, self._ticks = port, None, {}, {}
         packets = sdk.PacketHandler(0)  # the STS series sends low bytes first
         self._group = sdk.GroupSyncRead(port, packets, PRESENT_POSITION, 2)
         for servo in arm.servos:
@@ -124,12 +125,13 @@ class Leader:
     def read(self) -> Hand:
         """Return where its joints are."""
         while self._group.txRxPacket() != 0:
-            self._missed += 1
-            if self._missed >= _MISSED:
+            now = time.monotonic()
+            self._silent_at = now if self._silent_at is None else self._silent_at
+            if now - self._silent_at > (_GONE_S if self._last else _FIND_S):
                 raise UserError(f"The leader arm on {self._arm.port} does not answer any more: check power and cable.")
             if self._last:
                 return Hand(joints=self._last)
-        self._missed = 0
+        self._silent_at = None
         found = {}
         for servo in self._arm.servos:
             ticks = self._group.getData(servo.id, PRESENT_POSITION, 2)
