@@ -73,6 +73,24 @@ def test_some_are_copied_as_they_are(tmp_path: Path, base: Path) -> None:
         copy_episodes(source, base, [0])
 
 
+def test_the_copy_of_an_episode_with_several_tasks_has_them_frame_by_frame(tmp_path: Path) -> None:
+    said = ["Lift it.", "Lift it.", "Put it down.", "Lift it."]
+    with DatasetWriter(tmp_path / "held", 10, "so100", {"action": vector("a")}) as writer:
+        for task in (["Wait."], said):
+            for _ in task:
+                writer.add_frame({"action": [0.0]})
+            writer.end_episode(task)
+        writer.add_frame({"action": [0.0]})
+        with pytest.raises(UserError, match="An episode of 1 frames cannot have the tasks of 4"):
+            writer.end_episode(said)
+    held = Dataset(tmp_path / "held")
+    assert held.episodes[1].tasks == ("Lift it.", "Put it down.") and held.tasks == ("Wait.", *held.episodes[1].tasks)
+    copy_episodes(held, tmp_path / "some", [1, 0])
+    some = Dataset(tmp_path / "some")
+    assert some.words(0) == said and some.words(1) == ["Wait."]
+    assert some.tasks == ("Lift it.", "Put it down.", "Wait.")
+
+
 def test_who_learns_from_what_is_cut_off_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = record(tmp_path, FEATURES)
     (listed,) = path.glob("meta/episodes/*/*.parquet")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
+from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from tests.support.reaching import Reaching
 
@@ -75,6 +76,19 @@ def test_a_learner_that_dies_leaves_the_robots_at_the_end_of_their_episodes_and_
     assert again.apart.updates >= learned
     assert len(again._experience) == held + again.steps_per_iteration
     again.close()
+
+
+@pytest.mark.integration
+def test_a_learner_that_diverges_ends_the_run(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    algorithm = HILSERL(SETTINGS, Reaching())
+    for weights in algorithm.learner.critics.parameters():
+        torch.nn.init.constant_(weights, float("nan"))
+    algorithm.open(tmp_path)
+    with pytest.raises(NotFinite, match=r"mean in an update is not finite$"):
+        for _ in range(10):
+            algorithm.iterate(0.0)
+    algorithm.close()
 
 
 def test_it_needs_a_folder_and_no_hindsight() -> None:

@@ -81,6 +81,6 @@ def copy_episodes(dataset: Dataset, path: str | Path, episodes: Iterable[int]) -
             frames = dataset.read(episode)
             for number in range(dataset.episodes[episode].length):
                 writer.add_frame({name: values[number] for name, values in frames.items()})
-            writer.end_episode(dataset.episodes[episode].tasks[0] if dataset.episodes[episode].tasks else "")
+            writer.end_episode(dataset.words(episode))
             count += 1
     return count

@@ -25,6 +25,7 @@ from rlstack.data.replay import Overwritten, ReplayReader
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.processes import die_with_parent
+from rlstack.training.algorithm import NotFinite
 from rlstack.training.experience import Replay
 from rlstack.training.lessons import Lessons
 from rlstack.training.soft import SoftLearner
@@ -40,6 +41,8 @@ _PUBLISH_S, _SAVE_S, _IDLE_S = 0.25, 10.0, 0.005
 
 _TRIES = 3
 """Deaths without having learned anything, after which it is not started again."""
+_NOT_FINITE = 65
+"""Status of a learner that diverged: from what it saved last it would do so again (EX_DATAERR of sysexits.h)."""
 
 
 class LearnerProcess:
@@ -99,7 +102,10 @@ class LearnerProcess:
 
         Raises:
             UserError: It has died several times without learning anything.
+            NotFinite: It ended because what it learned was not finite.
         """
+        if self._process is not None and self._process.poll() == _NOT_FINITE:
+            raise NotFinite(self._last_words())
         self._idle = self._idle + 1 if self._begun_at == self.updates else 0
         if self._idle >= _TRIES:
             raise UserError(
@@ -230,4 +236,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    learn(Path(sys.argv[1]), int(sys.argv[2]))
+    try:
+        learn(Path(sys.argv[1]), int(sys.argv[2]))
+    except NotFinite as error:
+        print(error, file=sys.stderr)
+        sys.exit(_NOT_FINITE)

@@ -126,7 +126,7 @@ def find_episodes(folder: Path, said: Info) -> Found:
         told = f"{folder} is cut off: {', '.join(reasons)}, so that {count} can be used."
     tasks, lost = _tasks(folder, said, search)
     episodes = tuple(
-        replace(episode, tasks=tuple(_words(tasks, task) for task in search.tasks[episode.index]))
+        replace(episode, tasks=tuple(words_of(tasks, task) for task in search.tasks[episode.index]))
         if episode.index in search.tasks
         else episode
         for episode in search.found
@@ -277,11 +277,11 @@ def _tasks(folder: Path, said: Info, search: _Search) -> tuple[tuple[str, ...], 
                 known.setdefault(int(search.numbers(episode.place, "task_index")[episode.row]), episode.tasks[0])
             except UserError:  # it will be said when its frames are read
                 continue
-    together = tuple(_words(known, number) for number in range(max([highest, *known]) + 1))
+    together = tuple(words_of(known, number) for number in range(max([highest, *known]) + 1))
     return together, f"{why} The tasks were taken from the episodes instead."
 
 
-def _words(tasks: tuple[str, ...] | dict[int, str], number: int) -> str:
+def words_of(tasks: tuple[str, ...] | dict[int, str], number: int) -> str:
     """Return a task in words, or its number where these are lost."""
     known = tasks if isinstance(tasks, dict) else dict(enumerate(tasks))
     return known.get(number, f"task {number}")

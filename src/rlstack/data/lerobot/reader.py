@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.data.lerobot import tables
-from rlstack.data.lerobot.episodes import Episode, episode_files, find_episodes
+from rlstack.data.lerobot.episodes import Episode, episode_files, find_episodes, words_of
 from rlstack.data.lerobot.features import ALWAYS, Feature
 from rlstack.data.lerobot.films import read_film
 from rlstack.data.lerobot.layout import Info, at, film_at, read_info, read_statistics
@@ -135,6 +135,11 @@ class Dataset:
             else tables.column_values(read[name], name, every[name], str(path))
             for name in wanted
         }
+
+    def words(self, episode: int) -> list[str]:
+        """Return what the robot was to do in each frame of an episode; see :meth:`read`."""
+        numbers = self.read(episode, ["task_index"])["task_index"][:, 0]
+        return [words_of(self.tasks, int(number)) for number in numbers]
 
     def _film(self, episode: Episode, name: str, start: int, stop: int) -> np.ndarray:
         found = episode.films[name]

@@ -209,25 +209,30 @@ class DatasetWriter:
         """Drop the frames of the episode that is being recorded."""
         self._forget()
 
-    def end_episode(self, task: str) -> int:
+    def end_episode(self, task: str | Sequence[str]) -> int:
         """Write the episode that was recorded; when this returns, it is on the disk.
 
         Args:
-            task: What the robot was to do, in words.
+            task: What the robot was to do, in words; or what in each frame.
 
         Returns:
             The episode's number.
 
         Raises:
-            UserError: It has no frame, or cannot be written: then its frames are kept, and this can be called again.
+            UserError: It has no frame, or not as many as tasks, or cannot be written: then its frames are kept, and
+                this can be called again.
         """
         if self._lock < 0:
             raise UserError("The dataset was closed: open it again to write.")
         if not self._count:
             raise UserError("An episode without a frame cannot be written: add frames first.")
         episode, start = self._info.total_episodes, self._info.total_frames
-        tasks = self._tasks if task in self._tasks else [*self._tasks, task]
-        columns = self._with_places(episode, start, tasks.index(task))
+        words = [task] * self._count if isinstance(task, str) else list(task)
+        if len(words) != self._count:
+            raise UserError(f"An episode of {self._count} frames cannot have the tasks of {len(words)}.")
+        done = tuple(dict.fromkeys(words))
+        tasks = [*self._tasks, *(word for word in done if word not in self._tasks)]
+        columns = self._with_places(episode, start, [tasks.index(word) for word in words])
         table = tables.frames_table(columns, self._info.features)
 
         file, gathered = self._file, [*self._tables, table]
@@ -242,7 +247,7 @@ class DatasetWriter:
         film_place = divmod(episode, self._info.chunks_size)  # a film for each episode: none is ever written again
         films = {name: Film(film_place, 0.0) for name in self._films}
         place = {
-            **Episode(episode, (task,), self._count, start, (file[0], file[1]), 0, films).to_row(self._info.fps),
+            **Episode(episode, done, self._count, start, (file[0], file[1]), 0, films).to_row(self._info.fps),
             **dict(zip(_ROWS, rows_file)),
         }
         rows = [*rows, tables.episode_row(place, found)]
@@ -284,7 +289,7 @@ class DatasetWriter:
         self._films: dict[str, FilmWriter] = {}
         self._colours = {name: Colours() for name, feature in self._info.features.items() if feature.is_image}
 
-    def _with_places(self, episode: int, start: int, task: int) -> dict[str, Any]:
+    def _with_places(self, episode: int, start: int, tasks: list[int]) -> dict[str, Any]:
         """Return the episode's columns with those that every dataset has."""
         numbers = np.arange(self._count)
         return {
@@ -297,7 +302,7 @@ class DatasetWriter:
             "frame_index": numbers,
             "episode_index": np.full(self._count, episode),
             "index": start + numbers,
-            "task_index": np.full(self._count, task),
+            "task_index": np.array(tasks),
         }
 
     def _episode_statistics(self, columns: Mapping[str, Any]) -> dict[str, Statistics]:
