@@ -13,6 +13,7 @@ from rlstack.bringup.proof import file_sha256, record_path, write_json
 from rlstack.bringup.verify import BATCH, verify
 from rlstack.errors import UserError
 from rlstack.policies import write_policy
+from rlstack.robots import load_robot
 from tests.policies.graphs import family_contract, family_model
 
 OUTSIDE = "x500 has a torque_per_thrust_m of 0.10847, outside the range 0.005 to 0.05 that the policy was trained over."
@@ -30,6 +31,7 @@ def proven(policy: Path, robot: str) -> None:
     facts = {
         "sha256": file_sha256(policy),
         "robot": robot,
+        "robot_sha256": load_robot(robot).sha256,
         "passed": True,
         "backends": {"mujoco": {"flown_in": "mujoco (topics)"}},
     }
@@ -41,6 +43,7 @@ def test_verify_fails_a_robot_outside_the_family_by_parameter_and_range(policy: 
     assert not verified.passed and OUTSIDE in verified.verification.failures
     assert f"Not passed: {OUTSIDE}" in verified.table()
     record = json.loads(verified.record.read_text())
+    assert record["robot_sha256"] == load_robot("x500").sha256
     assert record["robot"] == "x500" and OUTSIDE in record["reasons"]
     inside = verify(policy, backends=[BATCH], episodes=2, robot="crazyflie")
     assert not any("outside the range" in reason for reason in inside.verification.failures)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from rlstack.bringup.proof import alone_in, file_sha256, record_path, require_proof, write_json
 from rlstack.errors import UserError
+from rlstack.robots import load_robot
+
+ROBOT = load_robot("crazyflie")
 
 
 @pytest.fixture
@@ -20,20 +25,21 @@ def policy(tmp_path):
 
 def record(policy, **changes):
     figures = {"batch": {"success": 0.81}, "mujoco (topics)": {"success": 0.5, "flown_in": "mujoco (topics)"}}
-    facts = {"policy": str(policy), "robot": "crazyflie", "sha256": file_sha256(policy), "passed": True}
+    facts = {"policy": str(policy), "sha256": file_sha256(policy), "passed": True}
+    facts |= {"robot": "crazyflie", "robot_sha256": ROBOT.sha256}
     return {**facts, "backends": figures, **changes}
 
 
 def test_a_passing_record_of_this_very_file_is_accepted(policy):
     write_json(record_path(policy), record(policy))
-    assert require_proof(policy, "crazyflie")["passed"] is True
+    assert require_proof(policy, ROBOT)["passed"] is True
 
 
 def test_a_record_of_flights_in_process_alone_is_refused(policy):
     figures = {"batch": {"flown_in": "batch simulator"}, "mujoco": {"flown_in": "mujoco (in process)"}}
     write_json(record_path(policy), record(policy, backends=figures))
     with pytest.raises(UserError, match=r"in process only \(batch simulator, mujoco \(in process\)\).*rlstack verify"):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
 
 
 def test_a_record_of_one_simulator_alone_says_so(policy):
@@ -50,31 +56,51 @@ def test_where_there_is_only_a_record_in_process_that_is_said_and_what_could_not
     with pytest.raises(
         UserError, match=r"only verify_in_process.json, which proves nothing .*; mujoco: it has no wheels"
     ):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
     write_json(beside, record(policy, sha256="of another file"))
     with pytest.raises(UserError, match=r"has not been verified \(there is no [^,]*\): run"):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
     beside.write_text("[]")
     with pytest.raises(UserError, match=r"has not been verified \(there is no [^,]*\): run"):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
 
 
 def test_no_record_is_refused_with_the_way_out(policy):
     with pytest.raises(UserError, match=r"has not been verified.*rlstack verify .*--force"):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
 
 
 def test_a_record_of_another_file_is_refused(policy):
     write_json(record_path(policy), record(policy))
     policy.write_bytes(b"another policy")
     with pytest.raises(UserError, match="is of another policy file"):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
 
 
 def test_a_record_of_another_robot_is_refused(policy):
     write_json(record_path(policy), record(policy, robot="x500"))
     with pytest.raises(UserError, match=r"of flights of 'x500', not of 'crazyflie': run .* --robot crazyflie`"):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
+
+
+def test_a_record_of_another_robot_of_that_name_is_refused(policy):
+    write_json(record_path(policy), record(policy))
+    lighter = replace(ROBOT, body=replace(ROBOT.body, mass_kg=0.026))
+    with pytest.raises(UserError, match=r"is of another 'crazyflie' than this one: .*`rlstack verify .* --robot my.y`"):
+        require_proof(policy, lighter, " --robot my.y")
+
+
+def test_a_record_that_does_not_say_of_which_robot_it_is_asks_to_verify_again(policy):
+    facts = record(policy)
+    del facts["robot_sha256"]
+    write_json(record_path(policy), facts)
+    with pytest.raises(UserError, match=r"by an earlier version of rlstack .* which 'crazyflie' .*`rlstack verify "):
+        require_proof(policy, ROBOT)
+
+
+def test_the_released_policy_is_proven_on_its_robot_as_it_is_now():
+    folder = Path(__file__).parents[2] / "policies" / "quadrotor_foundation"
+    assert require_proof(folder / "policy.onnx", ROBOT)["passed"] is True
 
 
 @pytest.mark.parametrize("passed", [False, None, "true", 1])
@@ -84,21 +110,21 @@ def test_anything_but_passed_is_refused_with_the_figures(policy, passed):
         UserError,
         match=re.escape("did not pass its verification (batch: 81.0% success, mujoco (topics): 50.0% success)"),
     ):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
 
 
 def test_a_record_that_did_not_pass_says_why(policy):
     why = ["batch: 20 episodes prove too little: at least 100 are asked", "mujoco: too slow"]
     write_json(record_path(policy), record(policy, passed=False, reasons=why))
     with pytest.raises(UserError, match=r"\(batch: 20 episodes prove too little: .* are asked; mujoco: too slow\)"):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", '{"passed": true}'])
 def test_an_unreadable_record_is_refused(policy, text):
     record_path(policy).write_text(text)
     with pytest.raises(UserError, match="cannot be read"):
-        require_proof(policy, "crazyflie")
+        require_proof(policy, ROBOT)
 
 
 def test_json_is_written_whole_or_not_at_all(tmp_path):

@@ -156,8 +156,11 @@ def test_an_arm_brings_its_tool_to_a_goal_or_leaves_it_where_it_rests(tmp_path):
         with pytest.raises(UserError, match=said):
             processes(**options)
     slow = write_posture_policy(tmp_path / "slow.onnx", panda(), np.zeros(9) - 0.07, rate_hz=10.0)
-    guard = processes(slow)["guard"].parameters  # it waits for a policy as slow as this one
+    made = processes(slow)  # those who wait for a policy wait for one as slow as this one
+    guard, waits = made["guard"].parameters, made["robot"].parameters
     assert (guard["staleness_s"], guard["window_s"]) == pytest.approx((0.25, 0.12))
+    assert waits["cmd_joints_timeout_s"] == pytest.approx(0.5)  # the guard is the first to act
+    assert "cmd_joints_timeout_s" not in processes()["robot"].parameters
 
 
 def test_whoever_senses_people_is_told_of_them(tmp_path):
@@ -236,6 +239,20 @@ def test_what_was_trained_for_flies_afterwards(tmp_path):
     assert flown() == "crazyflie"
     assert flown("robot=x500") == "x500"
     assert flown("robot=x500", robot="racer") == "racer"
+
+
+def test_nodes_wait_for_a_policy_that_is_yet_to_be_trained_as_for_one_that_is_there(tmp_path):
+    def told(system):
+        made = by_name(system)
+        guard, waits = made["guard"].parameters, made["robot"].parameters
+        return guard.get("staleness_s"), guard.get("window_s"), waits.get("cmd_joints_timeout_s")
+
+    def trained(*overrides):
+        return told(train_system("arm_reach", out=tmp_path / "run", overrides=overrides).then)
+
+    slow = write_posture_policy(tmp_path / "slow.onnx", panda(), np.zeros(9) - 0.07, rate_hz=2.0)
+    assert trained("task_settings.rate_hz=2") == told(deploy_system(slow, "panda")) == pytest.approx((1.25, 0.6, 2.5))
+    assert trained() == (None, None, None)  # the defaults are for 20 Hz
 
 
 def test_a_run_folder_that_exists_is_refused(tmp_path):

@@ -57,7 +57,7 @@ def test_a_base_is_driven_beside_planners_and_reported(policy: Path) -> None:
     assert verified.table().endswith(f"FAILED. Report: {verified.report}")
     assert "--drivers dwa" in data["command"]
     with pytest.raises(UserError, match="has not been verified"):
-        require_proof(policy, ROBOT.name)
+        require_proof(policy, ROBOT)
 
 
 def test_a_planner_alone_gets_a_report_and_no_verdict(tmp_path: Path) -> None:

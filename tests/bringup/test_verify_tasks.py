@@ -89,6 +89,7 @@ def test_a_policy_among_people_is_judged_with_more_of_them_too(tmp_path: Path, m
     verified = verify(policy, backends=["batch"], episodes=2, drivers=["dwa"])
     data = read(tmp_path)
     assert list(data["backends"]) == ["batch", crowd.MORE_PEOPLE] and not data["passed"]
+    assert data["robot_sha256"] == ROBOT.sha256
     entry = data["backends"]["batch"]
     assert entry["asked"]["success"] == 0.85 and entry["reference"] == "dwa" and entry["hit_people"] is not None
     assert list(entry["by_label"]) == ["hall + people"] and data["provenance"]["setting"] == "hall"
@@ -96,7 +97,7 @@ def test_a_policy_among_people_is_judged_with_more_of_them_too(tmp_path: Path, m
     page = verified.report.read_text()
     assert "HEIGHT" in page and "the people node is the tracker" in page
     with pytest.raises(UserError, match="has not been verified"):
-        require_proof(policy, ROBOT.name)
+        require_proof(policy, ROBOT)
 
 
 def test_halls_are_the_same_again_and_have_half_as_many_people_more() -> None:
@@ -132,6 +133,7 @@ def test_a_car_is_held_against_the_fastest_line(tmp_path: Path) -> None:
     policy = write_straight_policy(tmp_path / "policy.onnx", base("racecar"), "base_racing", inputs, "twist")
     verified = verify(policy, backends=["batch"], episodes=2)
     data = read(tmp_path)
+    assert data["robot_sha256"] == base("racecar").sha256
     entry = data["backends"]["batch"]
     assert (entry["episodes"], entry["success"], entry["contact"], entry["paired"]) == (2, 0.0, 1.0, 0)
     theirs = entry["baselines"]["pure_pursuit"]

@@ -112,7 +112,7 @@ def test_the_record_has_the_verdict_and_every_figure(written):
     data = json.loads((page.parent / "verify.json").read_text())
     assert data == json.loads(json.dumps(record(verification)))
     assert data["passed"] is True and data["reasons"] == []
-    assert data["sha256"] == "a1" * 32
+    assert data["sha256"] == "a1" * 32 and data["robot_sha256"] == ROBOT.sha256
     assert list(data["backends"]) == ["batch", "mujoco"]
     for name, entry in data["backends"].items():
         assert entry["episodes"] == 4 and entry["success"] == 1.0

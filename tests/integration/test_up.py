@@ -28,13 +28,15 @@ from tests.support.policies import write_hover_policy
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 
+FLOWN = {"robot": "crazyflie", "robot_sha256": load_quadrotor("crazyflie").sha256}
+
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory) -> Path:
     """A good hover policy with a passing record."""
     path = write_hover_policy(tmp_path_factory.mktemp("policy") / "policy.onnx", load_quadrotor("crazyflie"))
     flown = {"mujoco": {"flown_in": "mujoco (topics)"}}
-    record = {"sha256": file_sha256(path), "robot": "crazyflie", "passed": True, "backends": flown}
+    record = {"sha256": file_sha256(path), **FLOWN, "passed": True, "backends": flown}
     write_json(record_path(path), record)
     return path
 
@@ -210,7 +212,7 @@ def test_an_unproven_policy_is_refused_unless_forced(tmp_path, capsys):
     path = write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"))
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "has not been verified" in capsys.readouterr().err
-    write_json(record_path(path), {"sha256": file_sha256(path), "robot": "crazyflie", "passed": False})
+    write_json(record_path(path), {"sha256": file_sha256(path), **FLOWN, "passed": False})
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "did not pass its verification" in capsys.readouterr().err
     assert cli.main(["up", "deploy", "--policy", str(path), "--force", "--seconds", "0.5"]) == 0

@@ -21,7 +21,7 @@ from rlstack.bringup.proof import file_sha256, require_proof
 from rlstack.errors import UserError
 from rlstack.evaluation.rollout import rollout
 from rlstack.policies import load_policy, write_policy
-from rlstack.robots import load_quadrotor
+from rlstack.robots import load_quadrotor, load_robot
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import TASKS
 from rlstack.tasks.scenario import Scenario
@@ -142,7 +142,7 @@ def test_verify_writes_the_proof_that_deployment_asks_for(policy, tmp_path, caps
     # Whatever it is worth, this hover controller is not good enough for the task's worst starts.
     assert not data["passed"] and "Not passed: batch: Success" in shown
     with pytest.raises(UserError, match="did not pass its verification"):
-        require_proof(policy, data["robot"])
+        require_proof(policy, load_robot(data["robot"]))
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,9 @@ def test_a_base_shows_its_wheels_and_a_quadrotor_its_rotors() -> None:
 def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:
     robot = load_robot("panda")
     names = tuple(joint.name for joint in robot.drives)
-    kind = kind_of(robot)(robot, {"cmd_joints_type": "JointTrajectory"})  # type: ignore[arg-type]
-    assert (kind.observed, kind.command_topic) == ("joint_states", "cmd/joints")
+    given = {"cmd_joints_type": "JointTrajectory", "cmd_joints_timeout_s": 2.5}
+    kind = kind_of(robot)(robot, given)  # type: ignore[arg-type]
+    assert (kind.observed, kind.command_topic, kind.timeout_s) == ("joint_states", "cmd/joints", 2.5)
     target = np.arange(float(len(names)))
     message = TrajectoryMessage(names[::-1]).fill(7, target[::-1])
     stamp, command = kind.read(serialize_message(message))
@@ -74,6 +75,6 @@ def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:
     assert kind.start_state(backend, 0.0) is None
     with pytest.raises(UserError, match=r"start_height_m: 1\.0 is not allowed for panda, which stands fixed"):
         kind.start_state(backend, 1.0)
-    plain = kind_of(robot)(robot, {"cmd_joints_type": "Float64MultiArray"})  # type: ignore[arg-type]
+    plain = kind_of(robot)(robot, {**given, "cmd_joints_type": "Float64MultiArray"})  # type: ignore[arg-type]
     stamp, command = plain.read(serialize_message(TrajectoryMessage(names, plain=True).fill(7, target)))
     assert stamp is None and command["joint_target"].tolist() == target.tolist()

@@ -113,6 +113,7 @@ def test_arms_that_stand_together_are_those_of_their_files() -> None:
     pair, one = arm("panda_pair"), arm("panda")
     names = [drive.name for drive in one.drives]
     assert [drive.name for drive in pair.drives] == [f"{side}_{name}" for side in ("left", "right") for name in names]
+    assert one.gripping == (*[False] * 7, True, True) and pair.gripping == 2 * one.gripping
     left, right = (chain_of(pair, f"{side}_panda_grasptarget") for side in ("left", "right"))
     assert left.index == tuple(range(7)) and right.index == tuple(range(9, 16))
     alone = chain_of(one)

@@ -72,7 +72,7 @@ def checked_deployment(
                 f"{' '.join(departures)} Choose another robot or policy, or fly it all the same with --force."
             )
         unnamed = load_policy(policy).contract.needs_robot or robot.endswith((".yaml", ".yml"))
-        record = require_proof(policy, spec.name, f" --robot {robot}" if unnamed else "")
+        record = require_proof(policy, spec, f" --robot {robot}" if unnamed else "")
         if alone := alone_in(record):
             print(
                 f"rlstack: {policy} is proven in one simulator alone, {alone}: what leans on it does not show. Verify"

@@ -11,6 +11,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.evaluation.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME
 from rlstack.files import write_atomically
+from rlstack.robots import RobotSpec
 
 
 def record_path(policy: str | Path) -> Path:
@@ -26,12 +27,13 @@ def file_sha256(path: str | Path) -> str:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
 
 
-def require_proof(policy: str | Path, robot: str, option: str = "") -> dict[str, Any]:
+def require_proof(policy: str | Path, robot: RobotSpec, option: str = "") -> dict[str, Any]:
     """Return the verification record of ``policy`` on ``robot``.
 
     Args:
         policy: The policy file.
-        robot: The robot's name: what flew well on one vehicle of a family is not proven on another.
+        robot: What is to move: what flew well on one vehicle of a family is not proven on another, nor on one of the
+            same name whose file says something else.
         option: What `rlstack verify` needs beside the policy to fly that robot, such as ``" --robot racer"``.
 
     Raises:
@@ -48,10 +50,20 @@ def require_proof(policy: str | Path, robot: str, option: str = "") -> dict[str,
         raise UserError(f"The verification record {path} cannot be read ({error}): {remedy}.") from error
     if digest != file_sha256(policy):
         raise UserError(f"The verification record {path} is of another policy file, not of {policy}: {remedy}.")
-    if flown != robot:
+    if flown != robot.name:
         raise UserError(
-            f"The verification record {path} is of flights of '{flown}', not of '{robot}': run `rlstack verify {policy}"
-            f"{option or f' --robot {robot}'}`, or fly it unproven with --force."
+            f"The verification record {path} is of flights of '{flown}', not of '{robot.name}': run `rlstack verify"
+            f" {policy}{option or f' --robot {robot.name}'}`, or fly it unproven with --force."
+        )
+    if (known := record.get("robot_sha256")) is None:
+        raise UserError(
+            f"The verification record {path} was made by an earlier version of rlstack and does not say of which"
+            f" '{robot.name}' it is, as robot files change: {remedy}."
+        )
+    if known != robot.sha256:
+        raise UserError(
+            f"The verification record {path} is of another '{robot.name}' than this one: its robot file, or the model"
+            f" that it names, has changed: {remedy}."
         )
     if passed is not True:
         why = "; ".join(map(str, record["reasons"])) if isinstance(record.get("reasons"), list) else ""

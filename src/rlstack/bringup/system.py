@@ -26,10 +26,9 @@ from rlstack.bringup.crew import (
     robot_goals,
 )
 from rlstack.bringup.movers import EXPLORER, NAV2, chosen_driver, mover, names_waypoints, senses_people
+from rlstack.bringup.patience import patience_for
 from rlstack.bringup.process import Parameter, Process, System, WhenItEnds, python_module
 from rlstack.errors import UserError, unknown_name
-from rlstack.guard.arms.config import ArmGuardConfig
-from rlstack.policies import load_policy
 from rlstack.robots import Manipulator, RobotSpec, WheeledBase, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 
@@ -56,9 +55,6 @@ HOVER_AT_M = (0.0, 0.0, 1.0)
 """Where a quadrotor goes if nothing is said, m."""
 
 _MOVES = {"quadrotor": "fly", "wheeled_base": "drive"}
-_PERIODS, _WINDOW = 2.5, 1.2
-"""Of a policy's period: its longest silence, and in what time an arm may move as far as it says at once."""
-
 PEOPLE_FROM = ("scan", "topic")
 """Who tells a base of the people around it: a people node, or the robot."""
 
@@ -87,6 +83,7 @@ def deploy_system(
     cmd_joints_type: str = "JointTrajectory",
     scan_frame: str = "",
     zero_is_far: bool = False,
+    rate_hz: float | None = None,
 ) -> System:
     """Describe robots that a policy moves: the robot node, and for each robot a policy node and the guard between them.
 
@@ -123,6 +120,7 @@ def deploy_system(
         cmd_joints_type: Of an arm, ``JointTrajectory`` or ``Float64MultiArray``.
         scan_frame: Of a base, another name of the frame in its scans' headers.
         zero_is_far: Of a base, whether its lidar's driver says 0 where nothing came back.
+        rate_hz: Of a policy whose file is not there yet; None: the file says it.
 
     Raises:
         UserError: An unknown robot, backend, driver or world (nearest names listed), an engine that is not installed,
@@ -149,6 +147,7 @@ def deploy_system(
                 raise UserError(f"{name} is for wheeled bases, and {spec.name} is a {spec.kind}: leave it out.")
     if isinstance(spec, Manipulator):
         base = {"cmd_joints_type": cmd_joints_type} if cmd_joints_type != "JointTrajectory" else {}
+    patience = patience_for(spec, policy, rate_hz)
     driver = chosen_driver(policy, driver)
     if area is not None and driver != EXPLORER:
         raise UserError("An area is for policies that explore: leave it out, or give such a policy.")
@@ -162,7 +161,7 @@ def deploy_system(
     processes = []
     if crew.process is not None:
         plain = {name: value for name, value in base.items() if name.startswith("cmd_")}
-        parameters = {**crew.process.parameters, **plain}
+        parameters = {**crew.process.parameters, **plain, **patience.robot}
         processes.append(replace(crew.process, parameters=parameters, remappings=remappings))
     for space, place in zip(crew.namespaces, _goals(spec, crew, goal)):
         prefix = f"{space.rpartition('/')[2]}." if count > 1 else ""
@@ -182,7 +181,7 @@ def deploy_system(
                     "auto_arm": armed,
                     **_fence(crew.fence_m, spec),
                     **base,
-                    **_patience(spec, policy),
+                    **patience.guard,
                     **({"goal_position": place} if "fallback" in base else {}),
                     **seen,
                 },
@@ -263,15 +262,6 @@ def _tool_at_rest(arm: Manipulator) -> Sequence[float]:
     return place
 
 
-def _patience(spec: RobotSpec, policy: str | Path) -> dict[str, Parameter]:
-    """Return how long an arm's guard waits for a policy that is slower than arms' usual ones."""
-    if not isinstance(spec, Manipulator) or not policy or not Path(policy).expanduser().is_file():
-        return {}
-    period_s = 1.0 / load_policy(policy).contract.rate_hz
-    needed = {"staleness_s": _PERIODS * period_s, "window_s": _WINDOW * period_s}
-    return {name: time_s for name, time_s in needed.items() if time_s > getattr(ArmGuardConfig, name) + 1e-9}
-
-
 def _remappings(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
     pairs = []
     for word in given:
@@ -337,15 +327,23 @@ def train_system(
         raise UserError(f"The run folder {folder} exists and is never overwritten: choose another with out.")
     then = None
     if fly:
+        from rlstack.nodes.train import Order, recipe_for  # needs torch, as the training that follows does
+
         if not is_simulator(backend):
             raise UserError(
                 f"A policy fresh from training may fly in simulators only, and the backend '{backend}' is not one:"
                 " train first, then verify and deploy."
             )
-        flown = robot or _recipe_robot(recipe, overrides)
-        driver = EXPLORER if names_waypoints(_recipe_outputs(recipe)) else ""
+        trained = recipe_for(Order(recipe, folder, -1 if seed is None else int(seed), tuple(overrides)))
         then = deploy_system(
-            folder / "policy.onnx", flown, backend, driver=driver, world=world, namespace=namespace, goal=goal
+            folder / "policy.onnx",
+            robot or trained.robot,
+            backend,
+            driver=EXPLORER if names_waypoints(trained.task_settings.outputs) else "",
+            world=world,
+            namespace=namespace,
+            goal=goal,
+            rate_hz=trained.task_settings.rate_hz,
         )
     parameters: dict[str, Parameter] = {"recipe": recipe, "out": str(folder)}
     if seed is not None:
@@ -372,20 +370,6 @@ def _new_run_folder(recipe: str) -> Path:
     from rlstack.training.run import new_folder  # needs torch, as the training that follows does
 
     return new_folder(Path(recipe).stem).absolute()
-
-
-def _recipe_robot(recipe: str, overrides: Sequence[str]) -> str:
-    from rlstack.training.recipe import load_recipe
-
-    changed = [word.partition("=")[2] for word in overrides if word.lstrip("-").startswith("robot=")]
-    return changed[-1] if changed else load_recipe(recipe).robot
-
-
-def _recipe_outputs(recipe: str) -> Sequence[str]:
-    from rlstack.training.recipe import load_recipe
-
-    outputs: Sequence[str] = load_recipe(recipe).task_settings.outputs
-    return outputs
 
 
 def _fence(world: tuple[Point, Point] | None, spec: RobotSpec) -> dict[str, Parameter]:

@@ -158,6 +158,7 @@ def record_drives(verification: DriveVerification) -> dict[str, Any]:
         "contract_sha256": "" if v.contract is None else v.contract.sha256,
         "task": v.task,
         "robot": v.robot.name,
+        "robot_sha256": v.robot.sha256,
         "passed": v.passed,
         "reasons": v.failures,
         "worth": v.worth,

@@ -139,6 +139,7 @@ def record(verification: Verification) -> dict[str, Any]:
         "contract_sha256": v.contract.sha256,
         "task": v.contract.task,
         "robot": v.contract.robot,
+        "robot_sha256": v.robot.sha256,
         "passed": v.passed,
         "reasons": v.failures,
         "backends": {

@@ -150,6 +150,7 @@ def record_trials(verification: TrialVerification) -> dict[str, Any]:
         "contract_sha256": v.contract.sha256,
         "task": v.contract.task,
         "robot": v.robot.name,
+        "robot_sha256": v.robot.sha256,
         "passed": v.passed,
         "reasons": v.failures,
         "worth": v.worth,

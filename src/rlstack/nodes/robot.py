@@ -32,6 +32,12 @@ PARAMETERS = (
         live=True,
     ),
     Parameter(
+        "cmd_joints_timeout_s",
+        0.25,
+        "Age from which a command stops an arm, s: twice what its guard lets a policy be silent.",
+        minimum=0.001,
+    ),
+    Parameter(
         "lock_step_timeout_s",
         3.0,
         "In lock step, seconds of real time without a command after which a robot is disarmed.",

@@ -6,12 +6,14 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
 from rlstack.registry import Registry, installed
+from rlstack.robots.identity import digest
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
 from rlstack.schema import value
@@ -66,6 +68,21 @@ class RobotSpec:
     def located(self, folder: Path) -> RobotSpec:
         """Return the robot with paths in it that are relative to its file's ``folder`` made absolute."""
         return self
+
+    def identity(self) -> dict[str, Any]:
+        """Return what it is as plain data, wherever its files lie, and without the words that describe it."""
+        data: dict[str, Any] = schema.to_data(self)
+        del data["description"]
+        return data
+
+    @property
+    def sha256(self) -> str:
+        """Of its :meth:`identity`: by it a proof knows the robot that it is of.
+
+        Raises:
+            UserError: A file that belongs to it is missing.
+        """
+        return digest(self.identity())
 
 
 def robot_files() -> dict[str, Path]:

@@ -24,11 +24,10 @@ class ManipulatorOnTopics:
 
     observed = topics.JOINT_STATES
     command_topic = topics.JOINT_COMMAND
-    timeout_s = 0.25
-    """Twice what the guard lets a policy be silent: then the joints stay where they are."""
 
     def __init__(self, robot: Manipulator, parameters: ParameterSet) -> None:
         self._robot = robot
+        self.timeout_s: float = parameters["cmd_joints_timeout_s"]
         self._names = tuple(joint.name for joint in robot.drives)
         self._read = TrajectoryReader(self._names, plain=parameters["cmd_joints_type"] == "Float64MultiArray")
         self.command_type = self._read.type

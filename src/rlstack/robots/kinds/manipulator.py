@@ -5,16 +5,18 @@ Their links come from an existing URDF or MJCF, from the file itself, or from th
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rlstack.errors import UserError
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.links import Link, LinkInertial, MountedArm, check_links
+from rlstack.robots.model_file import resolve
 from rlstack.robots.spec import RobotSpec, load_robot
-from rlstack.schema import value
+from rlstack.schema import to_data, value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +213,13 @@ class Manipulator(RobotSpec):
         """The arm's joints, then the gripper's."""
         return tuple(joint.driven for joint in (*self.joints, *self.gripper))
 
+    @property
+    def gripping(self) -> tuple[bool, ...]:
+        """Of each of ``drives`` whether it is a gripper's; of several arms, of any of their grippers."""
+        parts: list[RobotSpec] = [load_robot(arm.robot) for arm in self.arms] or [self]
+        each = [(len(part.joints), len(part.gripper)) for part in parts if isinstance(part, Manipulator)]
+        return tuple(grips for joints, gripper in each for grips in (*[False] * joints, *[True] * gripper))
+
     def located(self, folder: Path) -> Manipulator:
         """Return it with the model's path absolute, or with the joints of its arms; a package's model stays as it is.
 
@@ -222,6 +231,18 @@ class Manipulator(RobotSpec):
         if self.links or self.model.startswith("package:"):
             return self
         return replace(self, model=str(folder / self.model))
+
+    def identity(self) -> dict[str, Any]:
+        """Return what it is, with what its model file holds, or what its arms are, in place of where they lie.
+
+        Raises:
+            UserError: The model file, or that of an arm, is missing.
+        """
+        data = super().identity()
+        if self.model:
+            data["model"] = hashlib.sha256(resolve(self.model, self.name).read_bytes()).hexdigest()
+        data["arms"] = [{**to_data(arm), "robot": load_robot(arm.robot).identity()} for arm in self.arms]
+        return data
 
     def _mounted(self, folder: Path) -> Manipulator:
         if self.joints or self.gripper:

@@ -33,6 +33,11 @@ class ManipulatorKind:
         things = simulation.world.obstacles if simulation.world else ()
         self._handles = any(thing.name == OBJECT and thing.mass_kg > 0.0 for thing in things)
         self._chains: dict[str, Chain] = {}
+        assert isinstance(self._robot, Manipulator)
+        self._gripping = np.array(self._robot.gripping)
+        self._target: Array | None = None
+        """What :meth:`write` told the drives last, rad or m; None: nothing since the robot was put somewhere."""
+        self._stopped = False
         self.sensed = (*_SENSED, *(("object_position", "object_orientation") if self._handles else ()))
 
     def read(self) -> dict[str, Array]:
@@ -79,14 +84,25 @@ class ManipulatorKind:
         wanted = checked_command(command, "joint_target", len(self._robot.drives))
         sent = joint_positions(self._robot, wanted)
         self._simulation.engine.drive(self._index, "file", sent)
+        self._target, self._stopped = sent, False
         return {"joint_target": sent}
 
     def restart(self) -> None:
-        """Do nothing: the simulation has reset all that it takes."""
+        """Forget commands and stops: the simulation drives the joints to where it has put them."""
+        self._target, self._stopped = None, False
 
     def stop(self) -> None:
-        """Hold the joints where they are: an arm that goes limp falls."""
-        self._simulation.engine.drive(self._index, "file", self._simulation.engine.joints(self._index).position)
+        """Hold the arm's joints where they are now, and leave grippers their last targets, until the next command.
+
+        An arm that goes limp falls. Further calls change nothing: a target that is measured anew follows a load down.
+        """
+        if self._stopped:
+            return
+        hold = np.array(self._simulation.engine.joints(self._index).position)
+        if self._target is not None:  # fingers that are to be where a thing is do not hold it
+            hold = np.where(self._gripping, self._target, hold)
+        self._simulation.engine.drive(self._index, "file", hold)
+        self._stopped = True
 
 
 _SENSED = ("joint_position", "joint_velocity", "joint_effort")
