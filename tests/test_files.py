@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.files import write_atomically
+from rlstack.files import lock, write_atomically
 
 
 def test_writes_text_and_bytes_into_new_folders_and_replaces(tmp_path):
@@ -37,3 +39,15 @@ def test_what_is_in_the_way_is_said(tmp_path):
         write_atomically(tmp_path / "file" / "inner", "x")
     with pytest.raises(UserError, match="Is a directory"):
         write_atomically(tmp_path, "x")
+
+
+def test_a_lock_is_one_holders_and_no_program_that_it_starts_keeps_it(tmp_path):
+    descriptor = lock(tmp_path, "the.lock", "Somebody writes here.")
+    with pytest.raises(UserError, match=r"^Somebody writes here\.$"):
+        lock(tmp_path, "the.lock", "Somebody writes here.")
+    words = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False) as child:
+        assert child.stdout.readline() == b"\n"
+        os.close(descriptor)
+        os.close(lock(tmp_path, "the.lock", "The child has it."))
+        child.communicate(b"\n")

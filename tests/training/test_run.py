@@ -234,6 +234,69 @@ def test_a_recurrent_run_goes_on_to_the_bit(tmp_path: Path) -> None:
     assert_same(load_checkpoint(tmp_path / "part"), load_checkpoint(tmp_path / "whole"))
 
 
+def rates(made: run._Run) -> set[float]:
+    """Return what PPO learns at."""
+    learner = made.algorithm.learner  # type: ignore[attr-defined]
+    return {learner.learning_rate, *(group["lr"] for group in learner.optimizer.param_groups)}
+
+
+def test_a_learning_rate_that_was_changed_since_is_gone_on_at(tmp_path: Path) -> None:
+    recipe = small_recipe()
+    made = learned(recipe, tmp_path / "run", 2)
+    adapted = rates(made)
+    assert len(adapted) == 1 and adapted != {recipe.algorithm_settings.learning_rate}
+    made.save()
+    state = load_checkpoint(tmp_path / "run")
+
+    def resumed(recipe: Any, state: dict[str, Any]) -> run._Run:
+        again = run._Run(recipe, tmp_path / "run")
+        again.load(state)
+        return again
+
+    assert rates(resumed(recipe, state)) == adapted  # the recipe is as it was
+    lower = replace(recipe, algorithm_settings=replace(recipe.algorithm_settings, learning_rate=2e-5))
+    changed = resumed(lower, state)
+    assert rates(changed) == {2e-5}
+    changed.save()
+    del state["algorithm"]["learning_rate"]  # as earlier versions saved it
+    assert rates(resumed(lower, state)) == adapted
+    assert rates(resumed(lower, load_checkpoint(tmp_path / "run"))) == {2e-5}
+
+
+def test_nobody_else_trains_in_a_runs_folder_until_it_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    told: list[str] = []
+
+    def meanwhile(progress: run.Progress) -> None:
+        with pytest.raises(UserError) as refused:
+            run.resume(folder)
+        told.append(str(refused.value))
+        if progress.steps < 2048:
+            raise KeyboardInterrupt
+
+    run.start(small_recipe(), folder, meanwhile)
+    while not run.resume(folder, meanwhile).finished:
+        pass
+    assert len(told) == 4
+    assert all(sentence.startswith(f"Another process trains in {folder}: ") for sentence in told)
+
+
+@pytest.mark.parametrize("ends", [UserError("The disk is full."), KeyboardInterrupt(), RuntimeError("a mistake")])
+def test_a_run_that_breaks_lets_go_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: BaseException
+) -> None:
+    def broken(self: PPO, done: float) -> dict[str, float]:
+        raise ends
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PPO, "iterate", broken)
+        with pytest.raises(type(ends)):
+            run.start(small_recipe(steps=1), tmp_path / "run")
+        with pytest.raises(type(ends)):
+            run.resume(tmp_path / "run")
+    assert run.resume(tmp_path / "run").finished
+
+
 def test_another_seed_is_another_run(mlp: Trained, tmp_path: Path) -> None:
     recipe = replace(run.recipe_of(mlp.folder), seed=4)
     made = learned(recipe, tmp_path / "run", 1)
@@ -281,6 +344,18 @@ def test_what_is_no_run_cannot_go_on(tmp_path: Path) -> None:
         run.resume(tmp_path)
     with pytest.raises(UserError, match=r"has no recipe\.yaml"):
         run.recipe_of(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"envs: [", "is not valid YAML"), (b"\xff\xfe", "is not text|is not valid YAML")]
+)
+def test_a_slip_in_a_runs_recipe_is_said(mlp: Trained, tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "checkpoint.pt").write_bytes((mlp.folder / "checkpoint.pt").read_bytes())
+    (tmp_path / "recipe.yaml").write_bytes(content)
+    for action in (run.resume, run.export, run.recipe_of):
+        with pytest.raises(UserError, match=rf"^The recipe {tmp_path / 'recipe.yaml'} ({said})"):
+            action(tmp_path)
 
 
 # ---- set-up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -98,6 +99,24 @@ def test_it_goes_on_exactly_from_its_state() -> None:
         assert torch.equal(mine, learners[1].critics.state_dict()[name])
     assert torch.equal(learners[0].act(batch["observation"]), learners[1].act(batch["observation"]))
     assert math.isfinite(float(learners[0].log_temperature.detach()))
+
+
+def test_it_goes_on_at_the_rate_that_is_set_now() -> None:
+    settings = SoftSettings(hidden=(8,), learning_rate=1e-3)
+    batch = {"observation": torch.randn(16, 2), "next_observation": torch.randn(16, 2), "action": torch.rand(16, 1)}
+    batch = {**batch, "reward": torch.randn(16), "goes_on": torch.ones(16)}
+    before = SoftLearner(settings, 2, 1, torch.Generator().manual_seed(0))
+    before.update_critics(batch)
+    before.update_actor(batch)
+    learner = SoftLearner(replace(settings, learning_rate=1e-12), 2, 1, torch.Generator().manual_seed(0))
+    learner.load_state_dict(before.state_dict())
+    assert [group["lr"] for o in learner._optimisers() for group in o.param_groups] == [1e-12] * 3
+    learner.update_critics(batch)
+    learner.update_actor(batch)
+    for mine, theirs in ((learner.actor, before.actor), (learner.critics, before.critics)):
+        for now, then in zip(mine.parameters(), theirs.parameters()):
+            torch.testing.assert_close(now, then, rtol=0.0, atol=1e-7)
+    assert torch.allclose(learner.log_temperature, before.log_temperature, rtol=0.0, atol=1e-7)
 
 
 def test_more_drawn_critics_than_there_are_is_an_error() -> None:

@@ -226,7 +226,10 @@ def recipe_for(order: Order) -> Any:
             target = target.setdefault(folder, {})
             if not isinstance(target, dict):
                 raise UserError(f"overrides: '{key}' is not a recipe field: {folder} has no fields of its own.")
-        target[name] = yaml.safe_load(text)
+        try:
+            target[name] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UserError(f"overrides: {word!r} is not allowed: its value is not valid YAML ({error}).") from error
     return recipe_from_data(data, f"{order.recipe} with {', '.join(words)}")
 
 

@@ -205,6 +205,7 @@ def learn(folder: Path, parent: int) -> None:
             _save(folder / _POLICY, told)
             published, logged = now, {}
         if now - saved > _SAVE_S:
+            learner.check(logged)  # what has diverged must not be what it goes on from
             save()
             saved = now
     save()

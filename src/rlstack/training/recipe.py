@@ -83,6 +83,15 @@ def load_recipe(name_or_path: str | Path) -> Recipe[Any, Any]:
         if str(name_or_path) not in files:
             raise unknown_name("recipe", str(name_or_path), files)
         path = files[str(name_or_path)]
+    return read_recipe(path)
+
+
+def read_recipe(path: Path) -> Recipe[Any, Any]:
+    """Read a recipe from its file.
+
+    Raises:
+        UserError: It cannot be read, is not YAML, or is refused as by :func:`load_recipe`.
+    """
     try:
         data = yaml.safe_load(path.read_text())
     except OSError as error:

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rlstack import schema
-from rlstack.data.replay import ReplayReader
-from rlstack.data.replay.storage import LOCK_FILE, SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.evaluation.examiner import EXAMINERS, Examiner, Marks
 from rlstack.files import write_atomically
@@ -29,16 +27,15 @@ from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor, Algorithm, KeepsExperience, NotFinite, TakesMore
-from rlstack.training.checkpoint import CHECKPOINT, load_checkpoint, save_checkpoint
+from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
+from rlstack.training.folder import FIGURES, POLICY, RECIPE, held, made, never_learned, nothing_in, taken
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.interveners import asks_for_a_hand
-from rlstack.training.recipe import Recipe, check_recipe, recipe_from_data, recipe_to_yaml
+from rlstack.training.recipe import Recipe, check_recipe, read_recipe, recipe_to_yaml
 
 if TYPE_CHECKING:
     from rlstack.training.hands import Devices, HandIntervener
-
-RECIPE, POLICY, FIGURES = "recipe.yaml", "policy.onnx", "training.json"
 
 CHECKPOINT_EVERY_S = 30.0
 """Wall time between checkpoints."""
@@ -108,15 +105,14 @@ def start(
     """
     check_recipe(recipe, f"The recipe {recipe.name}")
     if folder.exists():
-        raise _taken(folder)
+        raise taken(folder)
     run = _Run(recipe, folder)
-    with _led(run, devices) as hand:
-        _make(folder)
+    with _led(run, devices) as hand, made(folder):
         try:
             write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
             run.open()
         except BaseException as error:
-            if _nothing_in(folder):
+            if nothing_in(folder):
                 shutil.rmtree(folder, ignore_errors=True)
             elif isinstance(error, UserError):
                 raise UserError(
@@ -133,16 +129,20 @@ def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices
     One that was killed before its first iteration has none, and begins again with the demonstrations that it has.
 
     Raises:
-        UserError: There is no run, its checkpoint is gone or damaged or does not fit the recipe beside it, a hand is
-            asked for that cannot intervene, or learning broke.
+        UserError: There is no run, its checkpoint is gone or damaged or does not fit the recipe beside it, another
+            process trains there, a hand is asked for that cannot intervene, or learning broke.
     """
-    state = None if _never_learned(folder) else load_checkpoint(folder)
-    run = _Run(recipe_of(folder), folder)
-    if state is not None:
-        run.load(state)
-    with _led(run, devices) as hand:
-        run.open()
-        return run.learn(on_progress, hand)
+    if not (folder / RECIPE).is_file():
+        load_checkpoint(folder)  # to be refused before a lock is made in what is no run
+    recipe = recipe_of(folder)
+    with held(folder):
+        state = None if never_learned(folder) else load_checkpoint(folder)
+        run = _Run(recipe, folder)
+        if state is not None:
+            run.load(state)
+        with _led(run, devices) as hand:
+            run.open()
+            return run.learn(on_progress, hand)
 
 
 def _led(run: _Run, devices: Devices | None) -> AbstractContextManager[HandIntervener | None]:
@@ -170,44 +170,10 @@ def export(folder: Path, out: Path | None = None) -> Path:
 
 def recipe_of(folder: Path) -> Recipe[Any, Any]:
     """Return the recipe that the run in ``folder`` was started with."""
-    import yaml
-
     path = folder / RECIPE
     if not path.is_file():
         raise UserError(f"{folder} is not a run: it has no {RECIPE}. Name a folder under runs/.")
-    return recipe_from_data(yaml.safe_load(path.read_text()), str(path))
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()  # another run may have taken it meanwhile
-    except FileExistsError:
-        raise _taken(folder) from None
-    except OSError as error:
-        raise UserError(f"Cannot make the run's folder {folder}: {error.strerror}. Choose another --out.") from error
-
-
-def _taken(folder: Path) -> UserError:
-    return UserError(
-        f"{folder} exists already and is never overwritten: choose another --out, or go on with"
-        f" `rlstack train --resume {folder}`."
-    )
-
-
-def _nothing_in(folder: Path) -> bool:
-    """Return whether a run's folder holds no more than its recipe and replay buffers without a step."""
-    buffers = {lock.parent for lock in folder.glob(f"*/{LOCK_FILE}")}
-    files = [path for path in folder.rglob("*") if path.is_file() and path.parent not in buffers]
-    whole = [buffer for buffer in buffers if (buffer / SPEC_FILE).is_file()]
-    return files in ([], [folder / RECIPE]) and not any(len(ReplayReader(buffer)) for buffer in whole)
-
-
-def _never_learned(folder: Path) -> bool:
-    """Return whether the run in ``folder`` ended before its first iteration: the scalars' file comes after the first
-    checkpoint."""
-    begun = (CHECKPOINT, POLICY, FIGURES, "events.out.tfevents*")
-    return (folder / RECIPE).is_file() and not any(any(folder.glob(name)) for name in begun)
+    return read_recipe(path)
 
 
 _KEPT = ("iteration", "seconds", "cpu_seconds", "evaluation_cpu_seconds", "evaluations", "success", "best")

@@ -312,13 +312,15 @@ class SoftLearner:
         )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Go on from :meth:`state_dict`, at the settings' learning rate."""
         for name in ("actor", "critics", "targets"):
             getattr(self, name).load_state_dict(state[name])
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
         for optimiser, saved in zip(self._optimisers(), state["optimisers"]):
             optimiser.load_state_dict(saved)
+            for group in optimiser.param_groups:  # the saved rate came with it, and settings may have changed since
+                group["lr"] = self.settings.learning_rate
         self.generator.set_state(state["generator"].cpu())
 
     def _optimisers(self) -> tuple[torch.optim.Optimizer, ...]:

@@ -178,6 +178,7 @@ class PPO:
         """Return networks, optimiser, environment and random state."""
         state = {
             "learner": self.learner.save(),
+            "learning_rate": self.settings.learning_rate,
             "environment": self.environment.state_dict(),
             "observations": {name: self._observations[name] for name in ("actor", "critic")},
             "torch_random": torch.get_rng_state(),
@@ -189,8 +190,13 @@ class PPO:
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Go on from :meth:`state_dict`; at the settings' learning rate where that has changed since."""
         self.learner.load(state["learner"], None, strict=True)
+        rate = self.settings.learning_rate
+        if state.get("learning_rate", rate) != rate:  # changed since; else the one that it was adapted to stays
+            self.learner.learning_rate = rate
+            for group in self.learner.optimizer.param_groups:
+                group["lr"] = rate
         self.environment.load_state_dict(state["environment"])
         device = self.environment.device
         self._observations = self._grouped(*(state["observations"][name].to(device) for name in ("actor", "critic")))

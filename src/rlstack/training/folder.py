@@ -1,0 +1,79 @@
+"""A run's folder: what its files are called, who may write to it, and how far the run in it has come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rlstack.data.replay import ReplayReader
+from rlstack.data.replay.storage import LOCK_FILE, SPEC_FILE
+from rlstack.errors import UserError
+from rlstack.files import lock
+from rlstack.training.checkpoint import CHECKPOINT
+
+RECIPE, POLICY, FIGURES = "recipe.yaml", "policy.onnx", "training.json"
+
+RUN_LOCK = "run.lock"
+"""Held by the process that trains."""
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other processes from training in a run's folder; one that is killed lets go of it.
+
+    Raises:
+        UserError: Another process trains there, or it cannot be written to.
+    """
+    descriptor = lock(
+        folder,
+        RUN_LOCK,
+        f"Another process trains in {folder}: wait for its end, or stop it; to train beside it choose another --out.",
+    )
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """Make a new run's folder and hold it.
+
+    Raises:
+        UserError: It exists already, or cannot be made.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()  # another run may have taken it meanwhile
+    except FileExistsError:
+        raise taken(folder) from None
+    except OSError as error:
+        raise UserError(f"Cannot make the run's folder {folder}: {error.strerror}. Choose another --out.") from error
+    with held(folder):
+        yield
+
+
+def taken(folder: Path) -> UserError:
+    """Return what is said of a folder that exists already."""
+    return UserError(
+        f"{folder} exists already and is never overwritten: choose another --out, or go on with"
+        f" `rlstack train --resume {folder}`."
+    )
+
+
+def nothing_in(folder: Path) -> bool:
+    """Return whether a run's folder holds no more than its recipe, its lock and replay buffers without a step."""
+    buffers = {file.parent for file in folder.glob(f"*/{LOCK_FILE}")}
+    own = {folder / RECIPE, folder / RUN_LOCK}
+    others = [path for path in folder.rglob("*") if path.is_file() and path.parent not in buffers and path not in own]
+    whole = [buffer for buffer in buffers if (buffer / SPEC_FILE).is_file()]
+    return not others and not any(len(ReplayReader(buffer)) for buffer in whole)
+
+
+def never_learned(folder: Path) -> bool:
+    """Return whether the run in ``folder`` ended before its first iteration: the scalars' file comes after the first
+    checkpoint."""
+    begun = (CHECKPOINT, POLICY, FIGURES, "events.out.tfevents*")
+    return (folder / RECIPE).is_file() and not any(any(folder.glob(name)) for name in begun)
