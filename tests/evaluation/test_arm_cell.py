@@ -59,6 +59,35 @@ def test_an_object_stands_where_its_trial_says_and_is_sensed_with_noise(engine: 
             assert not cell.lost and np.array_equal(cell.goal, trials.goal[number])
 
 
+@pytest.mark.parametrize("what", ["joints", "object"])
+@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+def test_a_trial_whose_numbers_broke_is_lost_and_the_next_one_is_not(engine: str, what: str) -> None:
+    task = PushTask()
+    trials = held_out(task, ROBOT, 2, 3)
+    with connected(ArmCell(engine, task, ROBOT, trials, seed=1)) as cell:
+        cell.write({"joint_target": trials.joints[0]})
+        cell.step(0.01)
+        simulation = cell._inner.simulation
+        if what == "joints":
+            simulation.engine.place_joints(0, np.full(9, np.nan), np.zeros(9))
+        elif engine == "mujoco":
+            simulation.engine.data.joint("world/object").qvel[:] = np.nan
+        else:
+            (body, _), *_ = simulation.engine._loose
+            simulation.engine._server.move(body, [np.nan] * 3, [0.0, 0.0, 0.0, 1.0], [0.0] * 3, [0.0] * 3)
+        cell.step(0.01)
+        assert cell.lost
+        for _ in range(3):
+            cell.write({"joint_target": trials.joints[0]})
+            cell.step(0.01)
+            assert all(np.isfinite(values).all() for values in cell.read().signals.values())
+        np.testing.assert_allclose(cell.read().signals["joint_position"], trials.joints[0], atol=0.02)
+        np.testing.assert_allclose(cell.achieved, trials.position[0], atol=2e-3)
+        cell.enter(1)
+        cell.step(0.01)
+        assert not cell.lost
+
+
 def test_the_noise_of_a_trial_is_its_own_whoever_has_which_share() -> None:
     task = ReachTask()
     trials = held_out(task, ROBOT, 3, 3)

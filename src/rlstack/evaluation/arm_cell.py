@@ -126,12 +126,14 @@ class ArmCell:
         """Let a control period pass; one that is lost begins anew, so that the others go on."""
         try:
             self._inner.step(duration_s)
+            self._sense()
+            sound = all(np.isfinite(values).all() for values in self._true.values())
         except Diverged:
+            sound = False
+        if not sound:
             self.lost = True
             self._begin()
-            return
-        self._sense()
-        if not self.lost and "object_position" in self._true:
+        elif not self.lost and "object_position" in self._true:
             self.lost = bool(self.task.off(self._true["object_position"]))
 
     def reset(self, state: Any = None) -> None:

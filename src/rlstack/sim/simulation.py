@@ -86,6 +86,7 @@ class Simulation:
         self.flying = flying = tuple(robot for robot in robots if isinstance(robot, Quadrotor))
         """The quadrotors among the robots."""
         self._mixed = len(flying) != len(robots)
+        self._jointed = [k for k, robot in enumerate(robots) if not isinstance(robot, Quadrotor)]
         self.world = world = checked_world(world, isolated)
         self.step_s = 1.0 / self.rate_hz
         self._scene = Scene(robots, self.step_s, world, isolated, options)
@@ -164,7 +165,7 @@ class Simulation:
 
         Raises:
             ValueError: The duration is negative or not finite.
-            RuntimeError: A state is not finite any more.
+            Diverged: A state of a robot or of its joints is not finite any more.
         """
         engine = self.engine
         if not (math.isfinite(duration_s) and duration_s >= 0.0):
@@ -180,8 +181,7 @@ class Simulation:
         else:
             self._advance(engine, count)
         self._steps += count
-        if not np.isfinite(self._body).all():
-            lost = np.flatnonzero(~np.isfinite(self._body).all(axis=0)).tolist()
+        if lost := self._lost(engine):
             raise Diverged(
                 f"The simulation of robot {lost} diverged before {self.time_s:.3f} s: the state was too fast for a"
                 f" physics_rate_hz of {self.rate_hz:g}."
@@ -336,6 +336,14 @@ class Simulation:
         self._refresh(engine)
         if craft is not None:
             craft.passed()
+
+    def _lost(self, engine: Engine) -> list[int]:
+        """Return the robots whose state is not finite; the base of an arm stays where it is."""
+        sound: NDArray[np.bool_] = np.all(np.isfinite(self._body), axis=0)
+        for index in self._jointed:
+            sound[index] &= bool(np.isfinite(engine.joints(index).position).all())
+        lost: list[int] = np.flatnonzero(~sound).tolist()
+        return lost
 
     def _refresh(self, engine: Engine, standing: Sequence[int] = ()) -> None:
         """Take the bodies' states from the engine; some of the quadrotors were put where they stand."""

@@ -54,6 +54,12 @@ def redness(picture: NDArray[np.uint8]) -> NDArray[np.float64]:
     return np.array([columns.mean(), rows.mean()])
 
 
+def test_a_camera_on_a_link_that_the_model_has_not_is_refused() -> None:
+    cameras = {**PANDA.cameras, "wrist": replace(PANDA.cameras["wrist"], link="panda_hnd")}
+    with pytest.raises(UserError, match="its camera 'wrist' is on 'panda_hnd', and the model has no such link"):
+        ArmEyes(replace(PANDA, cameras=cameras), Block().add, ("wrist", "scene"), "object")
+
+
 @pytest.mark.parametrize("place", [[0.5, 0.1, 0.02], [0.42, -0.15, 0.02], [0.6, 0.0, 0.1]])
 def test_the_box_is_where_a_pinhole_shows_it_from_the_scene_camera(eyes: ArmEyes, place: list[float]) -> None:
     plain = replace(looks(), material=np.zeros(1, dtype=np.intp), table=np.full((1, 3), 0.9))

@@ -105,3 +105,11 @@ def test_a_finger_that_is_held_presses_as_its_gains_say_and_a_free_one_keeps_to_
     np.testing.assert_allclose(engine.joints(0).position[-2:], 0.0, atol=1e-3)
     np.testing.assert_allclose(engine.joints(0).effort[-2:], -0.006 * finger.stiffness, rtol=0.1)
     assert 0.006 * finger.stiffness > 4.0 * finger.damping * finger.velocity_max
+
+
+@pytest.mark.parametrize("name", ["panda", "so100", "ur5e"])
+def test_what_an_arm_grips_has_the_friction_that_is_its_own(name: str) -> None:
+    engine = built(load_robot(name))
+    bullet, client, arm = engine._server.bullet, engine.client, engine._bodies[0]
+    for link in range(-1, bullet.getNumJoints(arm, client)):
+        assert bullet.getDynamicsInfo(arm, link, client)[1] == 1.0  # PyBullet multiplies them

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rlstack.interfaces.backend import BACKENDS, Backend
-from rlstack.robots import RobotSpec, frames, load_robot
+from rlstack.robots import Manipulator, RobotSpec, frames, load_robot
+from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
@@ -128,6 +129,62 @@ def test_an_arm_is_put_where_it_is_told_and_holds_it(arm: Any) -> None:
     np.testing.assert_allclose(arm.read().signals["joint_position"], wanted, atol=0.002)
     with pytest.raises(ValueError, match="joint_position"):
         arm.reset({"joint_position": np.zeros(2)})
+
+
+def test_an_arm_that_is_stopped_again_and_again_does_not_sink(jointed: Callable[[RobotSpec], Any]) -> None:
+    arm = jointed(load_robot("so100"))  # nothing but its stiffness holds it up
+
+    def joints() -> Any:
+        return arm.read().signals["joint_position"]
+
+    arm.write({"joint_target": joints()})
+    arm.step(0.5)
+    held = joints()
+    for _ in range(100):
+        arm.disarm()
+        arm.step(0.01)
+    np.testing.assert_allclose(joints(), held, atol=0.011)  # once what it sags by
+    for begin_anew in (lambda: arm.write({"joint_target": held + 0.1}), arm.reset):  # then a stop is a new one
+        begin_anew()
+        arm.step(1.0)
+        moved = joints()
+        arm.disarm()
+        arm.step(0.5)
+        np.testing.assert_allclose(joints(), moved, atol=0.011)
+
+
+def test_an_arm_that_is_stopped_on_its_way_stays_where_it_was(arm: Any) -> None:
+    fingers = np.array(arm.robot.gripping)
+    arm.write({"joint_target": arm.read().signals["joint_position"] + np.where(fingers, 0.0, 0.5)})
+    arm.step(0.1)
+    stopped = arm.read().signals["joint_position"]
+    for _ in range(150):
+        arm.disarm()
+        arm.step(0.01)
+    np.testing.assert_allclose(arm.read().signals["joint_position"], stopped, atol=0.02)
+
+
+def test_fingers_of_an_arm_that_is_stopped_hold_on(make_of: Callable[..., Backend], name: str) -> None:
+    pytest.importorskip("pybullet_data", reason="it carries the arm's model")
+    if name == "isaac":
+        pytest.skip("its stand-in's meshes touch nothing")
+    robot = load_robot("panda")
+    assert isinstance(robot, Manipulator)
+    fingers = np.array(robot.gripping)
+    rest = np.array([drive.rest for drive in robot.drives])
+    tool = tool_motion((chain := chain_of(robot)).screws, rest[None, list(chain.index)]).position[0]
+    between = Obstacle(name="bar", shape="box", size_m=(0.02, 0.04, 0.02), position_m=tuple(tool))
+    arm: Any = make_of(robot, world=replace(VOID, obstacles=(between,)))
+    arm.connect()
+    arm.reset({"joint_position": np.where(fingers, 0.03, rest)})
+    arm.write({"joint_target": np.where(fingers, 0.0, rest)})
+    arm.step(1.0)
+    gripped = arm.read().signals["joint_effort"][fingers]
+    assert np.abs(gripped).min() > 3.0, gripped  # N
+    for _ in range(50):
+        arm.disarm()
+        arm.step(0.01)
+    np.testing.assert_allclose(arm.read().signals["joint_effort"][fingers], gripped, rtol=0.05)
 
 
 @pytest.mark.parametrize("robot", ["turtlebot3_burger", "husky", "racecar", "panda"])

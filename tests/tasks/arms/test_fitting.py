@@ -14,6 +14,7 @@ from rlstack.robots.kinds.manipulator import WorkArea
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.fitting import USUAL, fitted
 from rlstack.tasks.arms.trials import Region
+from tests.support.arms import small_panda
 
 SMALL = load_robot("so100")
 assert isinstance(SMALL, Manipulator) and SMALL.work is not None
@@ -62,6 +63,35 @@ def test_the_rest_of_what_a_recipe_says_in_part_is_fitted() -> None:
     small, usual = mine.fitted(SMALL), task.fitted(SMALL)
     assert small.box == replace(usual.box, friction=(0.5, 0.6))
     assert small.goals == replace(usual.goals, z_m=(0.05, 0.06))
+
+
+def test_no_goal_of_a_small_arm_is_done_by_a_box_that_lies_below_it() -> None:
+    task = TASKS.load("arm_pick_place")().fitted(SMALL)
+    trials = task.draw(SMALL, np.random.default_rng(0), 2000)
+    below = trials.goal.copy()
+    below[:, 2] = trials.half[:, 2]
+    assert not task.done(below, trials.goal).any()
+    assert (trials.goal[:, 2] <= task.goals.z_m[1]).all()
+
+
+def test_who_learns_by_cameras_is_shown_it_by_a_script_for_its_own_boxes() -> None:
+    task = TASKS.load("arm_pick_place_camera")()
+    area = WorkArea(x_m=(0.3, 0.7), y_m=(-0.3, 0.3), z_m=(0.015, 0.5), opening_m=0.06)
+    panda = replace(small_panda(16), work=area)
+    some = task.environment(panda, task.pipeline(panda), 1, "cpu", 0)
+    assert some.task.box == task.fitted(panda).box != task.box
+    some.close()
+
+
+def test_the_fingers_of_a_small_arm_are_seen_to_hold() -> None:
+    task = replace(TASKS.load("arm_pick_place")(), rewards="dense")
+    some = task.environment(SMALL, task.pipeline(SMALL), 4, "cpu", 1)
+    earned = dict.fromkeys(some.term_names(), 0.0)
+    for _ in range(60):
+        terms = some.step(some.expert_action()).terms
+        earned = {name: earned[name] + float(terms[name].sum()) for name in earned}
+    assert earned["held"] > 1.0 and earned["lifted"] > 1.0
+    some.close()
 
 
 @pytest.mark.parametrize("name", ["arm_insert", "arm_drawer"])

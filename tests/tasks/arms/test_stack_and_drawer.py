@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlstack.robots import Manipulator, load_robot
 from rlstack.sim.arms.devices import arm_worlds
 from rlstack.tasks.arms.bench import OBJECT, Bench
-from rlstack.tasks.arms.placing import CLEAR_M, placed
+from rlstack.tasks.arms.placing import CLEAR_M, HELD_M, placed
 from rlstack.tasks.catalog.arm_drawer import DrawerTask
 from rlstack.tasks.catalog.arm_stack import LOWER, StackTask
 
@@ -37,13 +37,17 @@ def test_nothing_is_stacked_while_the_hand_is_at_it(tool: tuple, thing: tuple, g
     if away >= CLEAR_M:
         np.testing.assert_allclose(achieved, there, atol=1e-9)
     else:
-        np.testing.assert_allclose(achieved - there, [[0.0, 0.0, CLEAR_M - away]], atol=1e-5)
+        np.testing.assert_allclose(achieved - there, [[0.0, 0.0, HELD_M + CLEAR_M - away]], atol=1e-5)
     single = placed(torch.from_numpy(at), torch.from_numpy(there))
     np.testing.assert_allclose(single.numpy(), achieved, atol=1e-12)
     # a box that is held at its goal is not done, and one that stands there alone is
     held, alone = there + np.array([0.0, 0.0, 0.01]), there + np.array([0.0, 0.0, CLEAR_M + 1e-6])
     assert not task.done(task.achieved(held, there), there)[0]
     assert task.done(task.achieved(alone, there), there)[0]
+    # nor one that lies on the table at the place of a goal above it, wherever the hand is near it
+    below = wanted - np.array([0.0, 0.0, 0.04])
+    near = below + 0.03 * (at - below) / (np.linalg.norm(at - below) + 1e-9)
+    assert not task.done(task.achieved(near, below), wanted)[0]
     off = np.abs(achieved - wanted)[0]
     done = bool(task.done(achieved, wanted)[0])
     assert done == (np.hypot(off[0], off[1]) < task.tolerance_m and off[2] < 0.006)

@@ -232,6 +232,22 @@ def test_what_a_policy_was_trained_for_names_no_height_that_was_not_drawn() -> N
         assert told == {f"goal_{axis}_{end}_m" for axis in axes for end in ("min", "max")}
 
 
+def test_the_script_that_pushes_goes_on_until_it_is_as_near_as_asked() -> None:
+    some = environment("arm_push", 8, seed=1, tolerance_m=0.01)
+    some.restart(torch.arange(8))
+    won = torch.zeros(8, dtype=torch.bool)
+    for _ in range(some.task.steps):
+        won |= some.step(some.expert_action()).success
+    assert int(won.sum()) >= 6  # and 3 or 4 where it stops 15 mm away
+    some.close()
+
+
+def test_a_policy_that_sees_is_asked_for_no_more_over_topics() -> None:
+    task = TASKS.load("arm_pick_place_camera")()
+    assert task.thresholds_over_topics.success < task.thresholds.success
+    assert task.thresholds_over_topics.lost == task.thresholds.lost
+
+
 def test_bad_settings_and_robots_are_refused_in_words() -> None:
     task = TASKS.load("arm_pick_place")()
     with pytest.raises(UserError, match="crazyflie is a quadrotor; this task wants an arm: --robot panda"):
@@ -240,6 +256,11 @@ def test_bad_settings_and_robots_are_refused_in_words() -> None:
         task.reference(load_robot("panda_pair"))
     with pytest.raises(UserError, match="panda has no gripper, which this task needs"):
         task.reference(replace(PANDA, gripper=()))
+    with pytest.raises(UserError, match="panda has no gripper, which this task needs"):
+        TASKS.load("arm_insert")().reference(replace(PANDA, gripper=()))
+    endless = replace(PANDA.joints[6], position_min_rad=None, position_max_rad=None)
+    with pytest.raises(UserError, match="panda: panda_joint7 can turn without limit, and a policy file says"):
+        task.reference(replace(PANDA, joints=(*PANDA.joints[:6], endless)))
     with pytest.raises(UserError, match=r"There is no device 'cuda:99'|CUDA needs Warp"):
         task.environment(PANDA, task.pipeline(PANDA), 2, "cuda:99", 0)
     with pytest.raises(UserError, match="cannot hold its tool in most of the region"):

@@ -76,7 +76,7 @@ class ArmEyes:
         self._arm = np.flatnonzero(own)
         self._tables = [int(model.material(f"table {k}").id) for k in range(TABLES)]
         self._colour = model.geom_rgba[self._handled, :3].copy()
-        self._links = [int(model.body(camera.link or BODY).id) for camera in self._cameras]
+        self._links = [_link(model, robot, *named) for named in zip(self.names, self._cameras)]
         # Mesa's software renderer: its threads wait for each other longer than such small pictures take
         os.environ.setdefault("LP_NUM_THREADS", "1")
         self._eye = Eye(mujoco, model, self._data)
@@ -146,6 +146,18 @@ def _plain(robot: Manipulator, name: str) -> Camera:
             " arms at once: give it square pixels and no distortion, and undistort the real one's pictures."
         )
     return camera.rendered
+
+
+def _link(model: Any, robot: Manipulator, name: str, camera: Camera) -> int:
+    """Return the number of the body that a camera is on."""
+    links = [model.body(k).name for k in range(1, model.nbody)]
+    link = camera.link or BODY
+    if link not in links:
+        raise UserError(
+            f"{robot.name}: its camera '{name}' is on '{link}', and the model has no such link; it has:"
+            f" {', '.join(links)}."
+        )
+    return int(model.body(link).id)
 
 
 def _lens(camera: Camera, view: float) -> _Lens:

@@ -149,10 +149,17 @@ class PybulletEngine:
 
     def place(self, index: int, body: Array) -> None:
         """Put one robot into a state."""
-        if not np.isfinite(self._pose_of(self._bodies[index], self._client)[0]).all():
+        if not self._sound(index):
             self._begin_anew()
         self._robots[index].place(body)
         self._centres = []
+
+    def _sound(self, index: int) -> bool:
+        """Return whether one robot, its joints and what can be pushed are where numbers say."""
+        places = [self._pose_of(self._bodies[index], self._client)[0], self.joints(index).position]
+        places += [self._server.motion(body)[0] for body, _ in self._loose]
+        places += [thing.pose()[0] for thing in self._sliding.values()]
+        return all(bool(np.isfinite(place).all()) for place in places)
 
     def push(self, force: Array, torque: Array) -> None:
         """Take the wrenches."""

@@ -46,7 +46,8 @@ class BulletRobot:
         self.body = _load(server, robot, seen=not isolated)
         friction = 0.0 if isinstance(robot, WheeledBase) and robot.casters else 1.0  # casters are the base's own
         mask = RAYS | WORLD if isolated else EVERYTHING
-        server.settle(self.body, None if isinstance(robot, (WheeledBase, Manipulator)) else friction, ROBOT, mask)
+        # PyBullet multiplies frictions, and gives 0.5 to links whose file has none: what is handled has its own
+        server.settle(self.body, None if isinstance(robot, WheeledBase) else friction, ROBOT, mask)
         if isinstance(robot, WheeledBase):
             bullet.changeDynamics(self.body, -1, lateralFriction=friction, physicsClientId=client)
         if isolated:

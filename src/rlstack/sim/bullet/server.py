@@ -170,10 +170,11 @@ class Server:
                 angularDamping=0.0,
                 jointDamping=0.0,
                 restitution=0.0,
-                maxJointVelocity=FASTEST,
                 physicsClientId=client,
                 **more,
             )
+            # alone: with it PyBullet gives all else to the base, whichever link is named
+            bullet.changeDynamics(body, link, maxJointVelocity=FASTEST, physicsClientId=client)
             bullet.setCollisionFilterGroupMask(body, link, group, mask, physicsClientId=client)
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from rlstack.errors import UserError
 from rlstack.robots import Manipulator
 from rlstack.tasks.arms.bench import Bench
+from rlstack.tasks.arms.grasp import FINGERS, stopped
 from rlstack.tasks.arms.pipeline import ArmPipeline
 from rlstack.tasks.arms.terms import GOAL
 from rlstack.tasks.arms.view import ArmView
@@ -261,8 +262,10 @@ class ArmEnvironment:
         assert prepared is not None
         tool, none = bench.tool(), np.zeros(self.count)
         thing = bench.true().get("object_position", tool)
-        opening = prepared["opening"].numpy()[:, 0] if "opening" in prepared else none
-        target = prepared["opening_target"].numpy()[:, 0] if "opening" in prepared else none
+        opening, held = none, none > 0.0
+        if "opening" in prepared:
+            seen = {name: prepared[name].numpy().astype(np.float64) for name in FINGERS}
+            opening, held = seen["opening"][:, 0], stopped(seen, self.pipeline)
         achieved = self.task.achieved(tool, thing)
         return ArmView(
             tool=tool,
@@ -270,8 +273,8 @@ class ArmEnvironment:
             achieved=achieved,
             object=thing,
             half=bench.drawn["half"],
-            opening=opening.astype(np.float64),
-            squeezing=(opening - target).astype(np.float64),
+            opening=opening,
+            stopped=held,
             action=action,
             last_action=self._last,
             success=self.task.done(achieved, bench.goal),

@@ -21,6 +21,8 @@ USUAL_HALF_M = 0.023
 
 _SQUEEZED = 0.1
 """Share of the gripper's range that fingers stay behind what they are told where something is between them."""
+FINGERS = ("opening", "opening_target", "joint_velocity")
+"""What is known of them."""
 _STILL = 0.15
 """1/s: share of that range that fingers move in a second, of which nothing can be told by how far they stay behind."""
 
@@ -53,11 +55,11 @@ def grasp(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M
     size = min(half_m / USUAL_HALF_M, 1.0)
     above_m = max(size * ABOVE, 0.05)
     thing, tool = seen["object_position"], seen["tool_position"]
-    opening, wanted = seen["opening"][:, 0], seen["opening_target"][:, 0]
+    opening = seen["opening"][:, 0]
     away = tool - thing
     level, height = np.linalg.norm(away[:, :2], axis=1), away[:, 2]
     # fingers that are told to close and do not: something is between them
-    held = (level < size * 0.025) & (np.abs(height) < size * 0.025) & _stopped(seen, pipeline, opening - wanted)
+    held = (level < size * 0.025) & (np.abs(height) < size * 0.025) & stopped(seen, pipeline)
     around = (level < size * 0.02) & (height < 0.012)
     aligned = (level < size * 0.012) & (np.abs(yaw_to_sides(seen, "tool_yaw")) < 0.15)
     over = thing + np.array([0.0, 0.0, above_m])
@@ -71,9 +73,14 @@ def grasp(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M
     return Grasp(place, turn, np.where(around | held, -1.0, 1.0), held)
 
 
-def _stopped(seen: Mapping[str, Array], pipeline: Any, behind: Array) -> NDArray[np.bool_]:
-    """Return (N,) whether fingers are stopped by something, from how far they are behind what they are told."""
-    most = pipeline.press
+def stopped(seen: Mapping[str, Array], pipeline: Any) -> NDArray[np.bool_]:
+    """Return (N,) whether fingers are stopped by something, from how far they are behind what they are told.
+
+    Args:
+        seen: :data:`FINGERS`, as for :func:`grasp`.
+        pipeline: What fingers press with.
+    """
+    most, behind = pipeline.press, (seen["opening"] - seen["opening_target"])[:, 0]
     if 0.75 * most >= _SQUEEZED:
         return np.asarray(behind > _SQUEEZED)
     # they are as far behind while they move

@@ -21,7 +21,7 @@ from rlstack.tasks.arms.motion import Motion
 from rlstack.tasks.pipeline import Pipeline, Tensors, Term
 
 _PRESS = 0.7
-"""Share of the fingers' effort that they press with."""
+"""Share of the fingers' effort by which their target leads before the action moves it on."""
 
 STARTED, TARGET = "started", "joint_target"
 
@@ -107,7 +107,7 @@ class ArmPipeline(Pipeline):
         arm = torch.maximum(torch.minimum(arm, now + lead), now - lead)
         arm = torch.maximum(torch.minimum(arm, self._buffer("upper")), self._buffer("lower"))
         if self.hands:
-            # fingers that press with all they have let what is between them slide to and fro
+            # before the action moves it on; fingers told to go much further let what is between them slide to and fro
             low, range_ = self.minimum[self.arm :], (self.maximum - self.minimum)[self.arm :]
             opening = ((joints[:, self.arm :] - low) / range_).mean(dim=-1, keepdim=True)
             wanted = ((hand - low) / range_).mean(dim=-1, keepdim=True)

@@ -8,13 +8,16 @@ from rlstack.robots.kinematics import library_of
 
 CLEAR_M = 0.05
 """From tool to thing: the hand is away from it."""
+HELD_M = 0.1
+"""What a thing counts as higher while the hand is at it: more than it could lie too low, so that neither makes up for
+the other."""
 
 
 def placed(tool: Any, thing: Any) -> Any:
-    """Return (N, 3) m where the thing is and, while the hand is at it, as much above that as the hand is too near.
+    """Return (N, 3) m where the thing is and, while the hand is at it, above that: by 0.1 m and as it is too near.
 
-    So what is achieved is at a goal only once the thing stands there by itself, whatever goal that is, and a hand that
-    draws back comes nearer to it all the way.
+    So what is achieved is at a goal on a table only once the thing stands there by itself, and a hand that draws back
+    comes nearer to it all the way.
 
     Args:
         tool: (N, 3) m.
@@ -23,4 +26,5 @@ def placed(tool: Any, thing: Any) -> Any:
     xp = library_of(thing)
     away = xp.sqrt(((tool - thing) ** 2).sum(-1) + 1e-12)
     near = xp.clip(CLEAR_M - away, 0.0, None)
-    return xp.stack([thing[..., 0], thing[..., 1], thing[..., 2] + near], -1)
+    above = near + HELD_M * (near > 0.0)
+    return xp.stack([thing[..., 0], thing[..., 1], thing[..., 2] + above], -1)

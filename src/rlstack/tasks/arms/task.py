@@ -64,6 +64,8 @@ class ArmTask(ABC):
     outputs: ClassVar[tuple[str, ...]] = ("joint_target",)
     axes: ClassVar[tuple[str, ...]] = ("x", "y", "z")
     """What an action moves; see :data:`rlstack.tasks.arms.motion.AXES`."""
+    holds: ClassVar[bool] = False
+    """Whether something is in the gripper from the start."""
     grip: ClassVar[float] = -1.0
     """What the gripper does that is not moved by actions; see the pipeline."""
     start_yaw_rad: ClassVar[float] = 0.5
@@ -106,12 +108,17 @@ class ArmTask(ABC):
             raise UserError(f"{robot.name} is a {robot.kind}; this task wants an arm: --robot panda.")
         if robot.arms:
             raise UserError(f"{robot.name} is {len(robot.arms)} arms; this task is for one: --robot panda.")
-        if "gripper" in self.axes and not robot.gripper:
+        if ("gripper" in self.axes or self.holds) and not robot.gripper:
             raise UserError(f"{robot.name} has no gripper, which this task needs: --robot panda.")
         if len(robot.joints) < self.least_joints:
             raise UserError(
                 f"{robot.name} has {len(robot.joints)} joints, and this task needs {self.least_joints}, which hold the"
                 " tool at a place, in a direction and at a turn all at once: --robot panda."
+            )
+        if endless := [drive.name for drive in robot.drives if not np.isfinite([drive.lower, drive.upper]).all()]:
+            raise UserError(
+                f"{robot.name}: {', '.join(endless)} can turn without limit, and a policy file says how far each joint"
+                " may be told to go: give position_min_rad and position_max_rad in the robot file."
             )
         control = robot.control_rate_hz
         for who, hertz in ((f"{robot.name} is controlled", control), ("arms are simulated", 1 / TIMESTEP_S)):

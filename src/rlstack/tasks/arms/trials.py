@@ -69,6 +69,7 @@ class ArmNoise:
     """Standard deviations of what the policy senses."""
 
     joint_rad: float = value(0.0002, unit="rad", at_least=0.0)
+    """Of fingers that slide, in m."""
     joint_velocity_rad_s: float = value(0.002, unit="rad/s", at_least=0.0)
     object_m: float = value(0.001, unit="m", at_least=0.0)
     object_rad: float = value(0.01, unit="rad", at_least=0.0)
@@ -142,7 +143,7 @@ def draw_starts(
     Args:
         robot: Whose.
         region: Of the tool.
-        yaw_rad: The tool's yaw from that at rest is drawn up to this, to either side.
+        yaw_rad: The tool's yaw is drawn up to this, to either side of base_link's x.
         opening: Of the gripper, a share of its range.
         rng: Draws.
         count: How many.

@@ -21,7 +21,7 @@ class ArmView:
         object: (N, 3) m; the tool's place where there is none.
         half: (N, 3) m of the object.
         opening: (N,) share of the gripper's range.
-        squeezing: (N,) how far its target is below that, as a share.
+        stopped: (N,) whether its fingers are told to close and something is between them.
         action: (N, actions) -1..1.
         last_action: (N, actions), the one before.
         success: (N,) whether it is done.
@@ -33,7 +33,7 @@ class ArmView:
     object: Array
     half: Array
     opening: Array
-    squeezing: Array
+    stopped: NDArray[np.bool_]
     action: Array
     last_action: Array
     success: NDArray[np.bool_]
@@ -61,4 +61,4 @@ class ArmView:
     @property
     def held(self) -> NDArray[np.bool_]:
         """(N,) whether the fingers are stopped by something, at the object."""
-        return (self.squeezing > 0.08) & (self.reaching < 0.03)
+        return self.stopped & (self.reaching < 0.03)

@@ -109,6 +109,7 @@ class InsertTask(ArmTask):
     inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
     moved = "object_position"
     fits = False
+    holds = True
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {"socket": (0.0, 0.0, -_HALF_LENGTH)}
 
     def opened(self, robot: Manipulator) -> float:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_LIFT_M = 0.01
+"""A goal is at least so much higher than where a box that lies under it counts as there."""
+
 
 class PickExpert:
     """Above the box, turned to its sides; down; close; and straight to the goal.
@@ -88,7 +91,11 @@ class PickPlaceTask(ArmTask):
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
         """Draw what episodes are about, for arms that start at N places."""
-        return draw_objects(self.box, self.places, self.goals, 0.0, rng, starts)
+        trials = draw_objects(self.box, self.places, self.goals, 0.0, rng, starts)
+        # of a small arm's goals some would be done by a box that lies below them
+        least = np.minimum(trials.half[:, 2] + self.tolerance_m + _LIFT_M, self.goals.z_m[1])
+        trials.goal[:, 2] = np.maximum(trials.goal[:, 2], least)
+        return trials
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""

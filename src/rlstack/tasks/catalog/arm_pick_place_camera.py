@@ -10,6 +10,7 @@ from rlstack.tasks.arms.sight import SightRange
 from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import OBJECT
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
+from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
 
 if TYPE_CHECKING:
     from rlstack.tasks.arms.pipeline import ArmPipeline
@@ -41,6 +42,7 @@ class SeenPickPlaceTask(PickPlaceTask):
         "scene_image_age",
     )
     thresholds = ArmThresholds(success=0.85, lost=0.05)
+    thresholds_over_topics = ArmThresholds(success=0.8, lost=0.05, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
 
     def sight(self, robot: Manipulator, count: int, seed: int) -> Sight:
         """Return what cameras of N arms see."""
@@ -54,7 +56,7 @@ class SeenPickPlaceTask(PickPlaceTask):
         """Return N copies of the task to learn from."""
         from rlstack.tasks.arms.seeing import SeeingEnvironment
 
-        return SeeingEnvironment(self, robot, pipeline, count, device=device, seed=seed)
+        return SeeingEnvironment(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation, the pictures last."""

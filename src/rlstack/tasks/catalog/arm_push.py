@@ -28,7 +28,14 @@ _BEHIND = 0.055
 
 
 class PushExpert:
-    """Over the box, down behind it, and straight on to the goal."""
+    """Over the box, down behind it, and straight on to the goal.
+
+    Args:
+        tolerance_m: It stops at half of that.
+    """
+
+    def __init__(self, tolerance_m: float) -> None:
+        self._tolerance_m = tolerance_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
@@ -41,7 +48,7 @@ class PushExpert:
         away = tool - thing
         along, aside = (away * way).sum(axis=1), (away * across).sum(axis=1)
         behind = (along < -0.02) & (np.abs(aside) < 0.02)
-        there = distance[:, 0] < 0.5 * 0.03
+        there = distance[:, 0] < 0.5 * self._tolerance_m
         ready = thing - way * _BEHIND
         over = np.linalg.norm(tool - ready, axis=1) < 0.012
         pushing = behind & (height < 0.05) & ~there
@@ -121,7 +128,7 @@ class PushTask(ArmTask):
 
     def expert(self) -> PushExpert:
         """Return a script that does it."""
-        return PushExpert()
+        return PushExpert(self.tolerance_m)
 
 
 TASK = PushTask
