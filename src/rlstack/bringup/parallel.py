@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -164,7 +165,8 @@ def _work(connection: Connection, work: Work, share: dict[str, Any], parent: int
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # the parent has been interrupted as well
     finally:
-        _on_signals(signal.SIG_DFL)  # nothing is left that could be ended in better order
+        with suppress(KeyboardInterrupt):  # who asks for its end just now gets it
+            _on_signals(signal.SIG_DFL)  # nothing is left that could be ended in better order
 
 
 def _interrupt_once(number: int, frame: object) -> None:
