@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from std_srvs.srv import Trigger
 
 from rlstack.interfaces import topics
+from rlstack.interfaces.messages import seconds_to_ns, stamp_to_ns
 from tests.support.ros import Listener, NodeProcess, heights, nodes
 
 pytestmark = pytest.mark.integration
@@ -43,18 +43,15 @@ def flight(hover_policy: Path, listener: Listener) -> Iterator[dict[str, NodePro
         yield processes
 
 
-def seconds(message: Any) -> float:
-    stamp = message.header.stamp
-    return float(stamp.sec + 1e-9 * stamp.nanosec)
-
-
 def test_without_the_policy_the_guard_hovers_and_then_lands(flight: dict[str, NodeProcess], listener: Listener) -> None:
     odometry, modes = listener.heard[topics.ODOM], listener.heard[topics.GUARD_MODE]
     before, killed = len(modes) - 1, len(odometry)
     flight["policy"].signal(signal.SIGKILL)
     for mode, what in (("hover", "the fallback"), ("land", "the end of hovering"), ("disarmed", "the landing")):
         listener.until(lambda mode=mode: mode in [message.data for message in modes[before:]], what)
-    after = [message for message in odometry[killed:] if seconds(message) < seconds(odometry[killed]) + 0.5]
+    # from the last one before: who was not run for a while hears the first one after when it lands already
+    until_ns = stamp_to_ns(odometry[killed - 1].header.stamp) + seconds_to_ns(0.5)
+    after = [message for message in odometry[killed - 1 :] if stamp_to_ns(message.header.stamp) < until_ns]
     assert min(heights(after)) > 0.8, "it hovers for that long at least"
     assert heights(odometry)[-1] < 0.1
 

@@ -139,7 +139,8 @@ class Dataset:
     def words(self, episode: int) -> list[str]:
         """Return what the robot was to do in each frame of an episode; see :meth:`read`."""
         numbers = self.read(episode, ["task_index"])["task_index"][:, 0]
-        return [words_of(self.tasks, int(number)) for number in numbers]
+        said = {number: words_of(self.tasks, number) for number in set(numbers.tolist())}
+        return [said[number] for number in numbers.tolist()]
 
     def _film(self, episode: Episode, name: str, start: int, stop: int) -> np.ndarray:
         found = episode.films[name]

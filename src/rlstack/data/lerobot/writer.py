@@ -232,7 +232,8 @@ class DatasetWriter:
             raise UserError(f"An episode of {self._count} frames cannot have the tasks of {len(words)}.")
         done = tuple(dict.fromkeys(words))
         tasks = [*self._tasks, *(word for word in done if word not in self._tasks)]
-        columns = self._with_places(episode, start, [tasks.index(word) for word in words])
+        number = {word: tasks.index(word) for word in done}
+        columns = self._with_places(episode, start, [number[word] for word in words])
         table = tables.frames_table(columns, self._info.features)
 
         file, gathered = self._file, [*self._tables, table]

@@ -19,10 +19,11 @@ ABOVE = 0.08
 USUAL_HALF_M = 0.023
 """Half of the length of things that the numbers here are for; they are less for smaller ones."""
 
+FINGERS = ("opening", "opening_target", "joint_velocity")
+"""What is to be known of fingers to tell whether something stops them."""
+
 _SQUEEZED = 0.1
 """Share of the gripper's range that fingers stay behind what they are told where something is between them."""
-FINGERS = ("opening", "opening_target", "joint_velocity")
-"""What is known of them."""
 _STILL = 0.15
 """1/s: share of that range that fingers move in a second, of which nothing can be told by how far they stay behind."""
 
