@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
+from rlstack.training import apart
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from tests.support.reaching import Reaching
@@ -89,6 +91,36 @@ def test_a_learner_that_diverges_ends_the_run(tmp_path: Path) -> None:
         for _ in range(10):
             algorithm.iterate(0.0)
     algorithm.close()
+
+
+def test_what_diverged_is_not_saved_when_the_learner_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algorithm = HILSERL(SETTINGS, Reaching())
+    for weights in algorithm.learner.critics.parameters():
+        torch.nn.init.constant_(weights, float("nan"))
+    monkeypatch.setattr(apart.LearnerProcess, "start", lambda self: None)
+    monkeypatch.setattr(apart.LearnerProcess, "running", True)
+    algorithm.open(tmp_path)
+    for _ in range(2):
+        algorithm.iterate(0.0)
+    assert algorithm.apart is not None
+    algorithm.apart.tell(algorithm._steps, 0.0)
+    handlers: dict[int, Callable[..., None]] = {}
+    asked: list[Path] = []
+
+    def told(folder: Path) -> tuple[int, float]:
+        asked.append(folder)
+        if len(asked) == 3:
+            handlers[signal.SIGTERM](signal.SIGTERM, None)
+        return 128, 0.0
+
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(apart, "die_with_parent", lambda parent: None)
+    monkeypatch.setattr(apart, "_told", told)
+    monkeypatch.setattr(apart, "_PUBLISH_S", 1e9)
+    with pytest.raises(NotFinite, match=r"mean in an update is not finite$"):
+        apart.learn(tmp_path / apart.LEARNER, os.getpid())
+    assert len(asked) == 3
+    assert torch.load(tmp_path / apart.LEARNER / "state.pt", weights_only=True)["updates"] == 0
 
 
 def test_it_needs_a_folder_and_no_hindsight() -> None:

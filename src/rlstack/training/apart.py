@@ -180,10 +180,12 @@ def learn(folder: Path, parent: int) -> None:
     learner.load_state_dict(state["learner"])
     if state["lessons"] is not None:
         lessons.load_state_dict(state["lessons"])
-    updates, logged = state["updates"], {}
+    updates: int = state["updates"]
+    logged: dict[str, torch.Tensor] = {}
     published = saved = time.monotonic()
 
     def save() -> None:
+        learner.check(logged)  # what has diverged must not be what it goes on from
         _save(folder / _STATE, {"learner": learner.state_dict(), "updates": updates, "lessons": lessons.state_dict()})
 
     while not asked:
@@ -205,7 +207,6 @@ def learn(folder: Path, parent: int) -> None:
             _save(folder / _POLICY, told)
             published, logged = now, {}
         if now - saved > _SAVE_S:
-            learner.check(logged)  # what has diverged must not be what it goes on from
             save()
             saved = now
     save()

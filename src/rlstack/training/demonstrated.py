@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,11 +96,27 @@ def open_demonstrations(
             )
     else:
         found = _episodes(environment, wanted, dataset)
-        steps = sum(max(len(episode), environment.task.steps + 1) for episode in found)
-        kept = Experience(environment, max(1000, steps), where, seed, lanes=1)
+        capacity = max(1000, sum(max(len(episode), environment.task.steps + 1) for episode in found))
+        if where is not None:
+            _make(environment, capacity, where, found)
+            found = []
+        kept = Experience(environment, capacity, where, seed, lanes=1)
     for episode in found:
         kept.add_episode(episode)
     return kept
+
+
+def _make(environment: ScriptedEnvironment, capacity: int, where: Path, found: list[Episode]) -> None:
+    """Write demonstrations beside their place and move them there: a kill leaves all of them or none, and none cut."""
+    beside = where.with_name(f".{where.name}.new")
+    for left in (beside, where):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    made = Experience(environment, capacity, beside, lanes=1)
+    for episode in found:
+        made.add_episode(episode)
+    made.buffer.flush()
+    made.close()
+    os.replace(beside, where)
 
 
 def _episodes(environment: ScriptedEnvironment, wanted: int, dataset: str) -> list[Episode]:
