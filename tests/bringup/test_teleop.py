@@ -40,6 +40,10 @@ def test_the_arm_its_guard_and_its_policy_are_started_where_asked_for(tmp_path: 
     real = processes(backend="topics")
     assert real.keys() == {"guard", "teleop_arm"} and {process.namespace for process in real.values()} == {"/"}
     assert not real["guard"].parameters["auto_arm"] and not real["teleop_arm"].parameters["with_policy"]
+    given = {"remap": ("cmd/joints:=controller/commands",), "cmd_joints_type": "Float64MultiArray"}
+    named = processes(backend="topics", **given)
+    assert {process.remappings for process in named.values()} == {(("cmd/joints", "controller/commands"),)}
+    assert named["guard"].parameters["cmd_joints_type"] == "Float64MultiArray"
     assert both["guard"].parameters["auto_arm"] and both["policy"].parameters["goal_position"] == (0.5, 0.1, 0.3)
 
 
@@ -78,6 +82,9 @@ def test_what_does_not_go_together_is_refused(capsys: pytest.CaptureFixture[str]
         checked_deployment("policy.onnx", teleop=True, force=True)
     with pytest.raises(UserError, match="teleop does not go with lock step"):
         checked_deployment("policy.onnx", "panda", teleop=True, force=True, lock_step=True)
+    for option in ({"remap": ("cmd/joints:=a",)}, {"cmd_joints_type": "Float64MultiArray"}):
+        with pytest.raises(UserError, match=r"are for a real arm's driver: give --backend topics as well"):
+            processes(backend="mujoco", **option)
     with pytest.raises(UserError, match="--only-device starts no arm"):
         processes(only_device=True, backend="mujoco")
     assert cli.main(["teleop", "--robot", "crazyflie"]) == 2

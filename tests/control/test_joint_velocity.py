@@ -77,6 +77,14 @@ def test_a_joint_beyond_its_range_only_comes_back() -> None:
     assert (within(-np.ones((1, 7)), joints, LIMITS, 0.01) == -1.0).all()
 
 
+def test_a_joint_that_is_not_read_does_not_spoil_the_targets() -> None:
+    velocity, rest = JointVelocity(PANDA), np.array([[drive.rest for drive in PANDA.drives]])
+    before = velocity.step(rest, 0.1 * np.ones((1, 9)), 0.01)
+    with pytest.raises(ValueError, match="a joint's place is not finite"):
+        velocity.step(np.where(np.arange(9) == 3, np.nan, rest), np.zeros((1, 9)), 0.01)
+    np.testing.assert_array_equal(velocity.step(rest, np.zeros((1, 9)), 0.01), before)
+
+
 def test_torch_says_the_same() -> None:
     rng = np.random.default_rng(2)
     joints = REST + rng.uniform(-0.3, 0.3, (8, 7))

@@ -93,6 +93,51 @@ def test_no_limit_is_broken_whatever_a_hand_does(seed: int, wild: float, period_
         last = joints = led.target
 
 
+@pytest.mark.parametrize("name", ["panda", "ur5e"])
+def test_an_arm_that_was_stretched_is_pulled_back_without_a_plunge(name: str) -> None:
+    robot = load_robot(name)
+    assert isinstance(robot, Manipulator)
+    chain, leader = chain_of(robot), ArmLeader(robot, speed_m_s=0.2)
+    joints = np.array([drive.rest for drive in robot.drives])
+    way = []
+    for forward in (0.2, -0.2):
+        for _ in range(400):
+            joints = leader.step(joints, 0.01, np.array([forward, 0.0, 0.0]), STILL).target
+            way.append(tool_motion(chain.screws, joints[None, list(chain.index)]).position[0])
+    places = np.array(way)
+    assert np.linalg.norm(np.diff(places, axis=0), axis=1).max() <= 0.2 * 0.01 * 1.02
+    assert places[399:, 2].min() > places[399, 2] - 0.02, "pulled back it does not sink: 35 cm it did"
+    assert places[399, 0] - places[-1, 0] > 0.2, "it does come back"
+
+
+def test_the_tool_of_an_arm_that_follows_a_leader_arm_is_no_faster_than_it_may_be() -> None:
+    robot = load_robot("ur5e")
+    assert isinstance(robot, Manipulator)
+    chain, leader = chain_of(robot), ArmLeader(robot)
+    joints = np.array([drive.rest for drive in robot.drives])
+    names = [drive.name for drive in robot.drives]
+    leader.follow(joints, 0.01, dict(zip(names, joints)))  # it is there
+    said, fastest, wanted = set[str](), 0.0, joints + 0.8 * (np.arange(len(names)) < 6)
+    for _ in range(300):
+        led = leader.follow(joints, 0.01, dict(zip(names, wanted)))
+        before, after = (tool_motion(chain.screws, q[None, :6]).position[0] for q in (joints, led.target))
+        fastest, joints, said = max(fastest, np.linalg.norm(after - before) / 0.01), led.target, said | set(led.clipped)
+    np.testing.assert_allclose(joints, wanted, atol=1e-6)
+    assert 0.95 < fastest <= 1.03 and "The tool is slowed to 1 m/s." in said, fastest
+
+
+def test_what_another_moved_is_not_moved_back_and_what_is_held_stays_held() -> None:
+    lead(20, [0.0, 0.1, 0.0], gripper=-1.0)
+    elsewhere = REST + 0.3 * np.eye(9)[1]
+    LEADER.give_way(elsewhere)
+    target = LEADER.step(elsewhere, 0.02, STILL, STILL).target
+    np.testing.assert_allclose(target[:7], elsewhere[:7])
+    assert (target[7:] < elsewhere[7:]).all(), "the fingers go on closing"
+    LEADER.release()
+    LEADER.give_way(elsewhere)
+    np.testing.assert_allclose(LEADER.step(REST, 0.02, STILL, STILL).target, REST)
+
+
 def test_what_is_held_stays_held_by_whoever_takes_up() -> None:
     LEADER.release()
     closing = REST - 0.005 * np.eye(9)[7]  # fingers that press on something

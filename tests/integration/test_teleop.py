@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rlstack.errors import UserError
 from rlstack.hardware.devices import Hand
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
-from rlstack.interfaces.teleop_data import ALONE, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.robots import Manipulator, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
@@ -333,6 +334,41 @@ def test_a_leader_arm_is_followed_and_what_makes_no_sense_is_not(
         assert hand.joints == {"panda_joint1": 9.0}, "a leader arm's joints come as they are"
     finally:
         device.close()
+
+
+def test_a_node_that_leads_forgets_what_was_before_a_reset_and_what_the_guard_moved_since(
+    listener: Listener, started: Callable[..., Any]
+) -> None:
+    from rlstack.nodes.teleop_arm import TeleopArmNode
+
+    node, made = started(TeleopArmNode), JointMessage(topics.type_of(topics.JOINT_STATES)(), NAMES)
+    told: list[np.ndarray] = []
+    node._sender = SimpleNamespace(publish=lambda message: told.append(np.array(message.points[0].positions)))
+
+    def state(stamp_s: float, joints: np.ndarray) -> np.ndarray:
+        node._on_state(made.fill(round(1e9 * stamp_s), joints, np.zeros(9)))
+        return told[-1]
+
+    def said(kind: str, value: object) -> Any:
+        message = topics.message_type(kind)()
+        message.data = value
+        return message
+
+    node._on_intervene(said(TYPES[INTERVENE], True))
+    node._on_gripper(said(TYPES[GRIPPER], -1.0))
+    state(5.0, REST)
+    closing = state(5.02, REST)
+    assert (closing[7:] < REST[7:]).all() and np.array_equal(closing[:7], REST[:7]), "the gripper alone counts"
+    elsewhere = REST + 0.3 * np.eye(9)[1]
+    assert state(5.04, elsewhere)[1] < elsewhere[1] - 0.05, "pulled back to where it was told to be"
+    node._on_mode(said("std_msgs/msg/String", "park"))
+    told_while = state(5.06, elsewhere)
+    np.testing.assert_allclose(told_while[:7], elsewhere[:7])
+    assert (told_while[7:] < elsewhere[7:]).all(), "what it holds stays held"
+    node._on_mode(said("std_msgs/msg/String", "policy"))
+    np.testing.assert_allclose(state(5.08, elsewhere)[:7], elsewhere[:7])
+    node._gripper = (-1e9, 0.0)
+    np.testing.assert_allclose(state(6.1, REST), REST, err_msg="the simulation was reset: stamps jump ahead")
 
 
 def test_a_human_corrects_a_deployed_policy_and_who_led_is_recorded(listener: Listener, tmp_path: Path) -> None:

@@ -60,6 +60,18 @@ def test_a_reset_does_not_spoil_the_rate() -> None:
     assert abs(now - (200 * 10 * MS + 100 * NANOSECONDS)) < MS
 
 
+def test_stamps_that_jump_are_of_another_flight_unless_the_systems_clock_went_on_meanwhile() -> None:
+    simulated, second = StampClock(), NANOSECONDS
+    given = (5 * second, 5 * second + 400 * MS, 7 * second, 7 * second - 1, 7 * second - 1)
+    assert [simulated.observe(at, 0, NO_SYSTEM) for at in given] == [False, False, True, True, False]
+    real, now = StampClock(), 1_700_000_000 * second
+    assert not real.observe(5 * second, 0, now)
+    assert real.observe(now, 0, now), "from a simulator's clock to the system's"
+    assert not real.observe(now + 2 * second, 2 * second, now + 2 * second), "nobody was heard of for a while"
+    assert real.observe(now + second, 3 * second, now + 3 * second)
+    assert real.observe(now + 60 * second, 4 * second, now + 4 * second), "a minute ahead of everybody"
+
+
 def test_stamps_of_the_system_clock_count_transport_as_age() -> None:
     clock = StampClock()
     system = 1_700_000_000 * NANOSECONDS

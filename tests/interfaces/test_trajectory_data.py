@@ -39,7 +39,9 @@ def test_numbers_alone_are_in_the_robots_order() -> None:
     made, read = TrajectoryMessage(NAMES, plain=True), TrajectoryReader(NAMES, plain=True)
     stamp, signals = read(serialize_message(made.fill(7, np.arange(3.0))))
     assert stamp is None and signals["joint_target"].tolist() == [0.0, 1.0, 2.0]
-    assert read(serialize_message(made.fill_off(7)))[1]["joint_target"].shape == (0,)
+    assert made.fill_off(7) is None, "a position controller that gets no numbers fails, and is deactivated"
+    made.message.data = []
+    assert read(serialize_message(made.message))[1]["joint_target"].shape == (0,)
     made.message.data = [1.0]
     with pytest.raises(ValueError, match="1 numbers for the joints"):
         read(serialize_message(made.message))

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from rlstack.errors import UserError
 from rlstack.hardware.devices.spacemouse import LINGER_S
 from rlstack.nodes import teleop_topics
 from rlstack.nodes.teleop_topics import STALE_S, TopicDevice
@@ -32,8 +33,8 @@ def device(clock: Clock) -> TopicDevice:
     return TopicDevice("/arm", SimpleNamespace(speed_m_s=0.4, yaw_rate_rad_s=1.5))
 
 
-def twist(forward: float = 0.0) -> SimpleNamespace:
-    header = SimpleNamespace(frame_id="base_link")
+def twist(forward: float = 0.0, frame: str = "base_link") -> SimpleNamespace:
+    header = SimpleNamespace(frame_id=frame)
     linear, angular = (SimpleNamespace(x=x, y=0.0, z=0.0) for x in (forward, 0.0))
     return SimpleNamespace(header=header, twist=SimpleNamespace(linear=linear, angular=angular))
 
@@ -106,3 +107,11 @@ def test_a_leader_arms_joints_are_a_hand_as_long_as_they_come(device: TopicDevic
         assert device.hand().joints == {"a": 0.5, "b": -1.0}
     clock.now += STALE_S
     assert device.hand().joints is None and device.hand().idle
+
+
+def test_a_twist_is_of_the_arms_base_by_whichever_prefix(device: TopicDevice) -> None:
+    device.hear_twist(twist(0.2, "panda/base_link"))
+    assert device.hand().linear.tolist() == [0.5, 0.0, 0.0]
+    device.hear_twist(twist(0.2, "panda/panda_hand"))
+    with pytest.raises(UserError, match="in the frame 'panda/panda_hand': who leads here does so in base_link"):
+        device.hand()

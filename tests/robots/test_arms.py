@@ -184,11 +184,21 @@ def changed(tmp_path: Path, name: str, change: Callable[[dict[str, Any]], Any]) 
             lambda d: d.update(joints=yaml.safe_load(robot_files()["panda"].read_text())["joints"]),
             "its joints are those of its arms",
         ),
+        (
+            "panda_pair",
+            lambda d: d["arms"][1].update(robot="so100"),
+            "gravity_compensation is of all arms of a robot, and panda has true, so100 has false",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, change: Callable[..., Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
         load_robot(changed(tmp_path, name, change))
+
+
+def test_several_arms_are_held_up_like_each_of_them(tmp_path: Path) -> None:
+    pair = load_robot(changed(tmp_path, "panda_pair", lambda data: data.pop("gravity_compensation")))
+    assert isinstance(pair, Manipulator) and pair.gravity_compensation
 
 
 def test_inertials_of_links_that_are_not_there_are_refused(tmp_path: Path) -> None:

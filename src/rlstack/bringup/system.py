@@ -156,7 +156,7 @@ def deploy_system(
     if people not in PEOPLE_FROM:
         raise unknown_name("source of people", people, PEOPLE_FROM)
     tracked = people == "scan" and senses_people(spec, policy, driver, fallback)
-    remappings = _remappings(remap)
+    remappings = remapped(remap)
     armed = crew.simulated if auto_arm is None else auto_arm
     processes = []
     if crew.process is not None:
@@ -262,7 +262,12 @@ def _tool_at_rest(arm: Manipulator) -> Sequence[float]:
     return place
 
 
-def _remappings(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def remapped(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return pairs of topic names, ours and theirs, from words ``ours:=theirs``.
+
+    Raises:
+        UserError: A word is not of that form.
+    """
     pairs = []
     for word in given:
         ours, mark, theirs = word.partition(":=")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -46,6 +46,11 @@ class Teleop:
     """The tool's speed at full stroke, m/s."""
     turn_rad_s: float = 0.8
     """The tool's turn at full stroke, rad/s."""
+    remap: tuple[str, ...] = ()
+    """With --backend topics: the driver's names of topics, each ours:=theirs, such as
+    cmd/joints:=forward_position_controller/commands."""
+    cmd_joints_type: Literal["JointTrajectory", "Float64MultiArray"] = "JointTrajectory"
+    """With --backend topics: what the driver takes on cmd/joints."""
     only_device: bool = False
     """Only publish what the hand does; some other node moves the arm."""
 
@@ -74,8 +79,8 @@ def teleop_system(given: Teleop) -> System:
         UserError: The robot is not one arm, or the options do not go together.
     """
     from rlstack.bringup.correcting import with_human
-    from rlstack.bringup.crew import is_simulator, robot_crew
-    from rlstack.bringup.system import deploy_system
+    from rlstack.bringup.crew import TOPICS, is_simulator, robot_crew
+    from rlstack.bringup.system import deploy_system, remapped
     from rlstack.control.leading import refuse_several
     from rlstack.policies import load_policy
     from rlstack.robots import Manipulator, load_robot
@@ -84,6 +89,9 @@ def teleop_system(given: Teleop) -> System:
     if not isinstance(spec, Manipulator):
         raise UserError(f"{spec.name} is a {spec.kind}, and only arms are led by hand: --robot panda.")
     refuse_several(spec)
+    if given.backend != TOPICS and (given.remap or given.cmd_joints_type != "JointTrajectory"):
+        raise UserError("--remap and --cmd-joints-type are for a real arm's driver: give --backend topics as well.")
+    remappings = remapped(given.remap)
     if given.only_device:
         if given.backend:
             raise UserError("--only-device starts no arm: leave out --backend, or --only-device.")
@@ -108,6 +116,7 @@ def teleop_system(given: Teleop) -> System:
             module="rlstack.nodes.teleop_arm",
             namespace=space,
             parameters={"robot": file, "with_policy": False},
+            remappings=remappings,
             why="nothing else turns a hand's motion into the joints'",
         )
     ]
@@ -115,6 +124,7 @@ def teleop_system(given: Teleop) -> System:
         crew = robot_crew(given.robot, given.backend, namespace=given.namespace)
         arm = () if crew.process is None else (replace(crew.process, why="without the arm there is nothing to lead"),)
         guard: dict[str, Parameter] = {"robot": file, "auto_arm": is_simulator(given.backend)}
+        guard |= {"cmd_joints_type": given.cmd_joints_type} if given.cmd_joints_type != "JointTrajectory" else {}
         processes = [
             *arm,
             Process(
@@ -122,6 +132,7 @@ def teleop_system(given: Teleop) -> System:
                 module="rlstack.nodes.guard",
                 namespace=space,
                 parameters=guard,
+                remappings=remappings,
                 why="nothing may move without the guard",
             ),
             *processes,

@@ -100,10 +100,11 @@ class JointVelocity:
             period_s: Until the next step.
 
         Raises:
-            ValueError: A velocity is not finite.
+            ValueError: A velocity, or where a joint is, is not finite; the targets stay.
         """
-        if not np.isfinite(velocity).all():
-            raise ValueError("a joint's velocity is not finite")
+        for what, numbers in (("velocity", velocity), ("place", joints)):
+            if not np.isfinite(numbers).all():
+                raise ValueError(f"a joint's {what} is not finite")
         target = np.array(joints if self._target is None else self._target, dtype=float)
         target = np.clip(target, self.limits.lower, self.limits.upper)
         target = target + period_s * within(velocity, target, self.limits, period_s)

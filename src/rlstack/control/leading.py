@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.control.inverse_kinematics import Limits, led_step, limits_of, span_of
+from rlstack.control.inverse_kinematics import ALL, Limits, led_step, limits_of, span_of
+from rlstack.control.joint_velocity import tool_velocity
 from rlstack.errors import UserError
 from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.kinematics import ToolMotion, chain_of, tool_motion
@@ -26,6 +27,13 @@ an arm that is held up does not store what it was asked for."""
 APPROACH, NEAR_S = 0.25, 0.05
 """Until an arm is where its leader arm is, to what its joints go in the second, it goes there at this share of their
 speed: whoever takes hold of a leader arm need not know how far apart the two are."""
+
+_AT_END = 0.05
+"""rad or m from the end of its range within which a joint that would go beyond counts as there."""
+
+_ROUND, _ASIDE = 1.01, 0.05
+"""What the tool goes is at most so much of what it was asked to, and m aside per rad that it turns: where joints are at
+their ends a turn cannot be had without."""
 
 LONGEST_S = 0.1
 """A step is never longer, however long nothing was read from the joints."""
@@ -94,6 +102,12 @@ class ArmLeader:
         if target is not None:
             self._target = np.array(target, dtype=float)
 
+    def give_way(self, joints: Array) -> None:
+        """Let another move the arm: its targets are where its joints are, (joints,); the gripper's stay."""
+        if self._target is not None:
+            self._target[self._arm] = np.asarray(joints, dtype=float)[self._arm]
+            self._follows = False
+
     def step(
         self,
         joints: Array,
@@ -149,7 +163,10 @@ class ArmLeader:
             said.insert(0, "The joints go slowly to where the leader arm is, until they are there.")
         elif (np.abs(inside - target) > 2.0 * step).any():
             said.insert(0, "The joints follow at their greatest speed.")
-        return self._keep(target + np.clip(inside - target, -step, step), said)
+        after = target + np.clip(inside - target, -step, step)
+        most, slowed = self.speed_m_s * period, f"The tool is slowed to {self.speed_m_s:g} m/s."
+        after[self._arm] = self._no_further(target[self._arm], after[self._arm], most, slowed, said)
+        return self._keep(after, said)
 
     def _begin(self, joints: Array) -> Array:
         joints = np.asarray(joints, dtype=float)
@@ -180,19 +197,7 @@ class ArmLeader:
         before = target[self._arm]
         endless = Limits(*(np.full(len(self._arm), end) for end in (-np.inf, np.inf, np.inf)))
         # the second without limits of speed and range: what was cut off
-        after, free = (
-            led_step(
-                tool.jacobian,
-                tool.rotation,
-                motion[None],
-                np.zeros((1, len(self._arm))),
-                before[None],
-                limits,
-                period,
-                self._span_m,
-            )[0]
-            for limits in (self._limits, endless)
-        )
+        after, free = (self._joints_for(tool, motion, before, limits, period) for limits in (self._limits, endless))
         speeds = np.abs(free - before) / period
         if (over := speeds / self._limits.velocity).max() > 1.0 + 1e-9:
             k = int(over.argmax())
@@ -200,10 +205,32 @@ class ArmLeader:
                 f"The tool is slowed to {100.0 / over[k]:.0f}%: {self._chain.joints[k]} can turn at"
                 f" {self._limits.velocity[k]:g} rad/s only."
             )
-        at_end = (after <= self._limits.lower + 1e-12) | (after >= self._limits.upper - 1e-12)
-        for end in np.flatnonzero(at_end & ((free > self._limits.upper) | (free < self._limits.lower))):
-            said.append(f"{self._chain.joints[end]} is at its limit, {after[end]:.4g}.")
-        target[self._arm] = after
+        ends = np.clip(free, self._limits.lower, self._limits.upper)
+        for end in np.flatnonzero((ends != free) & (np.abs(after - ends) <= _AT_END)):
+            said.append(f"{self._chain.joints[end]} is at its limit, {ends[end]:.4g}.")
+        most = float(np.linalg.norm(motion[:3]) + _ASIDE * np.linalg.norm(motion[3:]))
+        slowed = "The tool is slowed: the joints cannot lead it there without leading it elsewhere."
+        target[self._arm] = self._no_further(before, after, most, slowed, said)
+
+    def _joints_for(self, tool: ToolMotion, motion: Array, before: Array, limits: Limits, period: float) -> Array:
+        if len(before) >= ALL:
+            # leaves out joints at their ends: a Panda that is pulled back from where it was stretched would else go on
+            # as if its elbow had bent, and plunge
+            found = tool_velocity(tool.jacobian, motion[None] / period, before[None], limits, period)
+            return np.asarray(before + period * found[0])
+        aside = np.zeros((1, len(before)))
+        return np.asarray(
+            led_step(tool.jacobian, tool.rotation, motion[None], aside, before[None], limits, period, self._span_m)[0]
+        )
+
+    def _no_further(self, before: Array, after: Array, most_m: float, slowed: str, said: list[str]) -> Array:
+        """Return the arm's joints (J,) on the way from some to others, no further than the tool may go."""
+        start, end = tool_motion(self._chain.screws, np.stack([before, after])).position
+        far = float(np.linalg.norm(end - start))
+        if far <= most_m * _ROUND:
+            return after
+        said.append(slowed)
+        return before + (after - before) * (most_m / far)
 
 
 def refuse_several(robot: Manipulator) -> None:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from rlstack.interfaces.messages import NANOSECONDS
 
+JUMP_NS = NANOSECONDS // 2
+"""Stamps that go back, or ahead by more than this on a clock that is not the system's, are of another flight."""
+
 _LIVE_WITHIN_NS = 10 * NANOSECONDS
 _RATE_WINDOW_NS = NANOSECONDS // 2
 
@@ -46,10 +49,16 @@ class StampClock:
         self._measured = False
         self._live = False
 
-    def observe(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> None:
-        """Take in a stamp that has just arrived."""
+    def observe(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> bool:
+        """Take in a stamp that has just arrived; return whether it is of another flight than the one before.
+
+        It is if it lies before that, or by more than :data:`JUMP_NS` after it. Where both are near the system's clock
+        the latter only means that nothing came for a while.
+        """
         last, self._stamp_ns, self._arrived_ns = self._stamp_ns, stamp_ns, monotonic_ns
-        self._live = abs(system_ns - stamp_ns) < _LIVE_WITHIN_NS
+        was_live, self._live = self._live, abs(system_ns - stamp_ns) < _LIVE_WITHIN_NS
+        ahead_ns = 0 if last is None else stamp_ns - last
+        another = ahead_ns < 0 or (ahead_ns > JUMP_NS and not (was_live and self._live))
         stamps, arrivals = stamp_ns - self._anchor_ns[0], monotonic_ns - self._anchor_ns[1]
         if last is None or stamp_ns < last or stamp_ns - last > _RATE_WINDOW_NS:
             self._anchor_ns = (stamp_ns, monotonic_ns)
@@ -58,6 +67,7 @@ class StampClock:
             self._anchor_ns = (stamp_ns, monotonic_ns)
         elif not self._measured and arrivals > 0:
             self._rate = min(stamps / arrivals, 1.0)  # rough, but a slow simulation must not look stale at its start
+        return another
 
     def now_ns(self, monotonic_ns: int, system_ns: int) -> int | None:
         """Return the present time on the stamps' clock; None before the first stamp."""

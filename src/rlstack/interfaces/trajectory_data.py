@@ -56,10 +56,13 @@ class TrajectoryMessage:
         return self.message
 
     def fill_off(self, stamp_ns: int) -> Any:
-        """Return the message without joints, which means: stop where you are."""
+        """Return the message without joints, which means: stop where you are.
+
+        None where it has no names: ros2_control's forward_command_controller fails on a message without numbers, and is
+        deactivated. It stays at its last targets if nothing comes.
+        """
         if self.plain:
-            self.message.data = array.array("d")
-            return self.message
+            return None
         set_stamp(self.message.header.stamp, stamp_ns)
         self.message.joint_names, self.message.points = [], []
         return self.message

@@ -25,7 +25,7 @@ class CommandMessage(Protocol):
         """Return the message with a command and the stamp of the observation that it answers."""
 
     def fill_off(self, stamp_ns: int, /) -> Any:
-        """Return the message that stops the robot."""
+        """Return the message that stops the robot; None if silence does."""
 
 
 class TwistCommand(TwistMessage):

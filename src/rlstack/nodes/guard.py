@@ -27,9 +27,6 @@ from rlstack.nodes.readers import SCAN_PARAMETERS
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import RobotSpec, WheeledBase, load_robot
 
-JUMP_NS = NANOSECONDS // 2
-"""Stamps that go back, or ahead by more than this, mean another flight."""
-
 STEADY = 10
 """Observations in a row, in time, before it arms without being asked: while all is starting, some come late."""
 
@@ -172,12 +169,12 @@ class GuardNode(ManagedNode):
             self._counts["refused"] += 1
             self.warn(f"An observation was refused: {error}.", "observation")
             return
-        self._stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
+        another = self._stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
         if stamp == self._observed_ns:
             if self._answered is not None and self._answered[0] == stamp:
                 self._publish(self._answered[1])  # the robot did not hear the answer
             return
-        if self._observed_ns >= 0 and not 0 < stamp - self._observed_ns <= JUMP_NS:
+        if another:
             self._begin_another_flight()
         if self._origin_ns is None:
             self._origin_ns = stamp
@@ -319,8 +316,10 @@ class GuardNode(ManagedNode):
 
     def _publish(self, decision: Decision) -> None:
         if decision.mode in _OFF:
-            if self._lock_step or decision.command is not None or decision.mode != self._mode:
-                self._commands.publish(self._message.fill_off(max(self._observed_ns, 0)))
+            off = self._message.fill_off(max(self._observed_ns, 0))
+            told = self._lock_step or decision.command is not None or decision.mode != self._mode
+            if told and off is not None:
+                self._commands.publish(off)
         elif decision.command is not None:
             stamp = self._observed_ns if self._lock_step else self._nanoseconds(decision.stamp_s)
             self._commands.publish(self._message.fill(stamp, decision.command))

@@ -18,12 +18,16 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
 from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.interfaces.timing import StampClock
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import Manipulator, load_robot
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(\.\d+)?")
+
+_PASSING = ("policy", "hold")
+"""The guard's modes in which nobody else moves the arm."""
 
 _ALONE_S = 5.0
 """Without joint states for so long it says so: they may be in another namespace."""
@@ -65,8 +69,9 @@ class TeleopArmNode(ManagedNode):
         self._order, self._told_order = NameOrder(names), NameOrder(names)
         self._message = TrajectoryMessage(names)
         self._sender = self.publisher(self._message.type, topics.POLICY_PREFIX + topics.JOINT_COMMAND, "command")
-        self._intervene, self._stamp_ns = False, 0
-        self._twist: tuple[float, np.ndarray, np.ndarray, bool] | None = None
+        self._intervene, self._stamp_ns, self._stamps = False, 0, StampClock()
+        self._led_by_guard = False
+        self._twist: tuple[float, np.ndarray, np.ndarray, bool] = (-1e9, np.zeros(3), np.zeros(3), False)
         self._gripper: tuple[float, float] = (-1e9, 0.0)
         self._joints: tuple[float, dict[str, float]] | None = None
         self._told: tuple[float, Any] = (-1e9, None)
@@ -83,6 +88,7 @@ class TeleopArmNode(ManagedNode):
         for topic, hear, use in hears:
             self.subscriber(topics.message_type(TYPES[topic]), topic, hear, use)
         self.subscriber(topics.type_of(topics.JOINT_STATES), topics.JOINT_STATES, self._on_state, "sensor_in_reliable")
+        self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
 
     def activate(self) -> None:
         """Begin to look whether there is an arm."""
@@ -143,6 +149,9 @@ class TeleopArmNode(ManagedNode):
     def _on_joints(self, message: Any) -> None:
         self._joints = (time.monotonic(), dict(zip(message.name, message.position)))
 
+    def _on_mode(self, message: Any) -> None:
+        self._led_by_guard = message.data not in _PASSING
+
     def _on_policy(self, message: Any) -> None:
         if not self._intervene and self.active:
             self._passed += 1
@@ -163,10 +172,11 @@ class TeleopArmNode(ManagedNode):
             self.warn(f"Joint states were refused: the position of {self._unread(joints)} is not finite.")
             return
         self._stated = time.monotonic()
-        since = stamp_ns - self._stamp_ns
-        if since < 0:  # the simulation was reset
+        if self._stamps.observe(stamp_ns, time.monotonic_ns(), time.time_ns()):  # the simulation was reset
             self._leader.release()
-        period_s, self._stamp_ns = max(since, 0) / NANOSECONDS, stamp_ns
+        elif self._led_by_guard:  # parked, or pushed about: what it was told before is long ago
+            self._leader.give_way(joints)
+        period_s, self._stamp_ns = max(stamp_ns - self._stamp_ns, 0) / NANOSECONDS, stamp_ns
         if not self._intervene and self.parameters["with_policy"]:
             return  # the policy's own commands go on
         led = self._led(joints, period_s)
@@ -188,8 +198,8 @@ class TeleopArmNode(ManagedNode):
                     return self._leader.follow(joints, period_s, self._joints[1])
                 except ValueError as error:
                     self.warn(f"{JOINTS} was refused: {error}.")
-            elif self._twist is not None and now - self._twist[0] < patience:
-                _, linear, angular, in_tool = self._twist
+            elif (moves := now - self._twist[0] < patience) or now - self._gripper[0] < patience:
+                _, linear, angular, in_tool = self._twist if moves else (now, still, still, False)
                 grip = self._gripper[1] if now - self._gripper[0] < patience else 0.0
                 return self._leader.step(joints, period_s, linear, angular, grip, in_tool=in_tool)
             else:

@@ -116,7 +116,7 @@ class TopicDevice:
         values = np.array(
             [*(getattr(twist.linear, axis) for axis in "xyz"), *(getattr(twist.angular, axis) for axis in "xyz")]
         )
-        if message.header.frame_id not in ("", topics.BODY_FRAME):
+        if message.header.frame_id.rpartition("/")[2] not in ("", topics.BODY_FRAME):
             self._refused = (
                 f"/{self._namespace}/{TWIST} is given in the frame '{message.header.frame_id}': who leads here does so"
                 f" in {topics.BODY_FRAME}."

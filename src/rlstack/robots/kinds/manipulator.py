@@ -247,7 +247,7 @@ class Manipulator(RobotSpec):
     def _mounted(self, folder: Path) -> Manipulator:
         if self.joints or self.gripper:
             raise UserError(f"{self.name}: its joints are those of its arms: leave out joints and gripper.")
-        arms, joints = [], []
+        arms, joints, compensated = [], [], {}
         for arm in self.arms:
             path = Path(arm.robot)
             arm = replace(arm, robot=str(folder / path)) if path.suffix in (".yaml", ".yml") else arm
@@ -256,8 +256,16 @@ class Manipulator(RobotSpec):
                 raise UserError(f"{self.name}: arms: {arm.robot} is not one arm, but {part.description}.")
             joints += [replace(joint, name=arm.prefix + joint.name) for joint in (*part.joints, *part.gripper)]
             arms.append(arm)
+            compensated[part.name] = part.gravity_compensation
+        theirs = set(compensated.values())
+        if len(theirs) > 1 or (self.gravity_compensation and theirs == {False}):
+            each = ", ".join(f"{name} has {str(value).lower()}" for name, value in compensated.items())
+            raise UserError(
+                f"{self.name}: gravity_compensation is of all arms of a robot, and {each}: leave it out, and take arms"
+                " that have the same."
+            )
         try:
-            return replace(self, arms=tuple(arms), joints=tuple(joints))
+            return replace(self, arms=tuple(arms), joints=tuple(joints), gravity_compensation=theirs.pop())
         except ValueError as error:
             raise UserError(f"{self.name}: {error} Give each of its arms another prefix.") from error
 
