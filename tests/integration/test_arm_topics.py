@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rlstack.evaluation.arm_trials import try_in
 from rlstack.evaluation.manipulation import held_out
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage, pose_message
+from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.policies import load_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from tests.guard.reaching import panda
@@ -96,6 +98,59 @@ def test_an_object_in_another_frame_moves_no_arm_and_is_said(tmp_path: Path, lis
         listener.until(lambda: commands, "a command")
         frame = "scene_optical_frame"
         listener.until(lambda: node.status()[1]["stale"], "what was said before no longer counts")
+    finally:
+        node.stop()
+        listener.executor.remove_node(node)
+        node.destroy_node()
+
+
+def test_an_arm_whose_driver_paused_goes_on_and_a_stop_of_numbers_alone_is_silence(listener: Listener) -> None:
+    """Stamps are the system's clock, and a forward position controller takes the targets."""
+    from rclpy.serialization import serialize_message
+    from std_srvs.srv import SetBool, Trigger
+
+    from rlstack.nodes.guard import GuardNode
+
+    names, rest = [drive.name for drive in ROBOT.drives], np.array([drive.rest for drive in ROBOT.drives])
+    parameters = {"robot": "panda", "cmd_joints_type": "Float64MultiArray"}
+    node = GuardNode(parameters, namespace="/arm", context=listener.context)
+    sent: list[int] = []
+    listener.node.create_subscription(
+        topics.message_type(topics.PLAIN_JOINTS),
+        "/arm/cmd/joints",
+        lambda message: sent.append(len(message.data)),
+        topics.quality("command"),
+    )
+    modes = listener.hear(topics.GUARD_MODE, "latched", robot="arm")
+    states, targets = JointMessage(topics.type_of(topics.JOINT_STATES)(), names), TrajectoryMessage(names)
+    pauses = False
+
+    def drive() -> None:
+        if not pauses:
+            now = time.time_ns()
+            node._on_observation(serialize_message(states.fill(now, rest, np.zeros(9))))
+            node._on_policy(serialize_message(targets.fill(now, rest)))
+
+    listener.executor.add_node(node)
+    node.start()
+    try:
+        listener.node.create_timer(0.01, drive)
+        listener.until(lambda: node.guard.in_a_row > 20, "steady observations")
+        assert listener.call(SetBool, "/arm/arm", SetBool.Request(data=True)).success
+        listener.until(lambda: sent and modes[-1].data == "policy", "commands that are passed on")
+        pauses = True
+        listener.until(lambda: modes[-1].data == "hold", "the guard holds the arm")
+        listener.spin(0.8)
+        pauses = False
+        before = len(modes)
+        listener.until(lambda: modes[-1].data == "policy", "the policy goes on")
+        assert "disarmed" not in [mode.data for mode in modes[before:]], "nobody has to arm it again"
+        assert listener.call(Trigger, "/arm/estop", Trigger.Request()).success
+        listener.until(lambda: modes[-1].data == "estop", "the stop")
+        listener.spin(0.2)
+        told = len(sent)
+        listener.spin(0.3)
+        assert len(sent) == told and set(sent) == {9}, "no message without numbers, by which a controller fails"
     finally:
         node.stop()
         listener.executor.remove_node(node)
