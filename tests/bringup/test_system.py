@@ -152,7 +152,15 @@ def test_an_arm_brings_its_tool_to_a_goal_or_leaves_it_where_it_rests(tmp_path):
     assert "parks it" in made["policy"].why and "move without the guard" in made["guard"].why
     goals = [one.parameters["goal_position"] for one in deploy_system("p.onnx", "panda", count=2).processes[2::2]]
     assert goals == [at_rest, at_rest]  # each seen from its own base
-    for options, said in (({"goal": (1, 2)}, "three finite numbers x y z"), ({"driver": "dwa"}, "for wheeled bases")):
+    for options, said in (
+        ({"goal": (1, 2)}, "three finite numbers x y z"),
+        ({"driver": "dwa"}, "for wheeled bases"),
+        ({"cmd_vel_type": "Twist"}, "cmd_vel_type is for wheeled bases"),
+        ({"people": "topic"}, "people is for wheeled bases"),
+        ({"goal_yaw_rad": 1.0}, "goal_yaw is for robots that head somewhere"),
+        ({"backend": "topics", "noise_seed": 4}, "A noise seed needs a simulator"),
+        ({"backend": "topics", "real_time_factor": 3.0}, "A real-time factor needs a simulator"),
+    ):
         with pytest.raises(UserError, match=said):
             processes(**options)
     slow = write_posture_policy(tmp_path / "slow.onnx", panda(), np.zeros(9) - 0.07, rate_hz=10.0)
@@ -161,6 +169,33 @@ def test_an_arm_brings_its_tool_to_a_goal_or_leaves_it_where_it_rests(tmp_path):
     assert (guard["staleness_s"], guard["window_s"]) == pytest.approx((0.25, 0.12))
     assert waits["cmd_joints_timeout_s"] == pytest.approx(0.5)  # the guard is the first to act
     assert "cmd_joints_timeout_s" not in processes()["robot"].parameters
+
+
+def test_a_policy_that_handles_an_object_is_not_started_where_there_is_none(tmp_path):
+    inputs = ("joint_position", "object_position")
+    policy = write_posture_policy(tmp_path / "policy.onnx", panda(), np.zeros(9) - 0.07, inputs=inputs)
+    table = tmp_path / "table.yaml"
+    thing = {"name": "object", "shape": "box", "size_m": [0.04] * 3, "position_m": [0.5, 0.1, 0.02]}
+
+    starts = {"starts": {"count": 1, "clearance_m": 0.3}}
+
+    def write(**more):
+        table.write_text(yaml.safe_dump({"generator": "empty", "obstacles": [{**thing, **more}], **starts}))
+
+    with pytest.raises(UserError, match=r"policy\.onnx handles an object, and a bare floor has none: give a --world"):
+        deploy_system(policy, "panda")
+    write()
+    with pytest.raises(UserError, match=r"table\.yaml has none"):
+        deploy_system(policy, "panda", world=str(table))
+    write(mass_kg=0.1)
+    assert list(by_name(deploy_system(policy, "panda", world=str(table)))) == ["robot", "guard", "policy"]
+    assert list(by_name(deploy_system(policy, "panda", "topics"))) == ["guard", "policy"]  # a tracker sends it
+    pytest.importorskip("torch")
+    with pytest.raises(UserError, match="What the recipe arm_push learns handles an object, and a bare floor has none"):
+        train_system("arm_push", out=tmp_path / "run")
+    assert train_system("arm_push", out=tmp_path / "run", fly=False).then is None
+    assert train_system("arm_push", out=tmp_path / "run", world=str(table)).then is not None
+    assert train_system("arm_reach", out=tmp_path / "run").then is not None
 
 
 def test_whoever_senses_people_is_told_of_them(tmp_path):
@@ -199,6 +234,7 @@ def test_a_robot_with_a_driver_of_its_own_gets_no_robot_node_and_is_not_armed():
         ({"policy": "", "driver": "astar", **BASE}, "Unknown driver 'astar'. Nearest: astar_dwa"),
         ({"policy": "", "driver": "nav2", "lock_step": True, **BASE}, "lock step is not possible"),
         ({"fallback": "dwa"}, "fallback is for wheeled bases"),
+        ({"cmd_joints_type": "Float64MultiArray"}, "cmd_joints_type is for arms, and crazyflie is a quadrotor"),
         ({"driver": "dwa", **BASE}, "one of the two"),
         ({"remap": ["a:=b:=c"], **BASE}, "remap: 'a:=b:=c' is not allowed"),
     ],

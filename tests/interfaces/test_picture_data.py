@@ -25,6 +25,7 @@ from rlstack.interfaces.picture_data import (
 from rlstack.robots import Camera, load_robot
 
 WRIST = load_robot("panda").cameras["wrist"]
+CALIBRATED = {"horizontal_fov_rad": None, "fx_px": 49.9, "fy_px": 49.9, "cx_px": 41.5, "cy_px": 41.5}
 WIDE = Camera(width=640, height=480, rate_hz=30.0, horizontal_fov_rad=1.2)
 
 
@@ -105,11 +106,16 @@ def test_a_picture_is_fitted_only_as_the_policy_says() -> None:
         ({"position_m": (0.07, 0.0, 0.08)}, "0.060 m and 0.0 degrees"),
         ({"rpy_rad": (0.0, -1.9, 0.0)}, "0.000 m and 11.5 degrees"),
         ({"rgb": False, "depth": True}, "has no colours"),
+        ({**CALIBRATED, "fy_px": 30.0}, "sees 108.9 degrees from top to bottom, not 80.2"),
+        ({**CALIBRATED, "cx_px": 61.5}, "its optical axis 20 pixels beside the middle, from left to right"),
+        ({**CALIBRATED, "distortion": (-0.25, 0.06, 0.0, 0.0, 0.0)}, "a lens that bends its edges by 23% of the view"),
     ],
 )
 def test_another_camera_than_the_policys_is_refused(changes: dict, said: str) -> None:
     geometry = picture_geometry(WRIST, "wrist")
     check_pictured(geometry, replace(WRIST, position_m=(0.08, 0.01, 0.02), rate_hz=10.0), "wrist")
+    about = {**CALIBRATED, "cx_px": 43.0, "fy_px": 49.0, "distortion": (-0.01, 0.0, 0.0, 0.0, 0.0)}
+    check_pictured(geometry, replace(WRIST, **about), "wrist")
     with pytest.raises(ValueError, match=said):
         check_pictured(geometry, replace(WRIST, **changes), "wrist")
 

@@ -70,7 +70,13 @@ def robot_crew(
         raise UserError(f"The real-time factor {real_time_factor} is not allowed: give a number above 0, such as 1.0.")
     if count < 1:
         raise UserError(f"{count} robots are not allowed: give at least 1.")
-    for given, what in ((lock_step, "Lock step"), (world, "A world"), (count > 1, "Several robots in one node")):
+    for given, what in (
+        (lock_step, "Lock step"),
+        (world, "A world"),
+        (count > 1, "Several robots in one node"),
+        (real_time_factor != 1.0, "A real-time factor"),
+        (noise_seed, "A noise seed"),
+    ):
         if given and not simulated:
             raise UserError(f"{what} needs a simulator, and the backend '{backend}' is not one: leave it out.")
     place = load_world(world) if world else None

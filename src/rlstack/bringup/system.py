@@ -7,30 +7,25 @@ one of them sets and the other forgets cannot exist.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rlstack.bringup.crew import (
     TOPICS,
-    Crew,
-    Point,
     absolute_file,
     checked_namespace,
     is_simulator,
     robot_crew,
-    robot_goals,
 )
 from rlstack.bringup.movers import EXPLORER, NAV2, chosen_driver, mover, names_waypoints, senses_people
 from rlstack.bringup.patience import patience_for
+from rlstack.bringup.places import fence_of, goals_of
 from rlstack.bringup.process import Parameter, Process, System, WhenItEnds, python_module
+from rlstack.bringup.scenes import check_scene, sensed_by
 from rlstack.errors import UserError, unknown_name
 from rlstack.robots import Manipulator, RobotSpec, WheeledBase, load_robot
-from rlstack.robots.kinematics import chain_of, tool_motion
 
 __all__ = [
     "TOPICS",
@@ -49,10 +44,6 @@ __all__ = [
 START_S = 20.0
 """How long the policy waits for the first messages when all nodes start at once: a node takes 2 s of a processor to
 start, which a busy machine may not have."""
-
-
-HOVER_AT_M = (0.0, 0.0, 1.0)
-"""Where a quadrotor goes if nothing is said, m."""
 
 _MOVES = {"quadrotor": "fly", "wheeled_base": "drive"}
 PEOPLE_FROM = ("scan", "topic")
@@ -142,11 +133,24 @@ def deploy_system(
         base = {"cmd_vel_type": cmd_vel_type} if cmd_vel_type != "TwistStamped" else {}
         base |= {"fallback": fallback} if fallback != "stop" else {}
     else:
-        for given, name in ((driver, "driver"), (with_map, "with_map"), (fallback != "stop", "fallback")):
-            if given:
-                raise UserError(f"{name} is for wheeled bases, and {spec.name} is a {spec.kind}: leave it out.")
+        _refuse(
+            spec,
+            "wheeled bases",
+            driver=bool(driver),
+            with_map=with_map,
+            fallback=fallback != "stop",
+            people=people == "topic",
+            cmd_vel_type=cmd_vel_type != "TwistStamped",
+            scan_frame=bool(scan_frame),
+            zero_is_far=zero_is_far,
+        )
     if isinstance(spec, Manipulator):
         base = {"cmd_joints_type": cmd_joints_type} if cmd_joints_type != "JointTrajectory" else {}
+        _refuse(spec, "robots that head somewhere", goal_yaw=bool(goal_yaw_rad))
+        if crew.simulated:
+            check_scene(world, sensed_by(policy), f"The policy {policy}")
+    else:
+        _refuse(spec, "arms", cmd_joints_type=cmd_joints_type != "JointTrajectory")
     patience = patience_for(spec, policy, rate_hz)
     driver = chosen_driver(policy, driver)
     if area is not None and driver != EXPLORER:
@@ -163,7 +167,7 @@ def deploy_system(
         plain = {name: value for name, value in base.items() if name.startswith("cmd_")}
         parameters = {**crew.process.parameters, **plain, **patience.robot}
         processes.append(replace(crew.process, parameters=parameters, remappings=remappings))
-    for space, place in zip(crew.namespaces, _goals(spec, crew, goal)):
+    for space, place in zip(crew.namespaces, goals_of(spec, crew, goal)):
         prefix = f"{space.rpartition('/')[2]}." if count > 1 else ""
         what, parameters = mover(policy, driver, lock_step, area or crew.floor_m)
         if what != NAV2:
@@ -179,7 +183,7 @@ def deploy_system(
                     "robot": file,
                     "lock_step": lock_step,
                     "auto_arm": armed,
-                    **_fence(crew.fence_m, spec),
+                    **fence_of(crew.fence_m, spec),
                     **base,
                     **patience.guard,
                     **({"goal_position": place} if "fallback" in base else {}),
@@ -219,47 +223,18 @@ def deploy_system(
     return System(name="deploy", processes=tuple(processes))
 
 
+def _refuse(spec: RobotSpec, who: str, **given: bool) -> None:
+    """Refuse options that were given and are for other robots."""
+    if names := [name for name, there in given.items() if there]:
+        raise UserError(f"{names[0]} is for {who}, and {spec.name} is a {spec.kind}: leave it out.")
+
+
 def _after(spec: RobotSpec, fallback: str) -> str:
     if isinstance(spec, Manipulator):
         return "the guard holds the arm and then parks it"
     if not isinstance(spec, WheeledBase):
         return "the guard flies its fallback and then lands"
     return "the guard brakes" if fallback == "stop" else f"the guard drives on with {fallback}"
-
-
-def _goals(spec: RobotSpec, crew: Crew, goal: Sequence[float] | None) -> list[Point]:
-    """Return each robot's goal in ``odom``, of arms in ``base_link``."""
-    if isinstance(spec, Manipulator):
-        if goal is not None and (len(goal) != 3 or not all(math.isfinite(x) for x in goal)):
-            raise UserError(f"The goal {list(goal)} is not allowed: give three finite numbers x y z in metres.")
-        low, high = spec.limits.workspace_min_m, spec.limits.workspace_max_m
-        if goal is not None and not all(least <= at <= most for least, at, most in zip(low, goal, high)):
-            raise UserError(
-                f"The goal {list(goal)} is not allowed: {spec.name}'s workspace, which the guard keeps it in, is from"
-                f" {list(low)} to {list(high)}, m in base_link."
-            )
-        x, y, z = map(float, _tool_at_rest(spec) if goal is None else goal)
-        return [(x, y, z)] * len(crew.namespaces)
-    if not isinstance(spec, WheeledBase):
-        wanted = HOVER_AT_M if goal is None else goal
-        if len(wanted) != 3 or not all(math.isfinite(x) for x in wanted):
-            raise UserError(f"The goal {list(wanted)} is not allowed: give three finite numbers x y z in metres.")
-        return robot_goals(crew.starts_m, wanted)
-    height = float(spec.rest_height_m)
-    if goal is not None:
-        if len(goal) not in (2, 3) or not all(math.isfinite(x) for x in goal):
-            raise UserError(f"The goal {list(goal)} is not allowed: give two finite numbers x y in metres.")
-        return [(x, y, height) for x, y, _ in robot_goals(crew.starts_m, (*goal[:2], 0.0))]
-    if crew.goal_m is not None and len(crew.namespaces) == 1:
-        return [(*crew.goal_m[:2], height)]
-    return [(float(x), float(y), height) for x, y, _ in crew.starts_m]
-
-
-def _tool_at_rest(arm: Manipulator) -> Sequence[float]:
-    chain = chain_of(arm)
-    rest = np.array([arm.drives[k].rest for k in chain.index])
-    place: list[float] = tool_motion(chain.screws, rest[None]).position[0].tolist()
-    return place
 
 
 def remapped(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -295,6 +270,8 @@ def simulate_system(
     """
     if not is_simulator(backend):
         raise UserError(f"The backend '{backend}' is no simulator: a real robot flies behind a guard, with deploy.")
+    if isinstance(spec := load_robot(robot), Manipulator):
+        _refuse(spec, "robots that fly", start_height_m=bool(options.get("start_height_m")))
     process = robot_crew(robot, backend, **options).process
     assert process is not None  # only those that are no simulators have none
     return System(name="simulate", processes=(process,))
@@ -326,6 +303,9 @@ def train_system(
         world: Moved in afterwards.
         namespace: As in :func:`deploy_system`.
         goal: As in :func:`deploy_system`.
+
+    Raises:
+        UserError: As of :func:`deploy_system`, or the new policy would handle an object that the world has not.
     """
     folder = Path(out).expanduser().absolute() if str(out) else _new_run_folder(recipe)
     if folder.exists():
@@ -340,9 +320,15 @@ def train_system(
                 " train first, then verify and deploy."
             )
         trained = recipe_for(Order(recipe, folder, -1 if seed is None else int(seed), tuple(overrides)))
+        from rlstack.tasks import TASKS
+
+        flown = robot or trained.robot
+        if isinstance(load_robot(flown), Manipulator):
+            senses = getattr(TASKS.load(trained.task), "inputs", ())
+            check_scene(world, senses, f"What the recipe {recipe} learns")
         then = deploy_system(
             folder / "policy.onnx",
-            robot or trained.robot,
+            flown,
             backend,
             driver=EXPLORER if names_waypoints(trained.task_settings.outputs) else "",
             world=world,
@@ -375,18 +361,3 @@ def _new_run_folder(recipe: str) -> Path:
     from rlstack.training.run import new_folder  # needs torch, as the training that follows does
 
     return new_folder(Path(recipe).stem).absolute()
-
-
-def _fence(world: tuple[Point, Point] | None, spec: RobotSpec) -> dict[str, Parameter]:
-    """Return the guard's parameters that let a simulated robot use all of its world."""
-    if world is None or isinstance(spec, Manipulator):
-        return {}
-    limits: Any = spec.limits  # type: ignore[attr-defined]
-    low, high = limits.geofence_min_m, limits.geofence_max_m
-    lower = np.minimum(world[0][: len(low)], low)
-    upper = np.maximum(world[1][: len(high)], high)
-    return {
-        "allow_wider": True,
-        "geofence_min_m": tuple(map(float, lower)),
-        "geofence_max_m": tuple(map(float, upper)),
-    }

@@ -20,7 +20,7 @@ from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.images import rgb_array
 from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
 from rlstack.interfaces.signals import Signal
-from rlstack.robots import Camera
+from rlstack.robots import Camera, lens
 from rlstack.robots.sensing import rotation_from_rpy, sensor_frame
 from rlstack.schema import value
 
@@ -112,15 +112,7 @@ def check_pictured(wanted: PictureGeometry, camera: Camera, name: str) -> None:
     """
     if not camera.rgb:
         raise ValueError(f"the camera '{name}' has no colours")
-    seen, asked = (
-        _half_view(camera, (wanted.width, wanted.height), wanted.fit),
-        math.tan(0.5 * wanted.horizontal_fov_rad),
-    )
-    if abs(seen / asked - 1.0) > _SAME_VIEW:
-        raise ValueError(
-            f"the camera '{name}' sees {math.degrees(2.0 * math.atan(seen)):.1f} degrees from left to right, not"
-            f" {math.degrees(wanted.horizontal_fov_rad):.1f}"
-        )
+    _check_view(wanted, camera, name)
     if camera.link != wanted.link:
         raise ValueError(f"the camera '{name}' is on {camera.link or 'base_link'}, not on {wanted.link or 'base_link'}")
     off_m = float(np.linalg.norm(np.subtract(camera.position_m, wanted.position_m)))
@@ -129,6 +121,35 @@ def check_pictured(wanted: PictureGeometry, camera: Camera, name: str) -> None:
     if off_m > _SAME_M or off_rad > _SAME_RAD:
         raise ValueError(
             f"the camera '{name}' is {off_m:.3f} m and {math.degrees(off_rad):.1f} degrees from where it was"
+        )
+
+
+def _check_view(wanted: PictureGeometry, camera: Camera, name: str) -> None:
+    """Refuse a camera that sees more or less than was seen in training, beside it, or bent; there pixels are square."""
+    size = (wanted.width, wanted.height)
+    counts = kept(camera.width, camera.height, size, wanted.fit)
+    across = math.tan(0.5 * wanted.horizontal_fov_rad)
+    ways = (("left to right", across), ("top to bottom", across * wanted.height / wanted.width))
+    for axis, (way, asked) in enumerate(ways):
+        focal, middle = camera.intrinsics[axis, axis], camera.intrinsics[axis, 2]
+        seen = 0.5 * counts[axis] / focal
+        if abs(seen / asked - 1.0) > _SAME_VIEW:
+            raise ValueError(
+                f"the camera '{name}' sees {math.degrees(2.0 * math.atan(seen)):.1f} degrees from {way}, not"
+                f" {math.degrees(2.0 * math.atan(asked)):.1f}"
+            )
+        off = middle - 0.5 * ((camera.width, camera.height)[axis] - 1)
+        if abs(off) > _SAME_VIEW * counts[axis]:
+            raise ValueError(
+                f"the camera '{name}' has its optical axis {abs(off):.0f} pixels beside the middle, from {way}: cut its"
+                " pictures about it"
+            )
+    edge = camera.border()
+    bent = float(np.linalg.norm(lens.undistort(edge, camera.distortion) - edge, axis=1).max()) / across
+    if camera.distorted and bent > 2.0 * _SAME_VIEW:
+        raise ValueError(
+            f"the camera '{name}' has a lens that bends its edges by {100.0 * bent / 2.0:.0f}% of the view: undistort"
+            " its pictures, as image_proc does, and leave distortion out of the robot file"
         )
 
 

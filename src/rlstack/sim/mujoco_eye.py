@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -100,10 +101,18 @@ class Eye:
 
     def close(self) -> None:
         """Release the renderer."""
+        if self._context is None:
+            return
         if self._gpu is not None:
+            self._context.make_current()  # or what another renderer holds under the same numbers would be freed
             self._gpu.free()
             self._gpu = None
         self._context.free()
+        self._context = None
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # not made to its end, or Python is ending
+            self.close()
 
     def _fit(self, width: int, height: int) -> None:
         if self._gpu is not None and width <= self._size[0] and height <= self._size[1]:

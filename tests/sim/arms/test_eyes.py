@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import fields, replace
 
 import numpy as np
@@ -92,6 +93,20 @@ def test_a_look_changes_the_picture_and_the_same_look_does_not(eyes: ArmEyes) ->
     assert eyes.picture(at, HALF, shadowed, 0, 1).mean() < first.mean()
     moved = replace(looks(), shift=np.full((1, 2, 3), 0.05))
     assert not np.array_equal(first, eyes.picture(at, HALF, moved, 0, 1))
+
+
+def test_eyes_that_are_closed_or_forgotten_leave_others_their_sight(eyes: ArmEyes) -> None:
+    at, others = state([0.5, 0.0, 0.02]), [ArmEyes(PANDA, Block().add, ("wrist", "scene"), "object") for _ in range(2)]
+    first = eyes.picture(at, HALF, looks(), 0, 1)
+    for other in others:
+        np.testing.assert_array_equal(other.picture(at, HALF, looks(), 0, 1), first)
+    eyes.picture(at, HALF, looks(), 0, 1)  # the last that drew
+    others.pop().close()
+    np.testing.assert_array_equal(eyes.picture(at, HALF, looks(), 0, 1), first)
+    del other
+    others.clear()
+    gc.collect()
+    np.testing.assert_array_equal(eyes.picture(at, HALF, looks(), 0, 1), first)
 
 
 def test_looks_are_drawn_in_their_ranges_and_put_where_they_belong() -> None:

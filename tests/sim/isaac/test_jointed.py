@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlstack.errors import UserError
 from rlstack.robots import RobotSpec, WheeledBase, frames, load_robot
 from rlstack.robots.model_check import mass_properties
 from rlstack.sim.backends.isaac import IsaacEngine
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Scene
+from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.world import World
 from tests.support.isaacsim_standin import Kit, MisuseError
 
 STEP_S = 1e-3
@@ -241,3 +244,11 @@ def test_joints_are_dead_once_the_world_is_closed(kit: Kit, base: WheeledBase):
     made.close()
     with pytest.raises((RuntimeError, MisuseError)):
         made.joints(0)
+
+
+def test_an_arm_that_is_to_know_where_an_object_is_is_refused(kit: Kit, arm: RobotSpec):
+    thing = Obstacle(name="object", shape="box", size_m=(0.04, 0.04, 0.04), position_m=(0.5, 0.1, 0.02), mass_kg=0.1)
+    bounds = ((-1.0, -1.0, 0.0), (1.0, 1.0, 2.0))
+    table = World(name="table", seed=0, floor=True, obstacles=(thing,), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),))
+    with pytest.raises(UserError, match="An arm is to know where 'object' is, which is not built for Isaac Sim"):
+        engine(arm, world=table)
