@@ -144,12 +144,14 @@ def _check_view(wanted: PictureGeometry, camera: Camera, name: str) -> None:
                 f"the camera '{name}' has its optical axis {abs(off):.0f} pixels beside the middle, from {way}: cut its"
                 " pictures about it"
             )
+    if not camera.distorted:
+        return
     edge = camera.border()
-    bent = float(np.linalg.norm(lens.undistort(edge, camera.distortion) - edge, axis=1).max()) / across
-    if camera.distorted and bent > 2.0 * _SAME_VIEW:
+    bent = float(np.linalg.norm(lens.undistort(edge, camera.distortion) - edge, axis=1).max()) / (2.0 * across)
+    if bent > _SAME_VIEW:
         raise ValueError(
-            f"the camera '{name}' has a lens that bends its edges by {100.0 * bent / 2.0:.0f}% of the view: undistort"
-            " its pictures, as image_proc does, and leave distortion out of the robot file"
+            f"the camera '{name}' has a lens that bends its edges by {100.0 * bent:.0f}% of the view: undistort its"
+            " pictures, as image_proc does, and leave distortion out of the robot file"
         )
 
 
