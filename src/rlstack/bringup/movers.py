@@ -13,7 +13,7 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
-from rlstack.policies import load_policy
+from rlstack.policies import Contract, load_policy
 from rlstack.robots import RobotSpec, WheeledBase
 
 NAV2 = "nav2"
@@ -29,6 +29,13 @@ _LEADING = (GUIDED, EXPLORER)
 
 _WAYPOINT = "waypoint"
 """What policies command that do not drive themselves."""
+
+
+def contract_of(policy: str | Path) -> Contract | None:
+    """Return what a policy file promises; None where none is given, or it is not there yet."""
+    if not policy or not Path(policy).expanduser().is_file():
+        return None
+    return load_policy(policy).contract
 
 
 def chosen_driver(policy: str | Path, driver: str) -> str:
@@ -48,9 +55,8 @@ def chosen_driver(policy: str | Path, driver: str) -> str:
             "Give a policy file or, for a wheeled base, the name of a driver such as astar_dwa: one of the two"
             f" ({' and '.join(_LEADING)}, which lead a policy, take both)."
         )
-    if policy and not driver and Path(policy).expanduser().is_file():
-        outputs = [port.name for port in load_policy(policy).contract.outputs]
-        return EXPLORER if names_waypoints(outputs) else ""
+    if not driver and (contract := contract_of(policy)) is not None:
+        return EXPLORER if names_waypoints([port.name for port in contract.outputs]) else ""
     return driver
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rlstack.bringup.process import Parameter
 from rlstack.guard.arms.config import ArmGuardConfig
-from rlstack.policies import load_policy
 from rlstack.robots import Manipulator, RobotSpec
 
 _PERIODS, _WINDOW = 2.5, 1.2
@@ -24,20 +22,15 @@ class Patience:
     robot: dict[str, Parameter] = field(default_factory=dict)
 
 
-def patience_for(spec: RobotSpec, policy: str | Path, rate_hz: float | None = None) -> Patience:
+def patience_for(spec: RobotSpec, rate_hz: float | None) -> Patience:
     """Return what a deployment's guard and robot node are told.
 
     Args:
         spec: The robot.
-        policy: The policy's file; empty: there is none.
-        rate_hz: The policy's, where its file is not there yet; None: the file says it.
+        rate_hz: The policy's; None: nobody knows it yet.
     """
-    if not isinstance(spec, Manipulator):
+    if not isinstance(spec, Manipulator) or rate_hz is None:
         return Patience()
-    if rate_hz is None:
-        if not policy or not Path(policy).expanduser().is_file():
-            return Patience()
-        rate_hz = load_policy(policy).contract.rate_hz
     period_s = 1.0 / rate_hz
     needed = {"staleness_s": _PERIODS * period_s, "window_s": _WINDOW * period_s}
     guard: dict[str, Parameter] = {

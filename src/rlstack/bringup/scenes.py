@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
-from rlstack.policies import load_policy
 from rlstack.sim.world import load_world
 
 
@@ -26,15 +24,8 @@ def check_scene(world: str, senses: Iterable[str], who: str) -> None:
     if not any(name in SENSED and SENSED[name].topic == topics.OBJECT for name in senses):
         return
     things = load_world(world).obstacles if world else ()
-    if not any(thing.name == topics.OBJECT and thing.mass_kg > 0.0 for thing in things):
+    if not any(thing.is_handled for thing in things):
         raise UserError(
             f"{who} handles an object, and {f'the world {world}' if world else 'a bare floor'} has none: give a --world"
             f" with an obstacle called '{topics.OBJECT}' that has a mass, such as those in docs/arms.md."
         )
-
-
-def sensed_by(policy: str | Path) -> tuple[str, ...]:
-    """Return the names of what a policy file takes; none where it is not there yet."""
-    if not policy or not Path(policy).expanduser().is_file():
-        return ()
-    return tuple(port.name for port in load_policy(policy).contract.inputs)

@@ -19,11 +19,11 @@ from rlstack.bringup.crew import (
     is_simulator,
     robot_crew,
 )
-from rlstack.bringup.movers import EXPLORER, NAV2, chosen_driver, mover, names_waypoints, senses_people
+from rlstack.bringup.movers import EXPLORER, NAV2, chosen_driver, contract_of, mover, names_waypoints, senses_people
 from rlstack.bringup.patience import patience_for
 from rlstack.bringup.places import fence_of, goals_of
 from rlstack.bringup.process import Parameter, Process, System, WhenItEnds, python_module
-from rlstack.bringup.scenes import check_scene, sensed_by
+from rlstack.bringup.scenes import check_scene
 from rlstack.errors import UserError, unknown_name
 from rlstack.robots import Manipulator, RobotSpec, WheeledBase, load_robot
 
@@ -147,11 +147,14 @@ def deploy_system(
     if isinstance(spec, Manipulator):
         base = {"cmd_joints_type": cmd_joints_type} if cmd_joints_type != "JointTrajectory" else {}
         _refuse(spec, "robots that head somewhere", goal_yaw=bool(goal_yaw_rad))
-        if crew.simulated:
-            check_scene(world, sensed_by(policy), f"The policy {policy}")
+        contract = contract_of(policy)
+        if contract is not None and crew.simulated:
+            check_scene(world, [port.name for port in contract.inputs], f"The policy {policy}")
+        if contract is not None and rate_hz is None:
+            rate_hz = contract.rate_hz
     else:
         _refuse(spec, "arms", cmd_joints_type=cmd_joints_type != "JointTrajectory")
-    patience = patience_for(spec, policy, rate_hz)
+    patience = patience_for(spec, rate_hz)
     driver = chosen_driver(policy, driver)
     if area is not None and driver != EXPLORER:
         raise UserError("An area is for policies that explore: leave it out, or give such a policy.")

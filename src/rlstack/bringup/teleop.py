@@ -123,8 +123,11 @@ def teleop_system(given: Teleop) -> System:
     if given.backend:
         crew = robot_crew(given.robot, given.backend, namespace=given.namespace)
         arm = () if crew.process is None else (replace(crew.process, why="without the arm there is nothing to lead"),)
-        guard: dict[str, Parameter] = {"robot": file, "auto_arm": is_simulator(given.backend)}
-        guard |= {"cmd_joints_type": given.cmd_joints_type} if given.cmd_joints_type != "JointTrajectory" else {}
+        guard: dict[str, Parameter] = {
+            "robot": file,
+            "auto_arm": is_simulator(given.backend),
+            "cmd_joints_type": given.cmd_joints_type,
+        }
         processes = [
             *arm,
             Process(

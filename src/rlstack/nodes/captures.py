@@ -8,12 +8,11 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Capture
-from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns
+from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.interfaces.shutter import Shutter
+from rlstack.interfaces.timing import JUMP_NS
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.sensor_topics import SensorTopics
-
-_JUMP_NS = NANOSECONDS // 2
 
 
 class Captures:
@@ -73,7 +72,7 @@ class _Robot:
         """Capture and send what is due; return what is newly found to be blind."""
         stamp_ns, before_ns = self._robot.stamp_ns, self._stamp_ns
         self._stamp_ns = stamp_ns
-        if before_ns < 0 or not 0 <= stamp_ns - before_ns < _JUMP_NS:
+        if before_ns < 0 or not 0 <= stamp_ns - before_ns < JUMP_NS:
             for shutter in self._shutters.values():
                 shutter.restart(stamp_ns)
         newly, pictures = [], 0

@@ -316,10 +316,10 @@ class GuardNode(ManagedNode):
 
     def _publish(self, decision: Decision) -> None:
         if decision.mode in _OFF:
-            off = self._message.fill_off(max(self._observed_ns, 0))
-            told = self._lock_step or decision.command is not None or decision.mode != self._mode
-            if told and off is not None:
-                self._commands.publish(off)
+            if self._lock_step or decision.command is not None or decision.mode != self._mode:
+                off = self._message.fill_off(max(self._observed_ns, 0))
+                if off is not None:
+                    self._commands.publish(off)
         elif decision.command is not None:
             stamp = self._observed_ns if self._lock_step else self._nanoseconds(decision.stamp_s)
             self._commands.publish(self._message.fill(stamp, decision.command))

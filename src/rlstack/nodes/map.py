@@ -14,10 +14,10 @@ from rlstack.control.navigation.occupancy import GridSettings, OccupancyGrids
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.map_data import Occupancy, map_message
-from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.scan_data import ScanReader, scan_geometry
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
+from rlstack.interfaces.timing import JUMP_NS
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.readers import SCAN_PARAMETERS
 from rlstack.nodes.runtime import ManagedNode, run_nodes
@@ -31,11 +31,9 @@ PARAMETERS = (
     *SCAN_PARAMETERS,
 )
 
-JUMP_NS = NANOSECONDS // 2
-"""Stamps that go back, or ahead by more than this, mean another run: the map starts afresh."""
-
 JUMP_M = 1.0
-"""Odometry that goes further than this from one message to the next has jumped: likewise."""
+"""Odometry that goes further than this from one message to the next has jumped: the map starts afresh, as where stamps
+do."""
 
 _POSES = 256
 

@@ -13,11 +13,9 @@ from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.picture_data import age_s
 from rlstack.interfaces.shutter import turn_at, turn_there
 from rlstack.interfaces.signal_reader import GoalPath
+from rlstack.interfaces.timing import JUMP_NS
 from rlstack.interfaces.topics import GOAL_PATH, ODOM
 from rlstack.policies import Policy, PolicyOutputError
-
-RESET_JUMP_NS = NANOSECONDS // 2
-"""Stamps that go back, or ahead by more than this, mean another flight: the recurrent state starts afresh."""
 
 _SLACK_NS = 1000
 """For stamps that were rounded."""
@@ -144,7 +142,7 @@ class PolicyLoop:
     def on_message(self, topic: str, stamp_ns: int, values: Mapping[str, Array]) -> Answer | None:
         """Take in a message's signals; return a command if it is time for one."""
         last = self._stamps.get(topic)
-        if topic in self._allowed_ns and last is not None and 0 < last - stamp_ns < RESET_JUMP_NS:
+        if topic in self._allowed_ns and last is not None and 0 < last - stamp_ns < JUMP_NS:
             return None  # the newest is kept
         self._values.update(values)
         self._stamps[topic] = stamp_ns
@@ -152,7 +150,7 @@ class PolicyLoop:
         if topic == self.trigger and last is None:
             self._begun_ns = stamp_ns
         elif topic == self.trigger and last is not None:
-            if stamp_ns < last or stamp_ns - last > RESET_JUMP_NS:
+            if stamp_ns < last or stamp_ns - last > JUMP_NS:
                 self.reset()
                 self._begun_ns = stamp_ns
             elif stamp_ns > last:

@@ -192,15 +192,16 @@ class TeleopArmNode(ManagedNode):
     def _led(self, joints: np.ndarray, period_s: float) -> Led:
         """Return what the joints are to do: as the hand says, or to stay."""
         still, now, patience = np.zeros(3), time.monotonic(), self.parameters["timeout_s"]
+        moves, grips = (now - at < patience for at in (self._twist[0], self._gripper[0]))
         if self._intervene:
             if self._joints is not None and now - self._joints[0] < patience:
                 try:
                     return self._leader.follow(joints, period_s, self._joints[1])
                 except ValueError as error:
                     self.warn(f"{JOINTS} was refused: {error}.")
-            elif (moves := now - self._twist[0] < patience) or now - self._gripper[0] < patience:
+            elif moves or grips:
                 _, linear, angular, in_tool = self._twist if moves else (now, still, still, False)
-                grip = self._gripper[1] if now - self._gripper[0] < patience else 0.0
+                grip = self._gripper[1] if grips else 0.0
                 return self._leader.step(joints, period_s, linear, angular, grip, in_tool=in_tool)
             else:
                 self.warn(f"The human leads, but nothing has come for {patience:g} s: the arm is held.", key="silent")

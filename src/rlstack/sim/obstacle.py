@@ -12,6 +12,9 @@ from rlstack.schema import value
 TORSION_M, ROLLING_M = 0.005, 0.0001
 """MuJoCo's defaults of friction against turning on the spot and rolling, of what has a friction of its own."""
 
+OBJECT = "object"
+"""Name of what arms handle in a world."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -94,6 +97,11 @@ class Obstacle:
             )
         if self.shape == "sphere" and not x == y == z:
             raise ValueError(f"size_m: {list(self.size_m)} is not allowed: a sphere's three must be equal.")
+
+    @property
+    def is_handled(self) -> bool:
+        """Whether it is what arms handle, whose place they are told: called :data:`OBJECT`, and loose."""
+        return self.name == OBJECT and self.mass_kg > 0.0
 
     @property
     def can_move(self) -> bool:

@@ -22,7 +22,7 @@ from rlstack.robots import Manipulator, frames
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one
 from rlstack.sim.isaac import api_5, application, convert, environment, installation, stage
 from rlstack.sim.isaac.robots import Robots
-from rlstack.sim.kinds.manipulator import OBJECT
+from rlstack.sim.obstacle import OBJECT
 from rlstack.sim.robot import AloneInAWorld
 from rlstack.sim.world import World
 
@@ -59,9 +59,8 @@ class IsaacEngine:
             raise UserError(f"{moved[0]} is moved from outside, which is not built for Isaac Sim: choose mujoco.")
         if sliding := [obstacle.name for obstacle in obstacles if obstacle.slide is not None]:
             raise UserError(f"{sliding[0]} slides, which is not built for Isaac Sim: choose mujoco or pybullet.")
-        if any(thing.name == OBJECT and thing.mass_kg > 0.0 for thing in obstacles) and any(
-            isinstance(robot, Manipulator) for robot in scene.robots
-        ):
+        arms = any(isinstance(robot, Manipulator) for robot in scene.robots)
+        if arms and any(obstacle.is_handled for obstacle in obstacles):
             raise UserError(
                 f"An arm is to know where '{OBJECT}' is, which is not built for Isaac Sim: choose mujoco or pybullet."
             )

@@ -11,6 +11,7 @@ from rlstack.interfaces.backend import Signals
 from rlstack.robots import Manipulator, frames
 from rlstack.robots.kinematics import Chain, chain_of, tool_motion
 from rlstack.sim.drives import joint_positions
+from rlstack.sim.obstacle import OBJECT
 from rlstack.sim.state import checked_command
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-OBJECT = "object"
 """The obstacle of a world that an arm handles."""
 
 
@@ -31,7 +31,7 @@ class ManipulatorKind:
         self._simulation, self._index = simulation, index
         self._robot = simulation.robots[index]
         things = simulation.world.obstacles if simulation.world else ()
-        self._handles = any(thing.name == OBJECT and thing.mass_kg > 0.0 for thing in things)
+        self._handles = any(thing.is_handled for thing in things)
         self._chains: dict[str, Chain] = {}
         assert isinstance(self._robot, Manipulator)
         self._gripping = np.array(self._robot.gripping)
