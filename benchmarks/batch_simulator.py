@@ -26,7 +26,7 @@ import mujoco
 import numpy as np
 import torch
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.sim.batch import BatchSimulator
 from rlstack.tasks.environment import TrainingEnvironment

@@ -220,8 +220,8 @@ def write_network(path: Path, robot_file: Path) -> Path:
     """Write a policy of the size that flies a quadrotor, with random weights, whose commands stay near hover."""
     from onnx import TensorProto, helper, numpy_helper
 
+    from rlstack.kinds.quadrotor.spec import load_quadrotor
     from rlstack.policies import contract_for, write_policy
-    from rlstack.robots import load_quadrotor
 
     robot = load_quadrotor(robot_file)
     contract = contract_for(

@@ -23,8 +23,9 @@ import numpy as np
 from rlstack.control.navigation import PLANNERS
 from rlstack.evaluation.crowds import CrowdDrives, drive_among_people
 from rlstack.evaluation.metrics import wilson
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.robots import load_robot
 from rlstack.sim.bases.scenes import Scenes, halls
 from rlstack.tasks.catalog.base_crowd import CrowdTask
 

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from rlstack.control.navigation import PLANNERS
 from rlstack.evaluation.exploration_drives import Driven, drive_explorer
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.grids.floors import Floors
 from rlstack.sim.maps.floor_map import FloorMap
 

@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.evaluation.rollout import Steppable, rollout
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.policies.catalogue import contract_for
-from rlstack.robots import Quadrotor, frames, load_quadrotor, robot_names
+from rlstack.robots import frames, robot_names
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.family import Start, Vehicles, nominal_robot, sample_family
 from rlstack.tasks.figures import figure_eight

@@ -28,7 +28,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy as np
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, STATE, STATE_WIDTH, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 

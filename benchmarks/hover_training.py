@@ -23,8 +23,8 @@ from typing import Any
 
 from rlstack.bringup.apart import train_apart
 from rlstack.bringup.bench import machine
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.robots import load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.training.measure.policy import held_out
 

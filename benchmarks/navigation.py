@@ -20,8 +20,9 @@ from rlstack.evaluation.courses import held_out_course
 from rlstack.evaluation.drive import drive
 from rlstack.evaluation.drive_score import DriveScore, score_drives
 from rlstack.evaluation.drives import Drives
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.robots import load_robot
 from rlstack.sim.bases.movers import Moving
 from rlstack.tasks.catalog.base_navigation import NavigationTask
 

@@ -125,7 +125,8 @@ def written(folder: Path, pixels: int) -> tuple[Path, Path]:
     import yaml
 
     from rlstack import schema
-    from rlstack.robots import Manipulator, load_robot
+    from rlstack.kinds.manipulator.spec import Manipulator
+    from rlstack.robots import load_robot
     from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
     from rlstack.training.algorithms.bc import Cloner
     from rlstack.training.algorithms.bc_camera import BCCameraSettings

@@ -22,7 +22,7 @@ from rlstack.bringup.verify import simulators_at_hand
 from rlstack.errors import UserError
 from rlstack.evaluation.flock import BATCH
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.sensing import Camera
 from rlstack.sim.simulation import Simulation
 

@@ -171,7 +171,7 @@ class Hovering:
 def real_time(options: argparse.Namespace) -> dict[str, float]:
     """One robot, everything at 500 Hz."""
     from rlstack.interfaces import topics
-    from rlstack.robots import load_quadrotor
+    from rlstack.kinds.quadrotor.spec import load_quadrotor
 
     with tempfile.TemporaryDirectory() as folder:
         file = fast_robot(Path(folder), 500.0)
@@ -259,7 +259,7 @@ def lock_step(options: argparse.Namespace) -> dict[str, float]:
 
 def fleet(options: argparse.Namespace) -> dict[str, float]:
     """Many robots in one simulation."""
-    from rlstack.robots import load_quadrotor
+    from rlstack.kinds.quadrotor.spec import load_quadrotor
 
     robot = load_quadrotor("crazyflie")
     node = Node("robot", backend=options.fleet_backend, count=options.fleet, start_height_m=1.0)

@@ -25,7 +25,8 @@ from tests.support.worlds import VOID
 from rlstack.bringup.verify import simulators_at_hand
 from rlstack.evaluation.flock import BATCH
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.robots import Quadrotor, frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.batch import BatchSimulator
 
 State = dict[str, np.ndarray]

@@ -24,7 +24,7 @@ from gymnasium.vector import AutoresetMode
 
 import rlstack.environments  # noqa: F401  registers its environments
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.simulation import Simulation
 
 PHYSICS_HZ, CONTROL_HZ = 240.0, 30.0

@@ -28,8 +28,8 @@ from rlstack.control.lee import LeeController, LeeGains, LeeRatios
 from rlstack.evaluation.baselines import STATE_INPUTS, Baseline, Controller
 from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.rollout import rollout
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import Policy, contract_for, load_policy
-from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.paths import Paths

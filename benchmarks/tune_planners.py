@@ -27,7 +27,8 @@ from rlstack.control.navigation.occupancy import Field
 from rlstack.evaluation.courses import Course, held_out_course
 from rlstack.evaluation.drive import drive
 from rlstack.evaluation.drives import Drives
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.maps.generate import TRAINING_SEEDS
 from rlstack.sim.maps.grid import occupancy

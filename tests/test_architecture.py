@@ -16,7 +16,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "src" / "rlstack"
 FILES = sorted(SOURCES.rglob("*.py"))
 
 FLOORS = {
-    **dict.fromkeys(("errors", "files", "processes", "registry", "resources", "schema"), 0),
+    **dict.fromkeys(("errors", "files", "kinds", "processes", "registry", "resources", "schema"), 0),
     **dict.fromkeys(("fused", "robots", "interfaces"), 1),
     **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception"), 2),
     **dict.fromkeys(("guard", "tasks"), 3),
@@ -35,12 +35,37 @@ DEPLOYED = tuple(
     f"nodes.{name}" for name in ("robot", "policy", "guard", "planner", "nav2", "map", "people", "teleop", "teleop_arm")
 )
 
+KIND_FLOORS = {
+    "__init__": 0,
+    **dict.fromkeys(("spec", "models", "mjcf", "urdf", "signals"), 1),
+    "simulation": 2,
+    "guard": 3,
+    "topics": 6,
+    **dict.fromkeys(("deployment", "verification"), 7),
+}
+"""Floors within a folder of ``kinds``, by the first word of a file's name: ``guard_config`` is on that of ``guard``."""
+
 MOST_LINES = 450
 
 
 def part(path: Path) -> str:
     """Return the package or module at the top of rlstack that ``path`` belongs to."""
-    return path.relative_to(SOURCES).parts[0].removesuffix(".py")
+    return part_of(".".join(path.relative_to(SOURCES).with_suffix("").parts))
+
+
+def part_of(name: str) -> str:
+    """Return the same of a module's name within rlstack; in ``kinds`` each file is a part of its own."""
+    words = name.split(".")
+    if words[0] != "kinds":
+        return words[0]
+    return ".".join(words[:3]) if len(words) > 2 else "kinds"
+
+
+def floor_of(name: str) -> int:
+    """Return the floor that a part is on."""
+    if name.startswith("kinds."):
+        return KIND_FLOORS[name.split(".")[2].split("_")[0] or "__init__"]
+    return FLOORS.get(name, 0)
 
 
 @cache
@@ -60,21 +85,21 @@ def imports(path: Path) -> list[tuple[int, str]]:
 
 def needed_parts(path: Path) -> Iterator[tuple[int, str]]:
     for line, name in imports(path):
-        words = name.split(".")
-        if words[0] == "rlstack" and len(words) > 1 and words[1] != "__version__":
-            yield line, words[1]
+        first, _, rest = name.partition(".")
+        if first == "rlstack" and rest and rest != "__version__":
+            yield line, part_of(rest)
 
 
 def test_every_part_has_a_floor() -> None:
-    assert {part(path) for path in FILES} - {"__init__"} <= set(FLOORS)
+    assert {part(path).split(".")[0] for path in FILES} - {"__init__"} <= set(FLOORS)
     assert {part(path) for path in FILES} >= {"robots", "policies", "nodes", "cli"}, "the sources were not found"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_imports_run_down_the_floors(path: Path) -> None:
     here = part(path)
-    floor = FLOORS.get(here, 0)
-    upward = [f"line {line}: {other}" for line, other in needed_parts(path) if FLOORS[other] > floor]
+    floor = floor_of(here)
+    upward = [f"line {line}: {other}" for line, other in needed_parts(path) if floor_of(other) > floor]
     assert not upward, f"{here} is on floor {floor} and imports from above: {upward}"
 
 

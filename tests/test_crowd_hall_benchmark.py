@@ -9,7 +9,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.bases.layout import ABSENT_M
 from rlstack.tasks.catalog.base_crowd import CrowdTask
 

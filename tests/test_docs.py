@@ -18,10 +18,11 @@ import tyro
 from rlstack import cli
 from rlstack.control.hover import HoverController
 from rlstack.errors import UserError
-from rlstack.guard import GuardConfig
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import COMMANDED, SENSED
-from rlstack.robots import frames, load_quadrotor
+from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.backends.mujoco import MujocoBackend
 from tests.support import docs
 from tests.support.policies import write_constant_policy, write_hover_policy

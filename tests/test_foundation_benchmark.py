@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies.catalogue import contract_for
-from rlstack.robots import frames, load_quadrotor
+from rlstack.robots import frames
 from rlstack.tasks.family import nominal_robot, sample_family
 from rlstack.tasks.figures import figure_eight
 

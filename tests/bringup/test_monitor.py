@@ -11,7 +11,7 @@ import pytest
 from rlstack.bringup.monitor import Monitor, watched_of
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import path_message, set_stamp
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from tests.guard.reaching import panda
 from tests.support.ros import Listener
 

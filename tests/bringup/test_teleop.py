@@ -15,7 +15,8 @@ from rlstack.bringup.system import deploy_system
 from rlstack.bringup.teleop import Teleop, teleop_system
 from rlstack.errors import UserError
 from rlstack.interfaces.teleop_data import ALONE
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from tests.support.arms import write_posture_policy
 
 PANDA = load_robot("panda")

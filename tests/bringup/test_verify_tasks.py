@@ -16,8 +16,9 @@ from rlstack.bringup.verifiers import VERIFIERS, crowd, exploration, held_by, pl
 from rlstack.bringup.verifiers.exploration import expedition_of, floors_of
 from rlstack.bringup.verify import verify
 from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import contract_for, load_policy, write_policy
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
 from rlstack.tasks.bases.expedition import Expedition
 from rlstack.tasks.bases.thresholds import DriveThresholds

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.control.hover import HoverController
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from tests.support import robots
 from tests.support.flights import measure, scatter
 from tests.support.reference import ReferenceQuadrotor

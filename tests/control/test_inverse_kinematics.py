@@ -18,7 +18,8 @@ from rlstack.control.inverse_kinematics import (
     upright,
     yaw_of,
 )
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import Screws, chain_of, tool_motion
 
 ROBOT = load_robot("panda")

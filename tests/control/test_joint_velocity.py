@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from rlstack.control.inverse_kinematics import Limits, limits_of, reach
 from rlstack.control.joint_velocity import LEAD_S, JointVelocity, tool_velocity, within
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from rlstack.control.leading import LEAD_S, ArmLeader
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 
 PANDA = load_robot("panda")

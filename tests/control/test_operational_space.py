@@ -12,7 +12,8 @@ from scipy.spatial.transform import Rotation
 
 from rlstack.control.inverse_kinematics import limits_of, reach
 from rlstack.control.operational_space import OperationalSpace, SpaceGains, turn_between
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import tool_motion
 from rlstack.robots.mjcf import mujoco_spec
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rlstack.control.cascade import CascadeController, CascadeGains
 from rlstack.control.lee import LeeController, LeeGains, widest_tilt
 from rlstack.control.reference import Reference, along, rest
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from rlstack.tasks import figures
 from tests.support import robots
 from tests.support.flights import scatter

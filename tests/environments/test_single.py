@@ -17,7 +17,7 @@ from gymnasium.utils.env_checker import check_env
 import rlstack.environments.single
 from rlstack.environments import environment_id, register_tasks
 from rlstack.errors import UserError
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks import TASKS
 from tests.environments.cases import BACKENDS, QUIET, STILL, TASK_IDS
 

@@ -7,9 +7,10 @@ import pytest
 
 from rlstack.evaluation.baselines import CONTROLLERS, STATE_INPUTS, baselines
 from rlstack.evaluation.rollout import rollout
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import contract_for
 from rlstack.policies.contract import Contract
-from rlstack.robots import Quadrotor, frames
+from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask

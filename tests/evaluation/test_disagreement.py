@@ -12,7 +12,7 @@ import pytest
 from rlstack.evaluation import disagreement
 from rlstack.evaluation.disagreement import disagreements, replay
 from rlstack.evaluation.flock import BATCH, flock
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoEngine
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario

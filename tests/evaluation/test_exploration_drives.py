@@ -4,7 +4,8 @@ import numpy as np
 
 from rlstack.control.navigation import PLANNERS
 from rlstack.evaluation.exploration_drives import Driven, drive_explorer
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.grids.floors import Floors
 
 

@@ -8,7 +8,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.evaluation.flock import BATCH, flock
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 
 COUNT, RATE_HZ = 4, 100.0
 

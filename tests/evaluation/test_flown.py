@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from rlstack.evaluation.flown import describe_disturbances, describe_paths, describe_starts
-from rlstack.robots import frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario

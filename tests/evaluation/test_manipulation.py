@@ -18,9 +18,10 @@ from rlstack.evaluation.demonstrations import sheet
 from rlstack.evaluation.demonstrations.by_policy import ByPolicy
 from rlstack.evaluation.examiners.arm import ArmExaminer
 from rlstack.evaluation.manipulation import held_out, manipulate
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
 from rlstack.policies.runner import Policy
-from rlstack.robots import Manipulator, load_robot
+from rlstack.robots import load_robot
 from rlstack.tasks.arms.inverse import action_of
 from rlstack.tasks.arms.station import Station
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask

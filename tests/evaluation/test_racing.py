@@ -10,7 +10,8 @@ import pytest
 from rlstack.control.racing_line import PurePursuit, Pursuit, RacingLine
 from rlstack.errors import UserError
 from rlstack.evaluation.racing import Race, race
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.maps.tracks import Track, draw_track
 
 GAINS = Pursuit(ahead_m=0.5, ahead_s=0.1, lead_s=0.05)

@@ -16,8 +16,8 @@ from rlstack.evaluation.metrics import figures, score
 from rlstack.evaluation.page import render
 from rlstack.evaluation.plots import Plot
 from rlstack.evaluation.report import Verification, environment, record, write_report
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import contract_for
-from rlstack.robots import load_quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.criteria import Criteria, Thresholds
 from rlstack.tasks.scenario import Scenario

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rlstack.errors import UserError
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.rollout import _Sight, rollout
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import Policy, contract_for, load_policy, write_policy
-from rlstack.robots import Quadrotor, frames, load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.paths import Paths

@@ -12,7 +12,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.fused import GRADIENT, Kernel, Sweep, check_device, zeros
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, pack_parameters
 from rlstack.sim.perturbation import Perturbation

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.control.hover import HoverController, HoverGains
-from rlstack.guard import Decision, Guard, Mode
-from rlstack.robots import Quadrotor, frames
+from rlstack.guard import Decision, Mode
+from rlstack.kinds.quadrotor.guard import Guard
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from tests.support.flights import measure
 from tests.support.reference import ReferenceQuadrotor
 

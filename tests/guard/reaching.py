@@ -7,8 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.guard import ArmGuard, Decision, Mode
-from rlstack.robots import Manipulator, load_robot
+from rlstack.guard import Decision, Mode
+from rlstack.kinds.manipulator.guard import ArmGuard
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 
 Array = NDArray[np.float64]
 

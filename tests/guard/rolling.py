@@ -8,8 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.guard import BaseGuard, Decision
-from rlstack.robots import Lidar, WheeledBase, load_robot
+from rlstack.guard import Decision
+from rlstack.kinds.wheeled_base.guard import BaseGuard
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import Lidar, load_robot
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from rlstack.guard import Decision, Guard, GuardConfig, Mode
+from rlstack.guard import Decision, Mode
+from rlstack.kinds.quadrotor.guard import Guard
+from rlstack.kinds.quadrotor.guard_config import GuardConfig
 from rlstack.robots import frames
 from tests.support import robots
 

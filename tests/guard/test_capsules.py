@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlstack.guard import ArmGuardConfig
-from rlstack.guard.arms.body import NEIGHBOURS, PIECES, ArmBody, carriers
-from rlstack.guard.arms.capsules import Capsule, fit, segment_distance
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.guard_body import NEIGHBOURS, PIECES, ArmBody, carriers
+from rlstack.kinds.manipulator.guard_capsules import Capsule, fit, segment_distance
+from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.shell import edges_of, read_shell
 from tests.guard.reaching import panda
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.guard import GuardConfig
+from rlstack.kinds.quadrotor.guard_config import GuardConfig
 from tests.support import robots
 
 ROBOT = robots.crazyflie()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.guard import Guard, GuardConfig, Mode
+from rlstack.guard import Mode
+from rlstack.kinds.quadrotor.guard import Guard
+from rlstack.kinds.quadrotor.guard_config import GuardConfig
 from tests.guard.loop import Loop, good_policy
 from tests.support import robots
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.guard import Decision, Guard, GuardConfig, Mode
+from rlstack.guard import Decision, Mode
+from rlstack.kinds.quadrotor.guard import Guard
+from rlstack.kinds.quadrotor.guard_config import GuardConfig
 from rlstack.robots import frames
 from tests.support import robots
 

@@ -12,10 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.guard import GUARDS, ArmGuard, ArmGuardConfig, Mode
-from rlstack.guard.arms.body import ArmBody
-from rlstack.guard.arms.reins import Reins
-from rlstack.robots import Manipulator, load_robot
+from rlstack.guard import Mode
+from rlstack.kinds import find_kind
+from rlstack.kinds.manipulator.guard import ArmGuard
+from rlstack.kinds.manipulator.guard_body import ArmBody
+from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
+from rlstack.kinds.manipulator.guard_limiter import Reins
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from tests.guard.reaching import Following, panda
 
 ROBOT = panda()
@@ -45,7 +49,7 @@ def armed(every: int = 1, position: np.ndarray | None = None, **changes: Any) ->
 
 
 def test_the_guard_is_found_by_the_kind() -> None:
-    assert GUARDS.load(ROBOT.kind) is ArmGuard
+    assert find_kind(ROBOT.kind).load("guard") is ArmGuard
 
 
 def test_two_arms_on_one_table_are_kept_from_each_other() -> None:

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from rlstack.control.navigation import PLANNERS
 from rlstack.errors import UserError
-from rlstack.guard import GUARDS, BaseGuard, BaseGuardConfig, Mode
+from rlstack.guard import Mode
+from rlstack.kinds import find_kind
+from rlstack.kinds.wheeled_base.guard import BaseGuard
+from rlstack.kinds.wheeled_base.guard_config import BaseGuardConfig
 from tests.guard.rolling import Rolling, signals, turtlebot, wall_scan
 
 ROBOT = turtlebot()
@@ -33,7 +36,7 @@ def rolling(wall_x: float = 1e3, seconds: float = 1.0, **changes: Any) -> Rollin
 
 
 def test_the_guard_is_found_by_the_kind_of_robot() -> None:
-    assert GUARDS.load(ROBOT.kind) is BaseGuard
+    assert find_kind(ROBOT.kind).load("guard") is BaseGuard
 
 
 def test_limits_are_the_robots_own_and_only_tightened() -> None:

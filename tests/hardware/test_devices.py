@@ -19,7 +19,8 @@ from rlstack.hardware.devices import keyboard as keys
 from rlstack.hardware.devices._pad import Pad
 from rlstack.hardware.devices.gamepad import EVENT, Gamepad
 from rlstack.hardware.devices.keyboard import Keyboard
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from tests.support.servo_bus import ServoBus
 
 PANDA = load_robot("panda")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from tests.support.policies import write_hover_policy
 from tests.support.ros import Listener
 

@@ -15,8 +15,8 @@ from rlstack.interfaces.backend import BACKENDS, Capture
 from rlstack.interfaces.images import depth_array, rgb_array
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.interfaces.scans import scan_ranges
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.robot import RobotNode
-from rlstack.robots import load_quadrotor
 from rlstack.robots.spec import robot_files
 from tests.support.ros import Listener
 

@@ -15,8 +15,8 @@ from std_srvs.srv import SetBool, Trigger
 
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.robot import RESET_JUMP_NS, RobotNode
-from rlstack.robots import load_quadrotor
 from tests.support.ros import Listener, NodeProcess, heights, nodes
 
 pytestmark = pytest.mark.integration

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlstack.interfaces import topics
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from tests.support.policies import write_constant_policy
 from tests.support.ros import Listener, NodeProcess, nodes
 

@@ -13,8 +13,8 @@ from std_srvs.srv import Trigger
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import stamp_to_ns
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.robot import RESET_JUMP_NS, RobotNode
-from rlstack.robots import load_quadrotor
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration

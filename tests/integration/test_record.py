@@ -12,7 +12,8 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration

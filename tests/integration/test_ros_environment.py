@@ -12,7 +12,7 @@ import gymnasium
 import rlstack.environments  # noqa: F401
 from rlstack.environments.ros import RosEnvironment
 from rlstack.errors import UserError
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from tests.support.ros import NodeProcess, nodes
 
 pytestmark = pytest.mark.integration

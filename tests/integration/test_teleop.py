@@ -18,7 +18,8 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.tasks.arms.motion import Motion
 from tests.support.arms import write_posture_policy

@@ -14,8 +14,9 @@ from rlstack.evaluation.metrics import score
 from rlstack.evaluation.rollout import rollout
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp, stamp_to_ns
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.robots import frames, load_quadrotor
+from rlstack.robots import frames
 from rlstack.tasks.criteria import Criteria
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy

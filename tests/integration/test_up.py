@@ -19,7 +19,7 @@ from rlstack.bringup.proof import file_sha256, record_path, write_json
 from rlstack.interfaces import topics
 from rlstack.interfaces.map_data import UNKNOWN, read_map
 from rlstack.interfaces.messages import stamp_to_ns
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.world import load_world
 from tests.policies.test_people import write_wary_policy
 from tests.support.bases import turtlebot, write_exploring_policy

@@ -8,8 +8,9 @@ from rclpy.serialization import serialize_message
 from visualization_msgs.msg import Marker
 
 from rlstack.interfaces.messages import path_message
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.markers import Markers, world_markers
-from rlstack.robots import RobotSpec, frames, load_quadrotor, load_robot
+from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.sim.world import load_world
 from tests.support.robots import modelled
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.interfaces.signal_reader import GoalPath
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.policy_loop import PolicyLoop
 from rlstack.policies import contract_for, load_policy, write_policy
-from rlstack.robots import load_quadrotor, load_robot
+from rlstack.robots import load_robot
 from tests.policies.graphs import path_contract, path_model
 from tests.support.policies import write_constant_policy, write_counting_policy
 

@@ -13,8 +13,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from rlstack import schema
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import METADATA_KEY, Contract, contract_for, contract_for_family
-from rlstack.robots import Quadrotor, load_quadrotor
 
 INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
 SIZES = {"position": 3, "orientation": 4, "linear_velocity": 3, "angular_velocity": 3}

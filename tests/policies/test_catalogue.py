@@ -11,9 +11,11 @@ from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.interfaces.picture_data import picture_geometry
 from rlstack.interfaces.signals import COMMANDED, SENSED, camera_of
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import Contract, StatePort, contract_for, load_policy
 from rlstack.policies.catalogue import check_contract, check_robot
-from rlstack.robots import Camera, Quadrotor, WheeledBase, load_robot
+from rlstack.robots import Camera, load_robot
 from tests.policies.graphs import crazyflie, gru_contract, gru_model, mlp_contract, mlp_model, put, sealed
 
 

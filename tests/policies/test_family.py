@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.interfaces.signals import ROBOT_FILE, SENSED
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import (
     Contract,
     Policy,
@@ -28,7 +29,6 @@ from rlstack.policies import (
 )
 from rlstack.policies.catalogue import check_robot
 from rlstack.policies.table import WIDTH
-from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.robots.family import PARAMETERS, family_parameters
 from tests.policies.graphs import (
     FAMILY,

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from rlstack.control.inverse_kinematics import limits_of, reach
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.robots.spec import robot_files

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.dynamics import ArmDynamics
 from rlstack.robots.kinematics import holding_effort
 from rlstack.robots.mjcf import mujoco_spec

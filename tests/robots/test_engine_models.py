@@ -11,7 +11,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from rlstack.robots import Manipulator, Quadrotor, RobotSpec, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import RobotSpec, load_robot
 from rlstack.robots.inertia import Inertial, inertial, moved, together
 from rlstack.robots.mjcf import BODY, add_robot, mujoco_spec, new_world, rest_height
 from rlstack.robots.model_check import checked_model, mass_properties

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots.family import PARAMETERS, family_parameters
 from rlstack.robots.spec import STANDARD_GRAVITY
 

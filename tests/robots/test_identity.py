@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from rlstack.errors import UserError
-from rlstack.robots import load_quadrotor, load_robot, robot_names
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.robots import load_robot, robot_names
 from rlstack.robots.identity import digest
 from rlstack.robots.spec import robot_files
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import Screws, chain_in, chain_of, tool_motion
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.robots.model import read_model, read_urdf

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.mjcf import BODY, mujoco_spec, rest_height, to_mjcf
 from tests.support.robots import crazyflie, large
 
@@ -99,7 +99,7 @@ def test_a_picture_shows_orange_ahead_and_blue_behind(tmp_path: Path) -> None:
 import sys
 import mujoco, numpy as np
 from rlstack.robots.mjcf import CAMERA, mujoco_spec
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 model = mujoco_spec(load_quadrotor("crazyflie")).compile()
 data = mujoco.MjData(model)
 data.qpos[2] = 0.5

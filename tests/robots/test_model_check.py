@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, RobotSpec, load_robot, robot_names
-from rlstack.robots.kinds.manipulator import ArmLimits, PrismaticJoint, RevoluteJoint
+from rlstack.kinds.manipulator.spec import ArmLimits, Manipulator, PrismaticJoint, RevoluteJoint
+from rlstack.robots import RobotSpec, load_robot, robot_names
 from rlstack.robots.mjcf import mujoco_spec, to_mjcf
 from rlstack.robots.model import read_urdf
 from rlstack.robots.model_check import Tolerance, check_file, check_model, checked_model

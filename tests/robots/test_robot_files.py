@@ -9,8 +9,9 @@ import pytest
 
 from rlstack.control.hover import HoverController
 from rlstack.control.mixer import Mixer
-from rlstack.guard import GuardConfig
-from rlstack.robots import Quadrotor, frames, load_quadrotor, robot_names
+from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames, robot_names
 from rlstack.robots.spec import robot_files
 from rlstack.sim.backends.mujoco import MujocoBackend
 from tests.support import docs

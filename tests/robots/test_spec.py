@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, RotorModel, load_quadrotor, robot_names
+from rlstack.kinds.quadrotor.spec import Quadrotor, RotorModel, load_quadrotor
+from rlstack.robots import robot_names
 from rlstack.robots.spec import robot_files
 
 FILE = robot_files()["crazyflie"]

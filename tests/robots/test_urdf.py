@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.robots import Camera, Lidar, Manipulator, Quadrotor, RobotSpec, load_robot, robot_names
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.urdf import rotor_inertial
+from rlstack.robots import Camera, Lidar, RobotSpec, load_robot, robot_names
 from rlstack.robots.model import read_urdf
 from rlstack.robots.model_check import check_model, mass_properties
 from rlstack.robots.urdf import to_urdf
-from rlstack.robots.urdf.quadrotor import rotor_inertial
 from tests.support.robots import car, crazyflie, large, modelled
 
 GENERATED = [*map(load_robot, (*robot_names("quadrotor"), *modelled("wheeled_base"))), large(), car()]

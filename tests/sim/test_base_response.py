@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.drives import TwistRamp
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.sim.bases.dynamics import BaseModel, advance
 from rlstack.sim.bases.layout import PARAMETERS, STATE, STATE_WIDTH

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoBackend, MujocoEngine
 from rlstack.sim.given import check_options, start_places
 from rlstack.sim.obstacle import Obstacle

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames
 from rlstack.robots.mjcf import rest_height
 from rlstack.sim.backends.mujoco import BACKEND, MujocoBackend, MujocoEngine
 from rlstack.sim.simulation import Simulation

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import Quadrotor, Sensor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import Sensor, frames
 from rlstack.sim.noise import SensorNoise
 from tests.support.robots import crazyflie
 

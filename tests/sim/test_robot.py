@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoBackend, MujocoEngine
 from rlstack.sim.robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation

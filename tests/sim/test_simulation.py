@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlstack.robots import Quadrotor, load_quadrotor, load_robot
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import load_robot
 from rlstack.sim.backends.mujoco import MujocoEngine
 from rlstack.sim.engine import Engine
 from rlstack.sim.perturbation import Perturbation

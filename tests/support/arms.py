@@ -11,8 +11,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import contract_for, write_policy
-from rlstack.robots import Manipulator, load_robot
+from rlstack.robots import load_robot
 
 Array = NDArray[np.float64]
 

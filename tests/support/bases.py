@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import contract_for, write_policy
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.robots import load_robot
 
 OPSET, IR_VERSION = 17, 8
 INPUTS = ("position", "orientation", "scan", "goal_position")

@@ -26,7 +26,7 @@ WHERE = """
 import json
 import rlstack
 from rlstack.resources import find_resource, list_resources
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 found = {name: str(find_resource(name)) for name in ("launch/deploy.launch.py", "config/fastdds.xml", "package.xml")}
 print(json.dumps({"module": rlstack.__file__, "robot": load_quadrotor("crazyflie").name,
                   "recipes": sorted(list_resources("policies", ".yaml")), **found}))

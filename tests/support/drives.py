@@ -9,7 +9,8 @@ import numpy as np
 
 from rlstack.evaluation.courses import Course
 from rlstack.evaluation.drives import Drives
-from rlstack.robots import WheeledBase, frames
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import frames
 from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.pool import pool_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario

@@ -9,8 +9,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import NEXT_STATE_PREFIX, STATE_PREFIX, contract_for, write_policy
-from rlstack.robots import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 Array = NDArray[np.float64]

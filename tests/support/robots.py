@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlstack.robots import (
-    Limits,
-    Quadrotor,
-    RigidBody,
-    Rotor,
-    RotorModel,
-    Sensor,
-    WheeledBase,
-    load_quadrotor,
-    load_robot,
-    robot_names,
-)
-from rlstack.robots.kinds.wheeled_base import BaseLimits, Chassis, Contact, Steering, Wheel, WheelDrive
+from rlstack.kinds.quadrotor.spec import Limits, Quadrotor, RigidBody, Rotor, RotorModel, load_quadrotor
+from rlstack.kinds.wheeled_base.spec import BaseLimits, Chassis, Contact, Steering, Wheel, WheelDrive, WheeledBase
+from rlstack.robots import Sensor, load_robot, robot_names
 
 
 def modelled(kind: str = "") -> list[str]:

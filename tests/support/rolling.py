@@ -11,7 +11,7 @@ import numpy as np
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, OdometryMessage, set_stamp, stamp_to_ns
 from rlstack.interfaces.scans import ScanMessage
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from tests.support.ros import Listener
 
 Box = tuple[float, float, float, float]

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Camera, Lidar, Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import Camera, Lidar
 from rlstack.sim.engine import View
 
 WALL_M = 3.0

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlstack.robots import Quadrotor, frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from tests.support.reference import ReferenceQuadrotor
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.batch import PARAMETERS, STATE, BatchSimulator
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask

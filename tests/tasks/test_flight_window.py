@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rlstack.fused.rows import zeros
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, STATE
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
-from rlstack.robots import frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.robots import frames
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.pipeline import Pipeline, rotation_matrix, to_body, to_world
 from rlstack.tasks.terms import ActionHistory, AngularVelocity, LinearVelocity, Up

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask

@@ -9,7 +9,8 @@ import pytest
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.sampling import Randomisation, Starts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.tasks.quadrotor import DISTURBANCES
 from rlstack.tasks.sampling import Starts

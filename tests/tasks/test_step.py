@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, STATE
 from rlstack.tasks import environment
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask

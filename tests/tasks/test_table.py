@@ -7,7 +7,8 @@ import re
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, load_quadrotor, load_robot
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
 from rlstack.tasks.environment import critic_table
 from rlstack.tasks.privileged import privileged_terms

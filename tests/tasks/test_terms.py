@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rlstack.robots import Quadrotor, frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import terms

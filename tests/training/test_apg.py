@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_flatten_with_path
 from torch.utils.tensorboard import SummaryWriter
 
 from rlstack.errors import UserError
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.robots import load_quadrotor
 from rlstack.tasks.quadrotor import QuadrotorTask
 from rlstack.training import run
 from rlstack.training.algorithms.apg import APG

@@ -13,8 +13,8 @@ import yaml
 from rlstack import cli
 from rlstack.errors import UserError
 from rlstack.evaluation.examiner import described
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import family_departures, load_policy, write_policy
-from rlstack.robots import load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.training import ALGORITHMS
 from rlstack.training.command import (

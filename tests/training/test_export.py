@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import PolicyOutputError, load_policy
-from rlstack.robots import load_quadrotor
 from rlstack.training import export, run
 from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.export import TorchPolicy, compare, export_policy

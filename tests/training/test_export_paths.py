@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import contract_for, load_policy
-from rlstack.robots import load_quadrotor
 from rlstack.tasks.pipeline import Pipeline, Tensors, Term, to_body
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import TOLERANCE, PolicyGraph, compare, export_policy

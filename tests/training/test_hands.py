@@ -18,7 +18,8 @@ from rlstack.data.replay import ReplayReader
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations import by_hand
 from rlstack.hardware.devices import STOP, Hand
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.tasks.arms.motion import Motion
 from rlstack.training import ALGORITHMS, run
 from rlstack.training.experience import REPLAY

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.sim.arms.looks import LookRange
 from rlstack.tasks.arms.sight import SightRange
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask

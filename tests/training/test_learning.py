@@ -6,8 +6,8 @@ import pytest
 from rlstack.evaluation.crowdnav import cross, published_starts, walks
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.rollout import rollout
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.robots import load_quadrotor
 from rlstack.tasks import TASKS, environment
 from rlstack.training import run
 from rlstack.training.command import parse_recipe

@@ -9,8 +9,9 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.evaluation.exploration import explore
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.robots import load_quadrotor, load_robot
+from rlstack.robots import load_robot
 from rlstack.sim.grids.sites import Sites
 from rlstack.sim.grids.terrain import Terrain
 from rlstack.tasks.bases.expedition import Expedition

@@ -14,7 +14,8 @@ import torch
 from rlstack.data.lerobot import Dataset, DatasetWriter, image
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.sheet import SHEET, write_sheet
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.motion import Motion
 from rlstack.tasks.arms.task import ArmTask

@@ -22,8 +22,8 @@ from rlstack import schema
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
 from rlstack.evaluation.examiners import quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.robots import load_quadrotor
 from rlstack.sim.batch import STATE
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training import run

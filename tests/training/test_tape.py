@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.environment import TrainingEnvironment

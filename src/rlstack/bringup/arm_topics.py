@@ -16,8 +16,8 @@ from rlstack.evaluation.arm_trials import ArmTried, TrialBook, joined, try_in
 from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.report import OVER_TOPICS
 from rlstack.interfaces.backend import Array, Signals
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
-from rlstack.robots import Manipulator
 from rlstack.tasks.arms.trials import Trials
 
 LEAST_IN_ENGINES = 10

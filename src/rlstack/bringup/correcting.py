@@ -9,7 +9,8 @@ from rlstack.control.leading import refuse_several
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.teleop_data import ALONE
-from rlstack.robots import Manipulator, RobotSpec
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import RobotSpec
 
 
 def with_human(system: System, robot: RobotSpec) -> System:

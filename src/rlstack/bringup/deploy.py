@@ -18,7 +18,7 @@ from rlstack.bringup.supervisor import Outcome, Supervisor
 from rlstack.bringup.system import START_S, Process, System, deploy_system, simulate_system
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.nodes.kinds import kind_of
+from rlstack.nodes.robot_kind import kind_of
 from rlstack.policies import family_departures, load_policy
 from rlstack.robots import load_robot
 

@@ -18,7 +18,7 @@ from rlstack.evaluation.fleets import PHYSICS_HZ, clearance_at
 from rlstack.evaluation.report import OVER_TOPICS
 from rlstack.evaluation.walkers import Walkers, move, peopled
 from rlstack.interfaces.backend import Array, Signals
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.world import World

@@ -15,8 +15,8 @@ from rlstack.evaluation.courses import Course
 from rlstack.evaluation.drive import drive, joined
 from rlstack.evaluation.drives import Drives
 from rlstack.evaluation.flock import BATCH
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
-from rlstack.robots import WheeledBase
 
 TOGETHER, TOGETHER_PLANNED = 250, 25
 """Robots in the batch simulator at once, of a policy and of a planner: they go on until the last of them has ended."""

@@ -23,7 +23,7 @@ from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.report import OVER_TOPICS
 from rlstack.interfaces.backend import Array, Capture, Signals
 from rlstack.interfaces.scan_data import finite_ranges
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.world import World

@@ -19,7 +19,8 @@ from rlstack.evaluation.episodes import Episodes
 from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlstack.errors import UserError, unknown_name
 from rlstack.hardware.devices import DEVICES, device_called
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 
 
 def device_of(spec: str, robot: Manipulator, motion: Any, namespace: str = "") -> Any:

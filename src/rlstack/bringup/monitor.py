@@ -16,8 +16,9 @@ from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import GoalPath, SignalReader
 from rlstack.interfaces.signals import SENSED
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.nodes.leaving import leave
-from rlstack.robots import Manipulator, RobotSpec
+from rlstack.robots import RobotSpec
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.tasks.paths import Paths
 

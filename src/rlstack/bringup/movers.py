@@ -13,8 +13,9 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import Contract, load_policy
-from rlstack.robots import RobotSpec, WheeledBase
+from rlstack.robots import RobotSpec
 
 NAV2 = "nav2"
 """The driver that is Nav2, which runs beside rlstack; its node is the adapter to it."""

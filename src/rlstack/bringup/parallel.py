@@ -16,8 +16,8 @@ import numpy as np
 from rlstack.bringup.flight import OnProgress, fly_over_topics
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Episodes, joined
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.processes import die_with_parent
-from rlstack.robots import Quadrotor
 from rlstack.tasks.scenario import Scenario
 
 MOST_WORKERS = 8

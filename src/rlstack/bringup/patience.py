@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rlstack.bringup.process import Parameter
-from rlstack.guard.arms.config import ArmGuardConfig
-from rlstack.robots import Manipulator, RobotSpec
+from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import RobotSpec
 
 _PERIODS, _WINDOW = 2.5, 1.2
 """Of a policy's period: its longest silence, and in what time an arm may move as far as it says at once."""

@@ -11,7 +11,9 @@ import numpy as np
 from rlstack.bringup.crew import Crew, Point, robot_goals
 from rlstack.bringup.process import Parameter
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, RobotSpec, WheeledBase
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import RobotSpec
 from rlstack.robots.kinematics import chain_of, tool_motion
 
 HOVER_AT_M = (0.0, 0.0, 1.0)

@@ -18,8 +18,8 @@ from rlstack.evaluation.racing import PHYSICS_HZ, SLOW_M_S, Book, Race, joined, 
 from rlstack.evaluation.report import OVER_TOPICS
 from rlstack.evaluation.yardstick import yardstick
 from rlstack.interfaces.backend import Array, Signals
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
-from rlstack.robots import WheeledBase
 from rlstack.sim.bases.race import Marshal
 from rlstack.sim.maps.tracks import Track, draw_track
 

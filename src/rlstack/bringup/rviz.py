@@ -9,8 +9,9 @@ import yaml
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.robots import Quadrotor, RobotSpec
-from rlstack.robots.kinds.wheeled_base import WheeledBase
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import RobotSpec
 
 Display = dict[str, Any]
 

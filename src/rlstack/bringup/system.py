@@ -25,7 +25,9 @@ from rlstack.bringup.places import fence_of, goals_of
 from rlstack.bringup.process import Parameter, Process, System, WhenItEnds, python_module
 from rlstack.bringup.scenes import check_scene
 from rlstack.errors import UserError, unknown_name
-from rlstack.robots import Manipulator, RobotSpec, WheeledBase, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import RobotSpec, load_robot
 
 __all__ = [
     "TOPICS",

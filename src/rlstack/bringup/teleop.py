@@ -82,8 +82,9 @@ def teleop_system(given: Teleop) -> System:
     from rlstack.bringup.crew import TOPICS, is_simulator, robot_crew
     from rlstack.bringup.system import deploy_system, remapped
     from rlstack.control.leading import refuse_several
+    from rlstack.kinds.manipulator.spec import Manipulator
     from rlstack.policies import load_policy
-    from rlstack.robots import Manipulator, load_robot
+    from rlstack.robots import load_robot
 
     spec, space, file = load_robot(given.robot), _namespace(given), _file(given.robot)
     if not isinstance(spec, Manipulator):

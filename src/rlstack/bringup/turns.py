@@ -19,7 +19,8 @@ from rlstack.evaluation.flock import engine_of, whole_steps
 from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
-from rlstack.robots import WheeledBase, frames, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import frames, load_robot
 from rlstack.sim.world import World
 
 WARM_UP_STEPS = 5

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rlstack.control.mixer import Mixer, allocation
 from rlstack.control.motors import MotorModel
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 

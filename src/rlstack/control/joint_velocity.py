@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.control.inverse_kinematics import DAMPING, Limits, solve_damped
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import library_of
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rlstack.control.inverse_kinematics import ALL, Limits, led_step, limits_of, span_of
 from rlstack.control.joint_velocity import tool_velocity
 from rlstack.errors import UserError
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import ToolMotion, chain_of, tool_motion
 
 Array = NDArray[np.float64]

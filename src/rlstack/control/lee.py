@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from rlstack.control.hover import LONGEST_STEP_S, authority
 from rlstack.control.reference import Reference
 from rlstack.control.rotors import RotorBatch, bounded, cross, feasible, integrated
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.dynamics import ArmDynamics
-from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.kinematics import tool_motion
 from rlstack.schema import value
 

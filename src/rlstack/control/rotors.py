@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.control.mixer import Mixer
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 Array = NDArray[np.float64]

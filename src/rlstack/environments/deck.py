@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch.layout import pack_parameters, pack_state
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.step import NOISE_WIDTH

@@ -15,10 +15,11 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.nodes.leaving import leave
 from rlstack.nodes.runtime import prepare_environment, require_ros
 from rlstack.nodes.timekeeping import RESET_JUMP_NS
-from rlstack.robots import Quadrotor, frames
+from rlstack.robots import frames
 from rlstack.sim.batch.layout import STATE, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 

@@ -14,7 +14,7 @@ from rlstack.environments.settings import make_setting
 from rlstack.environments.single import ONE, noise_seed, step_alone, unbatched
 from rlstack.environments.spaces import action_space, observation_space
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 
 _NO_NOISE = {
     "position_m": 0.0,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.tasks.judged import JudgedStep, Seen
 from rlstack.tasks.quadrotor import QuadrotorTask

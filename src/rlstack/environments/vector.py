@@ -17,7 +17,7 @@ from rlstack.environments.settings import make_setting
 from rlstack.environments.spaces import action_space, observation_space
 from rlstack.environments.vehicles import make_vehicles
 from rlstack.errors import UserError, unknown_name
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 
 Mask = NDArray[np.bool_]
 

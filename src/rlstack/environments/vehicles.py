@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlstack.environments.deck import Episode
 from rlstack.errors import UserError
 from rlstack.evaluation.flock import BATCH, engine_of, whole_rate_hz, whole_steps
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.sensing import Camera
 from rlstack.sim.batch.layout import STATE
 

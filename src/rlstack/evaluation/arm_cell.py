@@ -11,7 +11,7 @@ import numpy as np
 from rlstack.errors import Diverged, UserError
 from rlstack.evaluation.flock import engine_of
 from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.world import World
 from rlstack.tasks.arms.senses import noisy

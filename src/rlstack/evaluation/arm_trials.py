@@ -16,7 +16,7 @@ from rlstack.evaluation.manipulation import Manipulated, check_fits, commanded, 
 from rlstack.evaluation.pictures import Pictures
 from rlstack.evaluation.rollout import Steppable
 from rlstack.interfaces.messages import seconds_to_ns
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.trials import Trials
 
 Array = NDArray[np.float64]

@@ -13,8 +13,9 @@ from rlstack.control.cascade import CascadeController, CascadeGains
 from rlstack.control.lee import LeeController, LeeGains
 from rlstack.control.reference import Reference, along, rest
 from rlstack.evaluation.episodes import Array
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.contract import Contract
-from rlstack.robots import Quadrotor, frames
+from rlstack.robots import frames
 
 STATE_INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
 GOAL_INPUTS = ("goal_position",)

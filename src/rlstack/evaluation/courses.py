@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.movers import Moving, moving_scenes
 from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.bases.scenes import Scenes

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.evaluation.drive import wanted
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker, TrackerSettings
-from rlstack.robots import WheeledBase, frames
+from rlstack.robots import frames
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn, nominal
 from rlstack.sim.bases.people import Orca, SocialForce

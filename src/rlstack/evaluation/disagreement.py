@@ -17,7 +17,8 @@ import numpy as np
 from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array
 from rlstack.evaluation.flock import engine_of, flock, whole_rate_hz
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
 

@@ -15,7 +15,7 @@ from rlstack.evaluation.drives import PEOPLED, Drives
 from rlstack.evaluation.fleets import Fleet, fleet
 from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.senses import Senses
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 Array = NDArray[np.float64]
 

@@ -15,8 +15,8 @@ from rlstack.evaluation.drives import Drives
 from rlstack.evaluation.metrics import judge
 from rlstack.evaluation.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME, RECORD_VERSION, worth, write_files
 from rlstack.evaluation.transfer import TransferTable
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies.contract import Contract
-from rlstack.robots import WheeledBase
 from rlstack.schema import to_data
 from rlstack.tasks.bases.thresholds import DriveThresholds
 

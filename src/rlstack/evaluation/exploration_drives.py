@@ -18,7 +18,8 @@ from rlstack.control.navigation.occupancy import OccupancyGrids
 from rlstack.evaluation.courses import Course
 from rlstack.evaluation.fleets import Fleet, fleet
 from rlstack.evaluation.flock import BATCH
-from rlstack.robots import WheeledBase, frames
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import frames
 from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.grids.sites import reachable

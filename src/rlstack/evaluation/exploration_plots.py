@@ -13,7 +13,7 @@ from rlstack.evaluation.exploration_score import Seen
 from rlstack.evaluation.film import Take, film
 from rlstack.evaluation.map_drawing import draw_map, draw_path
 from rlstack.evaluation.plots import Plot
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.evaluation.drawing import BAD, COLOURS, INK, STYLE, literal, matplotlib_or_refuse, new_figure
 from rlstack.evaluation.map_drawing import GOAL, draw_map, outline_at
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.pool import box_rows, circle_rows

@@ -13,7 +13,8 @@ from rlstack.evaluation.flock import BATCH, engine_of, whole_steps
 from rlstack.evaluation.walkers import Walkers, move, peopled
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.interfaces.scan_data import finite_ranges
-from rlstack.robots import WheeledBase, frames
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import frames
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.drives import limited_twist

@@ -11,7 +11,7 @@ import numpy as np
 from rlstack.errors import UserError, unknown_name
 from rlstack.evaluation.episodes import Array
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.engine import Engine
 from rlstack.sim.perturbation import Perturbation
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.evaluation.episodes import Array
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
 

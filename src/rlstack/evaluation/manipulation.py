@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.evaluation.rollout import Steppable
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import PolicyOutputError
 from rlstack.policies.catalogue import check_robot
-from rlstack.robots import Manipulator
 from rlstack.tasks.arms.bench import Bench
 from rlstack.tasks.arms.trials import Trials
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.evaluation.drawing import BAD, COLOURS, FAINT
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rlstack.evaluation.drawing import BAD, COLOURS, FAINT, INK, STYLE, literal,
 from rlstack.evaluation.map_drawing import outline_at
 from rlstack.evaluation.plots import Plot
 from rlstack.evaluation.race_score import Raced
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.tracks import Track, draw_track
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.evaluation.flock import BATCH, engine_of, whole_steps
 from rlstack.interfaces.backend import BACKENDS, Backend
-from rlstack.robots import WheeledBase, frames
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import frames
 from rlstack.sim.bases.race import Marshal, RaceSimulator
 from rlstack.sim.drives import limited_twist
 from rlstack.sim.maps.tracks import Track

@@ -18,8 +18,8 @@ from rlstack.evaluation.episodes import Episodes
 from rlstack.evaluation.metrics import Score, judge
 from rlstack.evaluation.transfer import TransferTable
 from rlstack.files import write_atomically
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.contract import Contract
-from rlstack.robots import Quadrotor
 from rlstack.schema import to_data
 from rlstack.tasks.criteria import Thresholds
 from rlstack.tasks.scenario import Scenario

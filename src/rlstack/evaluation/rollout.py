@@ -13,9 +13,10 @@ from rlstack.errors import UserError
 from rlstack.evaluation.episodes import Array, Episodes, joined
 from rlstack.evaluation.flight_noise import FlightNormals
 from rlstack.evaluation.flock import BATCH, Flock, flock
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.catalogue import check_robot
-from rlstack.robots import Quadrotor, frames
+from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import STATE_NAMES, Scenario

@@ -12,8 +12,9 @@ from rlstack.evaluation.courses import Course
 from rlstack.evaluation.fleets import Fleet
 from rlstack.interfaces.signals import FAR_M, SENSED
 from rlstack.interfaces.topics import PEOPLE, SCAN
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker
-from rlstack.robots import WheeledBase, frames
+from rlstack.robots import frames
 
 Array = NDArray[np.float64]
 

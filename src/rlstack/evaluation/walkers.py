@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.bases.walking import WalkingPeople
 from rlstack.sim.engine import Engine

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rlstack.control.racing_line import CarLimits, PurePursuit, Pursuit, RacingLine, fastest_line
 from rlstack.errors import UserError
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import PARAMETERS
 from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.maps.tracks import Track

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlstack.hardware.devices import Hand
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 
 MOVED = 0.005
 """Share of a joint's range, or of a turn, by which a leader arm must be moved to lead: some 10 to 20 ticks of a servo,

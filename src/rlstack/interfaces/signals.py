@@ -59,7 +59,7 @@ ROBOT_SIZES = {
 }
 """Sizes in shapes that are the robot's, and whether its elements have names; ``rays`` are those of its lidar ``scan``,
 rows and columns those of the pictures of its camera so called. See
-:func:`rlstack.interfaces.kinds.element_names`."""
+:func:`rlstack.interfaces.robot_signals.element_names`."""
 
 DYNAMIC = {"points": 2, "people": 1, "map_rows": 2, "map_columns": 2}
 """Sizes in shapes that may differ from one call to the next, with the least that is allowed; signals that name the

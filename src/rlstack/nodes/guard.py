@@ -10,22 +10,25 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.guard import GUARDS, BaseGuard, Decision, Mode
+from rlstack.guard import Decision, Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
-from rlstack.interfaces.kinds import element_names
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.readers import topic_reader
+from rlstack.interfaces.robot_signals import element_names
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import StampClock
+from rlstack.kinds import find_kind
+from rlstack.kinds.wheeled_base.guard import BaseGuard
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.nodes.commands import command_message
 from rlstack.nodes.guard_senses import BaseSenses, base_guard
 from rlstack.nodes.guard_settings import ALL, MANIPULATOR, QUADROTOR, WHEELED_BASE, guard_config
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.readers import SCAN_PARAMETERS
 from rlstack.nodes.runtime import ManagedNode, run_nodes
-from rlstack.robots import RobotSpec, WheeledBase, load_robot
+from rlstack.robots import RobotSpec, load_robot
 
 STEADY = 10
 """Observations in a row, in time, before it arms without being asked: while all is starting, some come late."""
@@ -152,7 +155,7 @@ class GuardNode(ManagedNode):
         }
 
     def _make_guard(self, robot: RobotSpec) -> Any:
-        kind = GUARDS.load(robot.kind)
+        kind = find_kind(robot.kind).load("guard")
         config = guard_config(kind.CONFIG, robot, self.parameters)
         if isinstance(robot, WheeledBase):
             return base_guard(robot, config, self.parameters["fallback"])

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError, unknown_name
-from rlstack.guard import BaseGuard, BaseGuardConfig, Decision
-from rlstack.guard.bases.config import SCAN
+from rlstack.guard import Decision
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import Reader, field_reader
 from rlstack.interfaces.scan_data import ScanReader, scan_geometry
 from rlstack.interfaces.signals import SENSED
+from rlstack.kinds.wheeled_base.guard import BaseGuard
+from rlstack.kinds.wheeled_base.guard_config import SCAN, BaseGuardConfig
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.nodes.goal_path import QUALITIES
 from rlstack.nodes.readers import scan_every_ns
-from rlstack.robots import WheeledBase
 
 STOP = "stop"
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Array, Backend
-from rlstack.nodes.kinds import kind_of
 from rlstack.nodes.parameters import Parameter, ParameterSet
+from rlstack.nodes.robot_kind import kind_of
 from rlstack.robots import load_robot
 from rlstack.sim.robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation

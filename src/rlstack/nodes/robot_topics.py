@@ -12,8 +12,8 @@ from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.interfaces.battery import BatteryMessage
 from rlstack.interfaces.messages import NANOSECONDS, ImuMessage, OdometryMessage, pose_message
 from rlstack.nodes.goal_path import QUALITIES
-from rlstack.nodes.kinds import Filler, kind_of
 from rlstack.nodes.markers import Markers
+from rlstack.nodes.robot_kind import Filler, kind_of
 
 ODOMETRY_NOISE = (
     "position_noise_m",

@@ -15,9 +15,10 @@ from rlstack.hardware.takeover import LeaderMoved, Takeover
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
 from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
-from rlstack.robots import Manipulator, load_robot
+from rlstack.robots import load_robot
 
 PARAMETERS = (
     Parameter("device", "keyboard", "What the human holds: keyboard, gamepad, joy, spacemouse, leader:FILE, ..."),

@@ -20,9 +20,10 @@ from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
 from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
 from rlstack.interfaces.timing import StampClock
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
-from rlstack.robots import Manipulator, load_robot
+from rlstack.robots import load_robot
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(\.\d+)?")
 

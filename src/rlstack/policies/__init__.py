@@ -15,7 +15,7 @@ A policy for a family of robots is written with :func:`contract_for_family` and 
 robot fills in what is that robot's.
 """
 
-from rlstack.interfaces.kinds import command_range
+from rlstack.interfaces.robot_signals import command_range
 from rlstack.policies.catalogue import contract_for
 from rlstack.policies.contract import (
     METADATA_KEY,

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 import rlstack
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import signals
-from rlstack.interfaces.kinds import command_range
+from rlstack.interfaces.robot_signals import command_range
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.catalogue import port_for, port_of
 from rlstack.policies.contract import SCHEMA_VERSION, Contract, Port, StatePort
-from rlstack.robots import Quadrotor, RobotSpec, robot_names
+from rlstack.robots import RobotSpec, robot_names
 from rlstack.robots.family import PARAMETERS, family_parameters
 
 Array = NDArray[np.float64]

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.inertia import Inertial, together
-from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.kinematics import Carried, Chain, chain_in
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.robots.urdf.description import model_of

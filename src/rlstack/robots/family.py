@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from rlstack.robots.kinds.quadrotor import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 
 PARAMETERS: dict[str, str] = {
     "mass_kg": "mass",

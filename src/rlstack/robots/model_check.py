@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots.inertia import Inertial, inertial, moved, together
 from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.kinds.quadrotor import Quadrotor
-from rlstack.robots.kinds.wheeled_base import WheeledBase
 from rlstack.robots.model import MOVING, Model, ModelJoint, read_model
 from rlstack.robots.spec import RobotSpec
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from rlstack.files import write_atomically
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.inertia import Inertial
-from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.kinds.quadrotor import Quadrotor
 from rlstack.robots.mjcf import to_mjcf
 from rlstack.robots.model import Model
 from rlstack.robots.model_check import check_file, checked_model, mass_properties

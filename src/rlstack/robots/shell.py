@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.model import Model, read_urdf
 from rlstack.robots.sensing import rotation_from_rpy
 from rlstack.robots.urdf import to_urdf

@@ -12,7 +12,8 @@ import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
-from rlstack.registry import Registry, installed
+from rlstack.kinds import find_kind, kind_names
+from rlstack.registry import installed
 from rlstack.robots.identity import digest
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
@@ -20,9 +21,6 @@ from rlstack.schema import value
 
 STANDARD_GRAVITY = 9.81
 """m/s^2, the value of Learning to Fly in Seconds (arXiv 2311.13081), used by every simulator here."""
-
-KINDS = Registry("kind of robot", "rlstack.robots.kinds", "ROBOT", "rlstack.robot_kinds")
-"""Each entry is the dataclass, a :class:`RobotSpec`, that a robot file of that kind is read into."""
 
 ALIASES = {"turtlebot3": "turtlebot3_burger"}
 """Other names that robot files go by."""
@@ -130,8 +128,8 @@ def _parsed(text: str, where: str) -> RobotSpec:
         raise UserError(f"The robot file {where} is not valid YAML: {error}") from error
     if not isinstance(data, dict):
         raise UserError(f"{where}: the file must be a mapping of keys to values.")
-    if (kind := data.get("kind")) not in KINDS.names():
+    if (kind := data.get("kind")) not in kind_names():
         shown = "the key 'kind' is missing" if kind is None else f"kind: {kind!r} is not allowed"
-        raise UserError(f"{where}: {shown}: one of {', '.join(KINDS.names())}.")
-    spec: RobotSpec = schema.load(KINDS.load(str(kind)), data, where)
+        raise UserError(f"{where}: {shown}: one of {', '.join(kind_names())}.")
+    spec: RobotSpec = schema.load(find_kind(str(kind)).load("spec"), data, where)
     return spec

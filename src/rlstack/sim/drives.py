@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import RobotSpec, WheeledBase
-from rlstack.robots.kinds.wheeled_base import Wheel
+from rlstack.kinds.wheeled_base.spec import Wheel, WheeledBase
+from rlstack.robots import RobotSpec
 
 Array = NDArray[np.float64]
 

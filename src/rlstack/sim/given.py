@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.errors import UserError, unknown_name
-from rlstack.robots import RobotSpec, WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import RobotSpec
 from rlstack.sim.engine import Engine
 from rlstack.sim.world import World, load_world
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.interfaces.backend import Capture, Reading, Signals
+from rlstack.kinds import find_kind
 from rlstack.robots import RobotSpec
 from rlstack.sim.engine import Engine
 from rlstack.sim.given import check_options, checked_seed
-from rlstack.sim.kinds import KINDS
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.simulation import Simulation
@@ -42,7 +42,7 @@ class SimulatedRobot:
         self.simulation, self.index = simulation, checked_index(index, len(simulation))
         noise_seed = None if noise_seed is None else checked_seed("noise_seed", noise_seed)
         self.robot: RobotSpec = simulation.robots[index]
-        self._kind = KINDS.load(self.robot.kind)(simulation, index)
+        self._kind = find_kind(self.robot.kind).load("simulation")(simulation, index)
         self.sensed, self.commanded = self._kind.sensed, self._kind.commanded
         self.captured = (*self.robot.cameras, *self.robot.lidars)
         self._noise = None if noise_seed is None else SensorNoise(self.robot, noise_seed)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import Kernel, minimum, where, zeros
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
 from rlstack.sim.engine import BODY_ROWS, Gyroscopic

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.errors import Diverged
-from rlstack.robots import Quadrotor, RobotSpec, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import RobotSpec, frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.drives import rest_positions
 from rlstack.sim.engine import BODY_ROWS, Engine, Scene

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch import STATE, pack_parameters, pack_state
 from rlstack.sim.batch.dynamics import Model
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rlstack.fused import Kernel, clip, where
 from rlstack.interfaces.signals import fed
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch.dynamics import Model
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH

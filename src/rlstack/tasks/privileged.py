@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch.layout import PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 

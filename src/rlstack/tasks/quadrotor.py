@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, RobotSpec
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.sampling import Randomisation

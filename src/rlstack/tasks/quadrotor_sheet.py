@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from rlstack.interfaces.signals import commanded
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.tasks.canonical import CanonicalPipeline
 from rlstack.tasks.environment import critic_table
 from rlstack.tasks.pipeline import Pipeline

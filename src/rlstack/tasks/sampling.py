@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import in_order, value
 from rlstack.sim.perturbation import Perturbation
 

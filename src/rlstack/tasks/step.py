@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.fused import Kernel, clip, where
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.tasks import tracing

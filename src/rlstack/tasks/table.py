@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rlstack.interfaces.kinds import shape_of
+from rlstack.interfaces.robot_signals import shape_of
 from rlstack.interfaces.signals import Signal, fed
 from rlstack.robots import RobotSpec
 from rlstack.tasks.pipeline import TermInfo

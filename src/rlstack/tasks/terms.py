@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.tasks.pipeline import Tensors, Term, to_body, to_world
 

@@ -158,8 +158,8 @@ def export_command(words: Sequence[str]) -> int:
 def flown_by(recipe: Recipe[Any, Any], policy: Path) -> str:
     """Return which robot a fresh policy is to be proven for: the recipe's, or where that is outside the policy's family
     the first known one inside it."""
+    from rlstack.kinds.quadrotor.spec import load_quadrotor
     from rlstack.policies import family_departures, load_policy
-    from rlstack.robots import load_quadrotor
     from rlstack.robots.spec import robot_names
 
     contract = load_policy(policy).contract

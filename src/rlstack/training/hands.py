@@ -15,7 +15,7 @@ from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.by_hand import Clippings, Pace, action_of, clippings, forget_gripper
 from rlstack.hardware.devices import STOP, Hand
 from rlstack.hardware.takeover import Takeover
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.motion import Motion
 from rlstack.training.interveners import IntervenerSettings, Intervention

@@ -23,10 +23,10 @@ from rlstack.data.demonstrations import ACTION, Demonstrations
 from rlstack.data.lerobot import Dataset, Feature, check_fits, image
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.sheet import COMMAND, STATE, check_learned, name_of
-from rlstack.interfaces.kinds import shape_of
 from rlstack.interfaces.picture_data import is_picture
+from rlstack.interfaces.robot_signals import shape_of
 from rlstack.interfaces.signals import SENSED, camera_of
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.pipeline import Tensors
 from rlstack.training.experience import Rows
 

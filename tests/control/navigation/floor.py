@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from rlstack.evaluation.courses import Course
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.maps.floor_map import FloorMap

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.spec import robot_files
 
 

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from rlstack.errors import UserError
-from rlstack.robots import WheeledBase, load_robot, robot_names
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot, robot_names
 from rlstack.robots.mjcf import to_mjcf
 from rlstack.robots.spec import robot_files
 from rlstack.robots.urdf import to_urdf

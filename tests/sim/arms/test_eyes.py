@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.eyes import ArmEyes, camera_of
 from rlstack.sim.arms.looks import LookRange, Looks, draw_looks

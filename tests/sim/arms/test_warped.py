@@ -14,7 +14,8 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.sim.arms.devices import arm_worlds
 from rlstack.sim.arms.worlds import ArmWorlds
 from rlstack.tasks import TASKS

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rlstack.control.inverse_kinematics import limits_of, reach
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.sim.arms.devices import arm_worlds

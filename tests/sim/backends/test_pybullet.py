@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("pybullet", reason="PyBullet has wheels up to Python 3.11 only")
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, frames, load_quadrotor, load_robot
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames, load_robot
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.backends.pybullet import PybulletBackend, PybulletEngine

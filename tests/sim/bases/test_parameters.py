@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.robots.response import NUMBERS
 from rlstack.sim.bases.layout import PARAMETERS
 from rlstack.sim.bases.parameters import Speeds, base_model, drawn, longest_delay_s, nominal

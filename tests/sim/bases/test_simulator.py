@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.maps.generate import draw_map
 from rlstack.sim.maps.pool import pool_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.bases.race import Marshal, RaceSimulator
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, draw_track
 from rlstack.sim.world import load_world

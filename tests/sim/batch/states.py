@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.perturbation import Perturbation
 from tests.support.reference import ReferenceQuadrotor

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.batch import BatchSimulator

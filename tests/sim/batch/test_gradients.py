@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlstack.fused import GRADIENT
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, STATE, pack_parameters, pack_state
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.simulator import step_kernel

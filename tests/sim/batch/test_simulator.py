@@ -9,7 +9,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.perturbation import Perturbation
 from tests.sim.batch.states import departure, fly, random_commands, random_perturbation, random_state

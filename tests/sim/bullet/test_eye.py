@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("pybullet", reason="PyBullet has wheels up to Python 3.11 only")
 
-from rlstack.robots import Quadrotor, frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import frames
 from rlstack.robots.sensing import OPTICAL, Camera
 from rlstack.sim.obstacle import Obstacle
 from tests.support.bullet import body, built, world_with

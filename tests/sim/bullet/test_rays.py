@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("pybullet", reason="PyBullet has wheels up to Python 3.11 only")
 
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.sim.world import load_world
 from tests.support.bullet import body, built
 

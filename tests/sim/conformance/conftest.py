@@ -13,7 +13,8 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
-from rlstack.robots import Quadrotor, RobotSpec, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import RobotSpec
 from rlstack.sim.isaac.installation import installed_version
 from tests.support.isaacsim_standin.process import standing_in
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rlstack.interfaces.backend import BACKENDS, Backend
-from rlstack.robots import Manipulator, RobotSpec, frames, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.robot import SimulatedRobot

@@ -9,7 +9,7 @@ import pytest
 
 from rlstack.interfaces.backend import Backend
 from rlstack.interfaces.signals import COMMANDED, SENSED
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 
 
 def test_says_what_it_senses_and_takes_before_it_connects(make: Callable[..., Backend], robot: Quadrotor) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Backend
-from rlstack.robots import Quadrotor, frames
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
 from rlstack.robots.mjcf import rest_height
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.perturbation import Perturbation

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, RobotSpec, load_quadrotor, load_robot
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import RobotSpec, load_robot
 from rlstack.robots.sensing import Camera
 from rlstack.sim.backends.isaac import IsaacEngine
 from rlstack.sim.engine import BODY_ROWS, Scene

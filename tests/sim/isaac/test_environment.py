@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.backends.isaac import IsaacBackend
 from rlstack.sim.isaac.environment import PROBE, require_environment
 from tests.support.isaacsim_standin import Kit

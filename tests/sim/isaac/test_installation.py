@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.backends.isaac import IsaacBackend
 from rlstack.sim.isaac.installation import installed_version, require_supported
 from tests.support.isaacsim_standin import Kit

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec, WheeledBase, frames, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.robots.model_check import mass_properties
 from rlstack.sim.backends.isaac import IsaacEngine
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Scene

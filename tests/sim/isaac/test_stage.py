@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.isaac import stage as authored
 from rlstack.sim.obstacle import Obstacle
 from tests.support.isaacsim_standin.shapes import schemas

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.model import read_urdf
 from rlstack.robots.sensing import rotation_from_rpy
 from rlstack.robots.urdf import to_urdf

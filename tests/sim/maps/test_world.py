@@ -9,8 +9,8 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.evaluation.world_map import describe_world
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.resources import list_resources
-from rlstack.robots import load_quadrotor
 from rlstack.robots.mjcf import new_world
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS, draw_map

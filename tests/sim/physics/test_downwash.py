@@ -8,7 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from rlstack.robots import frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.physics.downwash import AIR_DENSITY, DECAY, SPREAD, Downwash, jet_velocity
 from tests.sim.physics.kernels import BOTH, compiled, tolerance
 from tests.sim.physics.robots import force_and_torque

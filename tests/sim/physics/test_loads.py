@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlstack.fused import GRADIENT, Kernel
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.body import Body, rotate, unit

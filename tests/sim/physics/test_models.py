@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.physics.models import MODELS, NO_MODELS, Models, models_of
 from tests.support.robots import crazyflie, large
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.physics import models_of

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, load_robot
-from rlstack.robots.kinds.manipulator import WorkArea
+from rlstack.kinds.manipulator.spec import Manipulator, WorkArea
+from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.fitting import USUAL, fitted
 from rlstack.tasks.arms.trials import Region

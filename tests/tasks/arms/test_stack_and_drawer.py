@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import Manipulator, load_robot
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.sim.arms.devices import arm_worlds
 from rlstack.tasks.arms.bench import OBJECT, Bench
 from rlstack.tasks.arms.placing import CLEAR_M, HELD_M, placed

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots import WheeledBase, frames, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import frames, load_robot
 from rlstack.tasks.bases.steering import GoalPull
 from rlstack.tasks.catalog.base_crowd import CrowdTask
 from rlstack.tasks.pipeline import Tensors

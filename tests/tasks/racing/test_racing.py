@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import load_robot
 from rlstack.sim.bases.layout import STATE
 from rlstack.tasks.catalog.base_racing import Noise, RacingTask
 from rlstack.tasks.racing.environment import RacingEnvironment

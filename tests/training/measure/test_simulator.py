@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots import frames, load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.robots import frames
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.batch.layout import STATE
 from rlstack.training.measure import PARTS, simulator

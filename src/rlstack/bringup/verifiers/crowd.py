@@ -24,7 +24,7 @@ from rlstack.evaluation.drives import Drives
 from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.report import environment
 from rlstack.evaluation.walkers import peopled
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.bases.scenes import Scenes, circle_crossing, halls

@@ -26,8 +26,8 @@ from rlstack.evaluation.exploration_score import Seen, score_exploration
 from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.report import environment
 from rlstack.evaluation.trials import TrialColumn, TrialVerification
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import Contract
-from rlstack.robots import WheeledBase
 from rlstack.sim.grids.sites import Sites
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of

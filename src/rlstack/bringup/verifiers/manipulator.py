@@ -19,8 +19,8 @@ from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.manipulation import held_out
 from rlstack.evaluation.report import environment
 from rlstack.evaluation.trials import TrialColumn, TrialVerification
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import Contract
-from rlstack.robots import Manipulator
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.thresholds import ArmThresholds

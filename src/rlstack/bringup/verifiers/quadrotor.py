@@ -19,8 +19,8 @@ from rlstack.evaluation.metrics import Score, score
 from rlstack.evaluation.report import Verification, environment, record, write_report
 from rlstack.evaluation.rollout import rollout
 from rlstack.evaluation.transfer import Cell, TransferTable, cell
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import family_departures
-from rlstack.robots import Quadrotor
 from rlstack.tasks import TASKS
 from rlstack.tasks.criteria import Thresholds
 from rlstack.tasks.scenario import Scenario

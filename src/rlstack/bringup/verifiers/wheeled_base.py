@@ -22,8 +22,9 @@ from rlstack.evaluation.drive_report import Column, DriveVerification, record_dr
 from rlstack.evaluation.drives import Drives
 from rlstack.evaluation.flock import BATCH
 from rlstack.evaluation.report import environment
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import Contract
-from rlstack.robots import WheeledBase, load_robot
+from rlstack.robots import load_robot
 from rlstack.sim.bases.movers import Moving
 from rlstack.tasks import TASKS
 from rlstack.tasks.bases.task import BaseTask

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.robots import Lidar, RobotSpec, WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import Lidar, RobotSpec
 
 _LAGS = ("linear_time_constant_s", "angular_time_constant_s")
 

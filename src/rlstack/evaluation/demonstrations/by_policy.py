@@ -9,7 +9,7 @@ from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations.recording import Choice
 from rlstack.evaluation.manipulation import check_fits, commanded
 from rlstack.evaluation.rollout import Steppable
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.inverse import action_of
 from rlstack.tasks.arms.station import Station
 from rlstack.tasks.arms.task import ArmTask

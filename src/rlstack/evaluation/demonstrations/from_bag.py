@@ -16,7 +16,7 @@ from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations import sheet
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.interfaces.topics import GOAL, OBJECT
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.inverse import followed
 from rlstack.tasks.arms.task import ArmTask
 

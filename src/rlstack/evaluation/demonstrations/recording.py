@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlstack.data.lerobot import DatasetWriter
 from rlstack.errors import UserError
 from rlstack.evaluation.demonstrations import sheet
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.station import Acted, Station
 from rlstack.tasks.arms.task import ArmTask
 

@@ -21,7 +21,8 @@ from rlstack.files import write_atomically
 from rlstack.interfaces.picture_data import is_picture
 from rlstack.interfaces.signals import SENSED as SIGNALS
 from rlstack.interfaces.signals import camera_of
-from rlstack.robots import Manipulator, load_robot, robot_names
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot, robot_names
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.station import TRIAL, Station
 from rlstack.tasks.arms.task import ArmTask

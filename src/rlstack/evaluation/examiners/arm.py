@@ -8,7 +8,7 @@ from typing import Any
 from rlstack.evaluation.examiner import Marks
 from rlstack.evaluation.manipulation import held_out, manipulate
 from rlstack.evaluation.rollout import Steppable
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 
 
 class ArmExaminer:

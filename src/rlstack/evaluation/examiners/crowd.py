@@ -9,7 +9,7 @@ import numpy as np
 from rlstack.evaluation.crowds import drive_among_people
 from rlstack.evaluation.examiner import Marks
 from rlstack.evaluation.rollout import Steppable
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 _APART = 7_000_000
 """Added to the seed: training draws its scenes from small ones."""

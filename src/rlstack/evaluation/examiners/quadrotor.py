@@ -11,7 +11,7 @@ import numpy as np
 from rlstack.evaluation.examiner import Marks
 from rlstack.evaluation.metrics import Score, score
 from rlstack.evaluation.rollout import Steppable, rollout
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 
 _FIGURES = ("episodes", "success", "within_0_1", "lost", "error_m")
 

@@ -9,7 +9,7 @@ import numpy as np
 from rlstack.evaluation.examiner import Marks
 from rlstack.evaluation.racing import race
 from rlstack.evaluation.rollout import Steppable
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, draw_track
 
 VALIDATION = 100_000

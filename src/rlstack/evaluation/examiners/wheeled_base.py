@@ -11,7 +11,7 @@ from rlstack.evaluation.courses import held_out_course
 from rlstack.evaluation.drive import drive
 from rlstack.evaluation.examiner import Marks
 from rlstack.evaluation.rollout import Steppable
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 
 class BaseExaminer:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.registry import Registry
-from rlstack.robots import Manipulator
 
 Array = NDArray[np.float64]
 

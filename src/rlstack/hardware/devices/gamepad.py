@@ -9,7 +9,7 @@ import struct
 from rlstack.errors import UserError
 from rlstack.hardware.devices import Hand
 from rlstack.hardware.devices._pad import KEYS, Pad
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 
 EVENT = struct.Struct("<IhBB")
 """Time, ms; value; type; number."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlstack.hardware.devices import Hand, refuse_where
 from rlstack.hardware.devices._pad import KEYS, Pad
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 
 GONE_S = 0.5
 """Without a message for so long the pad is gone, and moves nothing any more: ROS's joy repeats it at 20 Hz."""

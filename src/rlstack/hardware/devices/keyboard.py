@@ -17,7 +17,7 @@ import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.hardware.devices import DISCARD, SAVE, STOP, Hand, refuse_where
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 
 FIRST_S, REPEATED_S = 0.3, 0.12
 """How long a key counts as held after it came, and after it came again; terminals repeat some 25 to 40 times a second

@@ -17,7 +17,7 @@ import yaml
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.hardware.devices import Hand
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 
 TICKS = 4096

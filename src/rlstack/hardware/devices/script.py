@@ -12,7 +12,7 @@ import yaml
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.hardware.devices import STOP, Hand
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 
 Three = tuple[float, float, float]

@@ -13,7 +13,7 @@ import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.hardware.devices import SAVE, Hand
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 
 DEAD = 0.05
 """Share of the cap's travel that is nothing: it does not come to rest at exactly 0."""

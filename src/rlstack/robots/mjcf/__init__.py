@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.kinds.quadrotor import Quadrotor
-from rlstack.robots.kinds.wheeled_base import WheeledBase
-from rlstack.robots.mjcf.manipulator import add_manipulator
+from rlstack.kinds.manipulator.mjcf import add_manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.quadrotor.mjcf import add_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.wheeled_base.mjcf import add_wheeled_base
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots.mjcf.parts import BODY, CAMERA
-from rlstack.robots.mjcf.quadrotor import add_quadrotor
-from rlstack.robots.mjcf.wheeled_base import add_wheeled_base
 from rlstack.robots.mjcf.world import import_mujoco, new_world
 from rlstack.robots.spec import RobotSpec
 

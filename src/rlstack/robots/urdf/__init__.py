@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from rlstack.errors import UserError
-from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.kinds.quadrotor import Quadrotor
-from rlstack.robots.kinds.wheeled_base import WheeledBase
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.manipulator.urdf import Meshes, manipulator_urdf
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.urdf import quadrotor_urdf
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.urdf import wheeled_base_urdf
 from rlstack.robots.spec import RobotSpec
-from rlstack.robots.urdf.manipulator import Meshes, manipulator_urdf
 from rlstack.robots.urdf.parts import BODY, text_of
-from rlstack.robots.urdf.quadrotor import quadrotor_urdf
-from rlstack.robots.urdf.wheeled_base import wheeled_base_urdf
 
 __all__ = ["BODY", "to_urdf"]
 

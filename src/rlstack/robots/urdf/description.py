@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.robots.model import Model, parse_urdf, read_mjcf, read_urdf
 from rlstack.robots.model_file import find_mesh, resolve
 from rlstack.robots.spec import load_robot

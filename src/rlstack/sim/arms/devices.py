@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlstack.fused import check_device
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.sim.arms.scene import Build
 from rlstack.sim.arms.worlds import ArmWorlds
 

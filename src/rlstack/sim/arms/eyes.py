@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.robots.sensing import OPTICAL, Camera, rotation_from_rpy
 from rlstack.sim.arms.looks import TABLES, Looks

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.mjcf import add_robot, import_mujoco, new_world
 from rlstack.sim.obstacle import Obstacle
 

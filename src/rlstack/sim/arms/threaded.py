@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.sim.arms.scene import TIMESTEP_S, Build
 from rlstack.sim.arms.worlds import ArmWorlds, Array, Index, Item
 

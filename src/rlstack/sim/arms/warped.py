@@ -15,7 +15,7 @@ import numpy as np
 from rlstack.errors import UserError
 from rlstack.fused.cuda import warp
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.sim.arms.scene import TIMESTEP_S, Build
 from rlstack.sim.arms.worlds import ArmWorlds, Array, Index, Item
 

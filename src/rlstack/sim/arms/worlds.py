@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.mjcf import import_mujoco
 from rlstack.sim.arms.scene import TIMESTEP_S, Build, box_inertia, build_scene
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, frames
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import frames
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one
 from rlstack.sim.isaac import api_5, application, convert, environment, installation, stage
 from rlstack.sim.isaac.robots import Robots

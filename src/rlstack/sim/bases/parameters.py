@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots.response import NUMBERS
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.fused import Kernel, zeros
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.dynamics import advance
 from rlstack.sim.bases.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.sim.bases.parameters import base_model, longest_delay_s, nominal

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import Kernel, zeros
-from rlstack.robots import Lidar, WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import Lidar
 from rlstack.sim.bases.clearance import Disc, clearance
 from rlstack.sim.bases.dynamics import BaseModel, advance
 from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STATE, STATE_WIDTH

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.aerodynamics import Aerodynamics
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.models import NO_MODELS, Models

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.fused import Kernel, check_device, zeros
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, STATE, STATE_WIDTH, Rows, pack_parameters, pack_state
 from rlstack.sim.perturbation import Perturbation

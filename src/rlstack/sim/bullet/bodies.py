@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Quadrotor, RobotSpec, frames
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import RobotSpec, frames
 from rlstack.robots.inertia import Inertial, inertial, moved, together
-from rlstack.robots.kinds.manipulator import Manipulator
-from rlstack.robots.kinds.wheeled_base import WheeledBase
 from rlstack.robots.urdf import to_urdf
 from rlstack.sim.bullet.drives import Drives
 from rlstack.sim.bullet.server import EVERYTHING, RAYS, ROBOT, WORLD, Server

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import RobotSpec
 from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.kinds.manipulator import Manipulator
 from rlstack.sim.bullet.rotors import Rotors, carry
 from rlstack.sim.bullet.server import Server
 from rlstack.sim.engine import DriveMode, JointState

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Quadrotor, RobotSpec
-from rlstack.robots.kinds.manipulator import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import RobotSpec
 from rlstack.sim.engine import BODY_ROWS, MassProperties
 from rlstack.sim.isaac import convert, stage
 from rlstack.sim.isaac.api_5 import World5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.physics.downwash import Downwash
 from rlstack.sim.physics.models import Models
 from rlstack.sim.physics.wind import WindField

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import clip, maximum, minimum
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.physics.body import Vector
 
 Array = NDArray[np.float64]

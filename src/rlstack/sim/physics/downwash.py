@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import maximum, where
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.physics.body import Vector
 
 Array = NDArray[np.float64]

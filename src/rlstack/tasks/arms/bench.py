@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.devices import arm_worlds
 from rlstack.tasks.arms.senses import noisy

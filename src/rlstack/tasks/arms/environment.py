@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.bench import Bench
 from rlstack.tasks.arms.grasp import FINGERS, stopped
 from rlstack.tasks.arms.pipeline import ArmPipeline

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from rlstack.robots.kinds.manipulator import WorkArea
+from rlstack.kinds.manipulator.spec import WorkArea
 from rlstack.tasks.arms.trials import ObjectRange, Range, Region
 
 USUAL = WorkArea(x_m=(0.25, 0.75), y_m=(-0.4, 0.4), z_m=(0.015, 0.55), opening_m=0.08)

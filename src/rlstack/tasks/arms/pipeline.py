@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlstack.control.inverse_kinematics import Limits, led_step, limits_of, span_of, upright, yaw_of
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.dynamics import ArmDynamics
 from rlstack.robots.kinematics import Carried, Chain, Screws, chain_of, holding_effort, tool_motion
 from rlstack.tasks.arms.motion import Motion

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import in_order, value
 from rlstack.sim.arms.eyes import ArmEyes
 from rlstack.sim.arms.looks import LookRange, Looks, draw_looks

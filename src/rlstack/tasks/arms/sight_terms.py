@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlstack.control.inverse_kinematics import yaw_of
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import Screws, chain_of, tool_motion
 from rlstack.tasks.arms.terms import DECIMETRES, GOAL
 from rlstack.tasks.pipeline import Tensors, Term

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.pipeline import ArmPipeline
 

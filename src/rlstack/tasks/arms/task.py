@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, RobotSpec
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks.arms.fitting import fitted

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlstack.control.inverse_kinematics import limits_of, reach
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.schema import in_order, value
 

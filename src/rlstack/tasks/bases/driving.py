@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import PARAMETER_WIDTH, STATE_WIDTH
 from rlstack.tasks.arrays import NoiseTable, learning_device, zero_rows
 from rlstack.tasks.learning import StepResult

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import STATE, STATE_WIDTH
 from rlstack.sim.bases.lidar import BaseLidar
 from rlstack.sim.bases.parameters import drawn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots.response import NUMBERS
 from rlstack.tasks.bases.step import GUIDE_WIDTH
 from rlstack.tasks.pipeline import Pipeline, TermInfo

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.fused import Kernel, clip, where
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.clearance import clearance
 from rlstack.sim.bases.dynamics import advance
 from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STATE, STATE_WIDTH

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.robots import RobotSpec, WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.bases.movers import Moving
 from rlstack.sim.bases.parameters import Speeds

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots import Manipulator, RobotSpec
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.grasp import grasp

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Manipulator, frames
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import frames
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.motion import Motion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.sight import SightRange
 from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import OBJECT

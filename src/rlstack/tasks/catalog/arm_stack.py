@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.robots import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.boxes import box_of
 from rlstack.tasks.arms.expert import toward

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from rlstack.fused import clip, greater, maximum, minimum, where
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
 from rlstack.sim.bases.clearance import box_distance
 from rlstack.sim.bases.layout import ABSENT_M, BOX_ROWS, CIRCLE_ROWS, STATE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from rlstack.interfaces.kinds import command_range
+from rlstack.interfaces.robot_signals import command_range
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.bases.expedition import Expedition

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
 from rlstack.sim.bases.movers import Moving, moving_scenes
 from rlstack.tasks.bases.task import BaseReward, BaseTask, Stages

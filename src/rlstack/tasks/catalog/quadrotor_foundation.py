@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlstack.robots import Quadrotor, RobotSpec
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import value
 from rlstack.tasks import quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlstack.robots import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import in_order, value
 from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds

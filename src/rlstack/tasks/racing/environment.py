@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import PARAMETERS, STATE, STATE_WIDTH
 from rlstack.sim.bases.parameters import base_model, longest_delay_s
 from rlstack.sim.bases.wall_lidar import WallLidar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.tasks.bases.sheet import responses
 from rlstack.tasks.pipeline import Pipeline, TermInfo
 from rlstack.tasks.racing.step import PRIVILEGED, TERMS

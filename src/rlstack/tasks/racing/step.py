@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.fused import Kernel, clip, maximum, minimum, where
-from rlstack.robots import WheeledBase
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.dynamics import BaseModel, advance, heading
 from rlstack.sim.bases.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.tasks import tracing

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training.measure.clock import rate

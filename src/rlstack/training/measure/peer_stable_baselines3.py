@@ -19,7 +19,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor
 
-from rlstack.robots import load_quadrotor
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks.environment import TrainingEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, make_contract

@@ -10,8 +10,8 @@ import numpy as np
 
 from rlstack.evaluation.metrics import score
 from rlstack.evaluation.rollout import Steppable, rollout
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.robots import Quadrotor, load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.training.measure.clock import latency
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.fused import Kernel, check_device, zeros
-from rlstack.robots import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, pack_parameters, pack_state

@@ -1,1 +1,0 @@
-"""The guards, each in the module of the kind of robot that it is for."""

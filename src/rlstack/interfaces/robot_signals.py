@@ -1,0 +1,76 @@
+"""What each kind of robot has on the common topics: one module each, found by the robot's kind."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rlstack.errors import UserError
+from rlstack.interfaces.signals import PICTURED, ROBOT_SIZES, Signal, camera_of
+from rlstack.kinds import find_kind
+from rlstack.robots import RobotSpec
+
+Range = tuple[tuple[float, ...], tuple[float, ...]]
+"""Least and greatest value of each element of a command."""
+
+
+class Kind(Protocol):
+    """What a kind of robot has on the topics; made once, without a robot."""
+
+    def element_names(self, robot: Any) -> dict[str, tuple[str, ...]]:
+        """Return the names of the robot's elements by the name of their number, such as ``rotors``."""
+
+    def command_range(self, robot: Any, name: str) -> Range | None:
+        """Return the range of a command that the robot takes; None: it takes no such command."""
+
+
+def kind_of(robot: RobotSpec) -> Kind:
+    """Return what the robot's kind has on the topics."""
+    kind: Kind = find_kind(robot.kind).load("signals")
+    return kind
+
+
+def element_names(robot: RobotSpec) -> dict[str, tuple[str, ...]]:
+    """Return the names of a robot's elements, in the file's order, by the name of their number in shapes."""
+    return kind_of(robot).element_names(robot)
+
+
+def sizes(robot: RobotSpec) -> dict[str, int]:
+    """Return the sizes of :data:`rlstack.interfaces.signals.ROBOT_SIZES` that a robot has."""
+    found = {size: len(names) for size, names in element_names(robot).items()}
+    if (lidar := robot.lidars.get("scan")) is not None and lidar.rings == 1:
+        found["rays"] = lidar.rays
+    for name in PICTURED:
+        if (camera := robot.cameras.get(name)) is not None and camera.rgb:
+            found[f"{name}_rows"], found[f"{name}_columns"] = camera.height, camera.width
+    return found
+
+
+def shape_of(signal: Signal, robot: RobotSpec) -> tuple[int | str, ...]:
+    """Return a signal's shape for a robot; sizes that may differ from call to call keep their names.
+
+    Raises:
+        UserError: The robot has no such thing.
+    """
+    known = sizes(robot)
+    for size in signal.shape:
+        if size in ROBOT_SIZES and size not in known:
+            why = "lidar called scan with one ring of rays" if size == "rays" else str(size)
+            why = f"camera called {camera} with colours" if (camera := camera_of(signal)) else why
+            raise UserError(
+                f"The robot '{robot.name}' has no {why}, so it has no '{signal.name}'. Choose another signal or robot."
+            )
+    return tuple(known.get(size, size) if isinstance(size, str) else size for size in signal.shape)
+
+
+def command_range(robot: RobotSpec, name: str) -> Range:
+    """Return the least and the greatest value of each element that ``robot`` takes as the command ``name``.
+
+    Raises:
+        UserError: The robot has no limits for such a command.
+    """
+    found = kind_of(robot).command_range(robot, name)
+    if found is None:
+        raise UserError(
+            f"The robot '{robot.name}' has no limits for the command '{name}'. Choose an output that it takes."
+        )
+    return found

@@ -1,0 +1,93 @@
+"""Kinds of robots: one folder each, behind one :class:`RobotKind`, found by name and loaded part by part.
+
+A folder ``kinds/<name>/`` has a file for each part of :data:`PARTS` that the kind supports. Each file defines one
+object, named after the file in capitals: ``guard.py`` defines ``GUARD``. What a part must offer is said by the base
+class or protocol of the layer that uses it. Another package adds a kind with an entry point in the group
+``rlstack.kinds`` that names such a package.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rlstack.errors import UserError, unknown_name
+from rlstack.registry import installed
+
+GROUP = "rlstack.kinds"
+"""The entry-point group by which other packages add kinds."""
+
+PARTS = {
+    "spec": "robot file",
+    "models": "simulator model",
+    "signals": "list of signals",
+    "simulation": "simulation",
+    "guard": "guard",
+    "topics": "robot node",
+    "deployment": "deployment",
+    "verification": "verification",
+}
+"""The files of a kind's folder and what each one gives it."""
+
+
+@dataclass(frozen=True)
+class RobotKind:
+    """One kind of robot.
+
+    Args:
+        name: As robot files say it, such as ``quadrotor``.
+        package: The package with its parts.
+    """
+
+    name: str
+    package: str
+
+    def has(self, part: str) -> bool:
+        """Return whether the kind has a part, without importing it."""
+        return importlib.util.find_spec(f"{self.package}.{part}") is not None
+
+    def load(self, part: str) -> Any:
+        """Return a part of the kind; only the file of that part is imported.
+
+        Args:
+            part: One of :data:`PARTS`.
+
+        Raises:
+            UserError: The kind does not have it.
+        """
+        if not self.has(part):
+            others = ", ".join(name for name in kind_names() if find_kind(name).has(part))
+            raise UserError(
+                f"There is no {PARTS[part]} for robots of the kind '{self.name}': add {part}.py to the package"
+                f" {self.package}. Kinds that have it: {others}."
+            )
+        return getattr(importlib.import_module(f"{self.package}.{part}"), part.upper())
+
+
+def kind_names() -> list[str]:
+    """Return the names of all kinds, without importing any."""
+    built_in = {module.name for module in pkgutil.iter_modules(__path__) if module.ispkg}
+    return sorted(built_in | {entry.name for entry in installed(GROUP)})
+
+
+def find_kind(name: str) -> RobotKind:
+    """Return the kind called ``name``.
+
+    Raises:
+        UserError: There is none; the message lists the nearest names.
+    """
+    for entry in installed(GROUP):
+        if entry.name == name:
+            return RobotKind(name, entry.value)
+    if name not in kind_names():
+        raise unknown_name("kind of robot", name, kind_names())
+    return _built_in(name)
+
+
+@cache
+def _built_in(name: str) -> RobotKind:
+    return RobotKind(name, f"{__name__}.{name}")

@@ -1,0 +1,1 @@
+"""Manipulators: one file for each part of :data:`rlstack.kinds.PARTS`."""

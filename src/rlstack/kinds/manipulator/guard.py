@@ -1,0 +1,213 @@
+"""The arm's guard: who commands its joints, and what may be published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.guard.decision import Decision, Mode
+from rlstack.guard.machine import Machine, Signals
+from rlstack.guard.observation import LARGEST
+from rlstack.guard.watch import SLACK_S
+from rlstack.kinds.manipulator.guard_body import ArmBody
+from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
+from rlstack.kinds.manipulator.guard_limiter import Reins
+from rlstack.kinds.manipulator.spec import Manipulator
+
+Array = NDArray[np.float64]
+
+_JITTER_S, _GAP_S = 0.05, 0.1
+"""A joint that is further from where it was than it goes in the time since, at most the second, and the first beside it
+for stamps that are off, was read wrong. Who is read like that until the observation is too old is believed then."""
+
+
+@dataclass(frozen=True)
+class JointsSeen:
+    """The joints at one stamp.
+
+    Args:
+        stamp_s: When they were measured, s.
+        position: (joints,) rad or m.
+        velocity: (joints,) rad/s or m/s.
+    """
+
+    stamp_s: float
+    position: Array
+    velocity: Array
+
+
+class ArmGuard(Machine[JointsSeen]):
+    """Owns the last word before the joints.
+
+    Every target is finite, in the joints' ranges, no further from the last than their speeds allow, no further from
+    where they are than their drives can pull, has the tool in the workspace and the arm clear of itself. What is beyond
+    is held to that; a command that is not finite, or late, is never passed on.
+
+    ::
+
+        DISARMED --arm--> POLICY
+        POLICY --late, no observation--> HOLD --in time again for recover_after_s--> POLICY
+        POLICY --a joint far too fast, malformed command--> HOLD (no way back)
+        HOLD --hold_before_parking_s--> PARK --at rest--> DISARMED
+        HOLD, nothing seen --hold_before_parking_s--> DISARMED
+        any --estop--> ESTOP --clear_estop--> DISARMED
+
+    Disarmed, nothing is published; a simulated arm, and one whose drives lock, stays where it is.
+
+    Args:
+        robot: The robot.
+        config: Limits and times; the robot's own if None.
+
+    Raises:
+        UserError: Its model, of which the kinematics come, cannot be read.
+    """
+
+    CONFIG = ArmGuardConfig
+    COMMAND = "joint_target"
+    """The commanded signal: (joints,) rad or m."""
+    OBSERVED = ("joint_position", "joint_velocity")
+    ACTS: ClassVar[tuple[Mode, ...]] = (Mode.HOLD, Mode.PARK)
+
+    def __init__(self, robot: Manipulator, config: ArmGuardConfig | None = None) -> None:
+        self.robot = robot
+        self.config = config or ArmGuardConfig.from_robot(robot)
+        super().__init__(self.config, len(robot.drives))
+        self.body = ArmBody(robot)
+        self._reins = Reins(robot, self.config, self.body)
+        # fingers are light, and fly where nothing is between them
+        fastest = np.array([drive.velocity_max for drive in robot.drives])
+        fastest[np.isin(np.arange(len(fastest)), self.body.arm, invert=True)] = np.inf
+        self._fastest = self.config.overspeed * fastest
+        self._names = [drive.name for drive in robot.drives]
+        self.held_for = ""
+        """What the last command of the policy was held back for; empty: it was passed on as it came."""
+
+    @property
+    def tick_s(self) -> float:
+        """One control period: holding goes on without observations."""
+        return self.config.period_s
+
+    @property
+    def notes(self) -> str:
+        """What it cannot watch, in a sentence; empty: it watches all that it is to."""
+        if not self.config.self_collision or not self.body.blind:
+            return ""
+        return f"The arm is not kept from touching itself: {self.body.blind}"
+
+    def _parse(self, stamp_s: float, signals: Signals) -> JointsSeen | str:
+        found = []
+        for name in self.OBSERVED:
+            try:
+                array = np.asarray(signals[name], dtype=float)
+            except (KeyError, TypeError, ValueError):
+                return f"the observation's {name} is missing or not numbers"
+            if array.shape != (self.elements,):
+                return f"the observation's {name} has shape {array.shape}, not ({self.elements},)"
+            if not (np.abs(array) < LARGEST).all():
+                return f"the observation's {name} is not finite, or beyond anything real"
+            found.append(array)
+        seen = JointsSeen(stamp_s, *found)
+        since_s = stamp_s - self._newest_stamp_s
+        if self._seen is not None and since_s <= self.config.observation_timeout_s:
+            most = self._fastest * (min(since_s, _GAP_S) + _JITTER_S)
+            over = np.abs(seen.position - self._seen.position) - most
+            if over[k := int(np.argmax(over))] > 0.0:
+                return (
+                    f"{self._names[k]} is at {seen.position[k]:.2f} and was at {self._seen.position[k]:.2f} (rad or m)"
+                    f" {since_s:.3f} s before: it cannot have come that far"
+                )
+        return seen
+
+    def arm(self, time_s: float) -> tuple[bool, str]:
+        """Let the robot move; return whether it may, and why (not)."""
+        seen = self._seen
+        if self.mode is Mode.DISARMED and seen is not None:
+            strain = self._reins.strain(seen.position)
+            k = int(np.argmax(strain))
+            if strain[k] > 1.0:
+                drive = self.robot.drives[k]
+                return False, (
+                    f"{drive.name} is at {seen.position[k]:.2f}, out of its range, {drive.lower:.2f} to"
+                    f" {drive.upper:.2f} (rad or m), into which it would be pulled with more than its effort: move it"
+                    " there by hand, or check that its zero is the robot file's"
+                )
+        return super().arm(time_s)
+
+    def _broken(self, seen: JointsSeen) -> str:
+        over = np.abs(seen.velocity) - self._fastest
+        k = int(np.argmax(over))
+        if over[k] <= 0.0:
+            return ""
+        return f"{self._names[k]} moves at {seen.velocity[k]:.2f}, over {self._fastest[k]:.2f} (rad/s or m/s)"
+
+    def _begin(self, t: float, seen: JointsSeen) -> None:
+        self._reins.start(t, seen.position)
+        self._enter(Mode.POLICY, t, "armed")
+
+    def _hold(self, t: float, reason: str, may_return: bool) -> None:
+        self._watch.forget()
+        self._may_return = may_return
+        self._enter(Mode.HOLD, t, reason)
+
+    def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
+        """Holding needs no joint states; parking does."""
+        if self.mode is not Mode.HOLD:
+            self.interventions += self.mode is Mode.POLICY
+            self._hold(
+                t,
+                f"no valid observation for {silent_s:.2f} s: {self._refused_observation}",
+                self._may_return or self.mode is Mode.POLICY,
+            )
+        if t - self._mode_t > self.config.hold_before_parking_s:
+            self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
+            return self._off(before)
+        return self._said(before, self._reins.hold(t))
+
+    def _act(self, t: float, before: Mode) -> Decision:
+        """Answer the newest observation by holding or on the way to rest, or move on to the mode that is due."""
+        seen, config = self._seen, self.config
+        assert seen is not None  # nothing is armed without an observation
+        broken = self._broken(seen)
+        if broken and self._may_return:
+            self._may_return, self.reason = False, broken
+        good = self._may_return and self._watch.good_for_s(t) + SLACK_S >= config.recover_after_s
+        if good and self._watch.fresh(t):
+            return self._hand_over(t, before, "all is in time again")
+        if self.mode is Mode.HOLD and t - self._mode_t > config.hold_before_parking_s:
+            if not config.park:
+                self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
+                return self._off(before)
+            self._enter(Mode.PARK, t, self.reason)
+        if self.mode is Mode.PARK:
+            target, over = self._reins.towards_rest(t)
+            if over:
+                self._stop(f"parked ({self.reason})")
+                return self._off(before)
+            return self._said(before, target)
+        return self._said(before, self._reins.hold(t))
+
+    def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
+        assert self._seen is not None
+        held, self.held_for = self._reins.pass_on(t, np.array(wanted), self._seen.position, self._seen.velocity)
+        return held.tolist(), bool(self.held_for)
+
+    def _again(self, t: float) -> tuple[list[float], bool]:
+        return self._reins.hold(t).tolist(), False
+
+    def _said(self, before: Mode, command: Array) -> Decision:
+        return Decision(command, self._stamp_s(), self.mode, self.reason, before is not self.mode)
+
+    def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[Any]) -> Decision:
+        """Take a policy's command (joints,) in rad and m; see :meth:`Machine.on_policy_command`."""
+        self.held_for = ""
+        decision = super().on_policy_command(time_s, stamp_s, command)
+        if not self.held_for:
+            return decision
+        d = decision
+        return Decision(d.command, d.stamp_s, d.mode, d.reason, d.changed, d.clipped, d.blocked, self.held_for)
+
+
+GUARD = ArmGuard

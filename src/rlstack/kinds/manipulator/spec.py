@@ -1,0 +1,273 @@
+"""Manipulators: arms with their joints' limits, gains and sensors.
+
+Their links come from an existing URDF or MJCF, from the file itself, or from the files of several arms.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from rlstack.errors import UserError
+from rlstack.robots.joints import DrivenJoint
+from rlstack.robots.links import Link, LinkInertial, MountedArm, check_links
+from rlstack.robots.model_file import resolve
+from rlstack.robots.spec import RobotSpec, load_robot
+from rlstack.schema import to_data, value
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevoluteJoint:
+    """A joint that turns, driven by a position loop."""
+
+    name: str
+    """As in the model."""
+    position_min_rad: float | None = None
+    position_max_rad: float | None = None
+    """Both left out: it turns without limit."""
+    velocity_max_rad_s: float = value(unit="rad/s", above=0.0)
+    effort_max_n_m: float = value(unit="N m", above=0.0)
+    stiffness_n_m_per_rad: float = value(unit="N m/rad", above=0.0)
+    damping_n_m_s_per_rad: float = value(unit="N m s/rad", at_least=0.0)
+    armature_kg_m2: float = value(0.0, unit="kg m^2", at_least=0.0)
+    """The motor's inertia as felt through its gear."""
+    rest_rad: float = value(0.0, unit="rad")
+
+    def __post_init__(self) -> None:
+        if (self.position_min_rad is None) != (self.position_max_rad is None):
+            raise ValueError("position_min_rad and position_max_rad must both be there, or neither.")
+        _check_range("rad", self.driven)
+
+    @property
+    def driven(self) -> DrivenJoint:
+        """It, as engines drive it."""
+        unlimited = self.position_min_rad is None or self.position_max_rad is None
+        return DrivenJoint(
+            name=self.name,
+            type="continuous" if unlimited else "revolute",
+            mode="position",
+            lower=-math.inf if self.position_min_rad is None else self.position_min_rad,
+            upper=math.inf if self.position_max_rad is None else self.position_max_rad,
+            velocity_max=self.velocity_max_rad_s,
+            effort_max=self.effort_max_n_m,
+            stiffness=self.stiffness_n_m_per_rad,
+            damping=self.damping_n_m_s_per_rad,
+            armature=self.armature_kg_m2,
+            rest=self.rest_rad,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrismaticJoint:
+    """A joint that slides, driven by a position loop."""
+
+    name: str
+    """As in the model."""
+    position_min_m: float = value(unit="m")
+    position_max_m: float = value(unit="m")
+    velocity_max_m_s: float = value(unit="m/s", above=0.0)
+    effort_max_n: float = value(unit="N", above=0.0)
+    stiffness_n_per_m: float = value(unit="N/m", above=0.0)
+    damping_n_s_per_m: float = value(unit="N s/m", at_least=0.0)
+    armature_kg: float = value(0.0, unit="kg", at_least=0.0)
+    """The motor's inertia as felt through its gear."""
+    rest_m: float = value(0.0, unit="m")
+
+    def __post_init__(self) -> None:
+        _check_range("m", self.driven)
+
+    @property
+    def driven(self) -> DrivenJoint:
+        """It, as engines drive it."""
+        return DrivenJoint(
+            name=self.name,
+            type="prismatic",
+            mode="position",
+            lower=self.position_min_m,
+            upper=self.position_max_m,
+            velocity_max=self.velocity_max_m_s,
+            effort_max=self.effort_max_n,
+            stiffness=self.stiffness_n_per_m,
+            damping=self.damping_n_s_per_m,
+            armature=self.armature_kg,
+            rest=self.rest_m,
+        )
+
+
+def _check_range(unit: str, joint: DrivenJoint) -> None:
+    if joint.lower >= joint.upper:
+        raise ValueError(
+            f"position_max_{unit}: {joint.upper} is not allowed: must be above position_min_{unit} ({joint.lower})."
+        )
+    if not joint.lower <= joint.rest <= joint.upper:
+        raise ValueError(
+            f"rest_{unit}: {joint.rest} is not allowed: must be from {joint.lower} to {joint.upper} {unit}."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmLimits:
+    """What the guard lets the arm do; a recipe or an operator may only make them tighter."""
+
+    workspace_min_m: tuple[float, float, float] = value(unit="m")
+    workspace_max_m: tuple[float, float, float] = value(unit="m")
+    """The box, in ``base_link``, that the tool may be in."""
+    tool_velocity_m_s: float = value(unit="m/s", above=0.0)
+
+    def __post_init__(self) -> None:
+        if any(low >= high for low, high in zip(self.workspace_min_m, self.workspace_max_m)):
+            raise ValueError(
+                f"workspace_max_m: {list(self.workspace_max_m)} is not allowed: every number must be above"
+                f" workspace_min_m ({list(self.workspace_min_m)})."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkArea:
+    """Where tasks of arms take place, for an arm that is much larger or smaller than the Panda they are made for."""
+
+    x_m: tuple[float, float] = value(unit="m")
+    y_m: tuple[float, float] = value(unit="m")
+    z_m: tuple[float, float] = value(unit="m")
+    """Where the tool may be led, in ``base_link``: its target stays in this box."""
+    opening_m: float = value(unit="m", above=0.0)
+    """How wide the gripper opens for what tasks handle; boxes are as large in proportion."""
+    opened: float = value(1.0, above=0.0, at_most=1.0)
+    """The share of the gripper's range at which it is open that far: tasks open it no further."""
+
+    def __post_init__(self) -> None:
+        for name in ("x_m", "y_m", "z_m"):
+            low, high = getattr(self, name)
+            if low >= high:
+                raise ValueError(f"{name}: {[low, high]} is not allowed: the lower end must come first.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manipulator(RobotSpec):
+    """An arm that stands fixed at its base; ``base_link`` is its model's first link.
+
+    Its links come from one of ``model``, ``links`` and ``arms``.
+    """
+
+    kind: Literal["manipulator"]
+    model: str = ""
+    """Its URDF or MJCF (``.xml``).
+
+    A path, relative to the robot file; ``package:pybullet_data/franka_panda/panda.urdf`` of an installed Python
+    package; or ``package://my_description/urdf/my.urdf`` of a ROS package.
+    """
+    inertials: dict[str, LinkInertial] = value(dict)
+    """By link: in place of what the model says."""
+    links: tuple[Link, ...] = ()
+    """From base to tool, each after its parent."""
+    arms: tuple[MountedArm, ...] = ()
+    """Several arms that are one robot: its joints are theirs, arm after arm, each with its gripper's."""
+    mass_kg: float = value(unit="kg", above=0.0)
+    """Of all links."""
+    mass_tolerance: float = value(0.01, unit="1", above=0.0, at_most=1.0)
+    """How much the model's mass may be off, as a share of ``mass_kg``."""
+    joints: tuple[RevoluteJoint | PrismaticJoint, ...] = ()
+    """From base to tool, in the order of every joint array."""
+    gripper: tuple[RevoluteJoint | PrismaticJoint, ...] = ()
+    """Of the gripper; they come after the arm's in every joint array."""
+    gravity_compensation: bool = False
+    """Whether its controller adds the torques that hold the arm up, so that none is left to the stiffness."""
+    tool_link: str
+    """The model's link whose pose is the tool's."""
+    limits: ArmLimits
+    work: WorkArea | None = None
+    """Where tasks take place; left out: where the Panda's do."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [name for name in ("model", "links", "arms") if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of model, links and arms says what it is made of; given: {given}.")
+        if not self.joints and not self.arms:
+            raise ValueError("joints: none is given: an arm has at least one.")
+        names = [joint.name for joint in self.drives]
+        if len(set(names)) != len(names):
+            raise ValueError(f"joints: {names} is not allowed: every joint needs a name of its own.")
+        if self.links:
+            check_links(self.links, tuple(names))
+        if self.work is not None:
+            allowed = zip(self.limits.workspace_min_m, self.limits.workspace_max_m)
+            for name, (least, most) in zip(("x_m", "y_m", "z_m"), allowed):
+                low, high = getattr(self.work, name)
+                if low < least or high > most:
+                    raise ValueError(
+                        f"work.{name}: {[low, high]} is not allowed: must lie in limits' workspace, {[least, most]},"
+                        " where the guard lets the tool be."
+                    )
+
+    @property
+    def has_links(self) -> bool:
+        """True: a camera may sit on the hand."""
+        return True
+
+    @property
+    def drives(self) -> tuple[DrivenJoint, ...]:
+        """The arm's joints, then the gripper's."""
+        return tuple(joint.driven for joint in (*self.joints, *self.gripper))
+
+    @property
+    def gripping(self) -> tuple[bool, ...]:
+        """Of each of ``drives`` whether it is a gripper's; of several arms, of any of their grippers."""
+        parts: list[RobotSpec] = [load_robot(arm.robot) for arm in self.arms] or [self]
+        each = [(len(part.joints), len(part.gripper)) for part in parts if isinstance(part, Manipulator)]
+        return tuple(grips for joints, gripper in each for grips in (*[False] * joints, *[True] * gripper))
+
+    def located(self, folder: Path) -> Manipulator:
+        """Return it with the model's path absolute, or with the joints of its arms; a package's model stays as it is.
+
+        Raises:
+            UserError: One of its arms is no arm, or it names joints of its own beside theirs.
+        """
+        if self.arms:
+            return self._mounted(folder)
+        if self.links or self.model.startswith("package:"):
+            return self
+        return replace(self, model=str(folder / self.model))
+
+    def identity(self) -> dict[str, Any]:
+        """Return what it is, with what its model file holds, or what its arms are, in place of where they lie.
+
+        Raises:
+            UserError: The model file, or that of an arm, is missing.
+        """
+        data = super().identity()
+        if self.model:
+            data["model"] = hashlib.sha256(resolve(self.model, self.name).read_bytes()).hexdigest()
+        data["arms"] = [{**to_data(arm), "robot": load_robot(arm.robot).identity()} for arm in self.arms]
+        return data
+
+    def _mounted(self, folder: Path) -> Manipulator:
+        if self.joints or self.gripper:
+            raise UserError(f"{self.name}: its joints are those of its arms: leave out joints and gripper.")
+        arms, joints, compensated = [], [], {}
+        for arm in self.arms:
+            path = Path(arm.robot)
+            arm = replace(arm, robot=str(folder / path)) if path.suffix in (".yaml", ".yml") else arm
+            part = load_robot(arm.robot)
+            if not isinstance(part, Manipulator) or part.arms:
+                raise UserError(f"{self.name}: arms: {arm.robot} is not one arm, but {part.description}.")
+            joints += [replace(joint, name=arm.prefix + joint.name) for joint in (*part.joints, *part.gripper)]
+            arms.append(arm)
+            compensated[part.name] = part.gravity_compensation
+        theirs = set(compensated.values())
+        if len(theirs) > 1 or (self.gravity_compensation and theirs == {False}):
+            each = ", ".join(f"{name} has {str(value).lower()}" for name, value in compensated.items())
+            raise UserError(
+                f"{self.name}: gravity_compensation is of all arms of a robot, and {each}: leave it out, and take arms"
+                " that have the same."
+            )
+        try:
+            return replace(self, arms=tuple(arms), joints=tuple(joints), gravity_compensation=theirs.pop())
+        except ValueError as error:
+            raise UserError(f"{self.name}: {error} Give each of its arms another prefix.") from error
+
+
+SPEC = Manipulator

@@ -1,0 +1,1 @@
+"""Quadrotors: one file for each part of :data:`rlstack.kinds.PARTS`."""

@@ -1,0 +1,82 @@
+"""What the guard of a quadrotor allows and how long it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlstack.guard.settings import Timing, settings
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.schema import value
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardConfig(Timing):
+    """Limits and times of the guard; make it with :meth:`from_robot`.
+
+    After ``observation_timeout_s`` without an observation nothing can fly, and the motors stop.
+    """
+
+    tilt_rad: float = value(unit="rad", above=0.0, at_most=3.15)
+    linear_velocity_m_s: float = value(unit="m/s", above=0.0)
+    angular_velocity_rad_s: float = value(unit="rad/s", above=0.0)
+    rotor_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0)
+    """Fastest change of a published rotor speed command."""
+    geofence_min_m: tuple[float, float, float] = value(unit="m")
+    geofence_max_m: tuple[float, float, float] = value(unit="m")
+    reaction_s: float = value(0.2, unit="s", at_least=0.0)
+    braking_m_s2: float = value(6.0, unit="m/s^2", above=0.0)
+    """The fence counts as broken, except downward, when the robot could no longer stop inside: so long at its present
+    velocity until braking begins, then with this deceleration (of the hover controller)."""
+    staleness_periods: float = value(2.0, unit="control periods", at_least=1.0)
+    """Age from which a policy's command is stale, and the longest silence of a policy."""
+    hover_before_landing_s: float = value(5.0, unit="s", at_least=0.0)
+    takeoff_height_m: float = value(1.0, unit="m", above=0.0)
+    """Above the place where it was armed."""
+    takeoff_speed_m_s: float = value(0.5, unit="m/s", above=0.0)
+    takeoff_tolerance_m: float = value(0.15, unit="m", above=0.0)
+    """Distance from the take-off height at which the policy takes over."""
+    airborne_height_m: float = value(0.2, unit="m", above=0.0)
+    """Armed above this height over ``floor_m``, the robot is flying already and the policy takes over at once."""
+    floor_m: float = value(0.0, unit="m")
+    """Height of the floor in the ``odom`` frame."""
+    landing_speed_m_s: float = value(0.3, unit="m/s", above=0.0)
+    tumble_s: float = value(1.0, unit="s", above=0.0)
+    """Motors stop when the robot lies on its side or back for this long while the guard flies it."""
+
+    def __post_init__(self) -> None:
+        for low, high in zip(self.geofence_min_m, self.geofence_max_m):
+            if low >= high:
+                raise ValueError(
+                    f"geofence_max_m: {list(self.geofence_max_m)} is not allowed: every number must be above"
+                    f" geofence_min_m ({list(self.geofence_min_m)})."
+                )
+
+    @property
+    def staleness_s(self) -> float:
+        """Age from which a command is stale."""
+        return self.staleness_periods / self.control_rate_hz
+
+    @staticmethod
+    def from_robot(robot: Quadrotor, *, allow_wider: bool = False, **overrides: Any) -> GuardConfig:
+        """Return the robot's own limits, changed by ``overrides``.
+
+        Args:
+            robot: The robot, whose limits hold unless tightened.
+            allow_wider: Let overrides widen the robot's limits, as in simulated tests that start outside them.
+            overrides: Any field.
+
+        Raises:
+            UserError: An unknown field, a value out of range, or a wider limit without ``allow_wider``.
+        """
+        limits = robot.limits
+        own: dict[str, Any] = {
+            "tilt_rad": limits.tilt_rad,
+            "linear_velocity_m_s": limits.linear_velocity_m_s,
+            "angular_velocity_rad_s": limits.angular_velocity_rad_s,
+            "rotor_acceleration_rad_s2": limits.rotor_acceleration_rad_s2,
+            "geofence_min_m": limits.geofence_min_m,
+            "geofence_max_m": limits.geofence_max_m,
+        }
+        others = {"control_rate_hz": robot.control_rate_hz}
+        return settings(GuardConfig, robot, own, others, overrides, allow_wider=allow_wider)

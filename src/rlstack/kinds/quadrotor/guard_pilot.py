@@ -1,0 +1,123 @@
+"""The guard's own hands: the last published command, the rate limit, and the flight by the classical controller."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rlstack.control.hover import LONGEST_STEP_S, HoverController
+from rlstack.control.landing import LEAD_M, Descent
+from rlstack.guard.observation import Observation
+from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.spec import Quadrotor
+
+FENCE_MARGIN_M = 0.1
+"""How far inside the geofence the guard keeps its own goals."""
+
+
+class Pilot:
+    """Holds, climbs and descends, and brings every command within the rotors' limits and the rate limit.
+
+    Args:
+        robot: The robot.
+        config: Limits and speeds.
+    """
+
+    def __init__(self, robot: Quadrotor, config: GuardConfig) -> None:
+        self._config = config
+        self._controller = HoverController(robot)
+        self._low, self._high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s
+        self._hover_speed = robot.hover_speed_rad_s
+        self._count = len(robot.rotors)
+        self._sent_t = self._motors_t = 0.0
+        self.sent: list[float] = [self._low] * self._count
+        """The last published command, rad/s."""
+        self.goal: list[float] = [0.0, 0.0, 0.0]
+        """Where it flies to, (3,) m, world."""
+        self._top = 0.0
+        self._yaw = 0.0
+        self._descent: Descent | None = None
+
+    def start(self, t: float, flying: bool) -> None:
+        """Begin at ``t`` with rotors at rest, or at hover speed when the robot is flying."""
+        self._controller.reset(self._hover_speed if flying else self._low)
+        speed = min(max(self._hover_speed if flying else self._low, self._low), self._high)
+        self.sent = [speed] * self._count
+        self._controller.sent(self.sent)
+        self._motors_t, self._sent_t = t, t - self._config.period_s
+
+    def pass_on(self, t: float, wanted: Sequence[float]) -> tuple[list[float], bool]:
+        """Return what may be published of a wanted command (rotors,) in rad/s, and whether it was held back."""
+        self._controller.follow(t - self._motors_t)
+        self._motors_t = t
+        return self._publish(t, wanted)
+
+    def climb(self, seen: Observation, height_m: float) -> None:
+        """Prepare to rise by ``height_m`` above the present place."""
+        self._take(seen)
+        self.goal = list(seen.position)
+        self._top = self._inside(seen.position[2] + height_m, 2)
+
+    def hold(self, seen: Observation) -> None:
+        """Prepare to hold the present place and heading, brought inside the fence and off the floor."""
+        self._take(seen)
+        self.goal = [self._inside(p, axis) for axis, p in enumerate(seen.position)]
+        self.goal[2] = max(self.goal[2], self._config.floor_m + self._config.airborne_height_m)
+        self._top = self.goal[2]
+
+    def hold_top(self) -> None:
+        """Prepare to hold the end of the climb."""
+        self.goal = [*self.goal[:2], self._top]
+
+    def descend(self) -> None:
+        """Prepare to come down where the goal is."""
+        self._descent = Descent(self.goal, self._config.landing_speed_m_s)
+
+    def below_top_m(self, seen: Observation) -> float:
+        """Return the distance to the end of the climb, m."""
+        return math.dist(seen.position, [*self.goal[:2], self._top])
+
+    def fly(self, t: float, seen: Observation) -> tuple[list[float], bool, bool]:
+        """Return the command that answers an observation, whether it was held back, and whether it has landed."""
+        dt = max(0.0, t - self._motors_t)
+        self._motors_t = t
+        landed, pace = False, 0.0
+        path_dt = min(dt, LONGEST_STEP_S)  # a gap in time must not make the goal jump
+        if self._descent is not None:
+            landed = self._descent.step(seen.position, seen.linear_velocity, path_dt)
+            self.goal, pace = self._descent.goal, -self._config.landing_speed_m_s
+        elif self.goal[2] < self._top:
+            pace = self._config.takeoff_speed_m_s
+            self.goal[2] = min(self.goal[2] + pace * path_dt, self._top, seen.position[2] + LEAD_M)
+        wanted = self._controller.command(
+            seen.position,
+            seen.orientation,
+            seen.linear_velocity,
+            seen.angular_velocity,
+            self.goal,
+            self._yaw,
+            dt,
+            (0.0, 0.0, pace),
+        )
+        return *self._publish(t, wanted.tolist()), landed
+
+    def _take(self, seen: Observation) -> None:
+        self._controller.forget_integral()
+        self._descent = None
+        self._yaw = seen.yaw_rad
+
+    def _inside(self, place: float, axis: int) -> float:
+        low, high = self._config.geofence_min_m[axis], self._config.geofence_max_m[axis]
+        margin = min(FENCE_MARGIN_M, 0.5 * (high - low))
+        return min(max(place, low + margin), high - margin)
+
+    def _publish(self, t: float, wanted: Sequence[float]) -> tuple[list[float], bool]:
+        step = self._config.rotor_acceleration_rad_s2 * max(0.0, t - self._sent_t)
+        # The rate limit first: what was sent is within the range, so the range never forces a faster change.
+        held = [min(max(w, b - step), b + step) for w, b in zip(wanted, self.sent)]
+        held = [min(max(h, self._low), self._high) for h in held]
+        if not math.isfinite(sum(held)):  # no input is known to lead here; the last word must hold all the same
+            held = self.sent
+        self.sent, self._sent_t = held, t
+        self._controller.sent(held)
+        return held, held != list(wanted)

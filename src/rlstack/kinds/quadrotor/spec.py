@@ -1,0 +1,200 @@
+"""Quadrotors: one rigid body, four rotors and the motors that turn them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.robots.aerodynamics import Aerodynamics
+from rlstack.robots.battery import Battery
+from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec, load_robot, robot_names
+from rlstack.schema import value
+
+
+@dataclass(frozen=True, kw_only=True)
+class RigidBody:
+    """The body as one rigid piece, in its FLU ``base_link`` frame with the origin at the centre of mass."""
+
+    mass_kg: float = value(unit="kg", above=0.0)
+    inertia_kg_m2: tuple[float, float, float] = value(unit="kg m^2", above=0.0)
+    """Principal moments about x, y, z."""
+    linear_drag_n_s_per_m: tuple[float, float, float] = value((0.0, 0.0, 0.0), unit="N s/m", at_least=0.0)
+    """Drag force per body-frame velocity, along x, y, z."""
+    collision_radius_m: float = value(unit="m", above=0.0)
+    collision_height_m: float = value(unit="m", above=0.0)
+
+    def __post_init__(self) -> None:
+        largest, others = max(self.inertia_kg_m2), sum(self.inertia_kg_m2) - max(self.inertia_kg_m2)
+        if largest > others * (1.0 + 1e-9):
+            raise ValueError(
+                f"inertia_kg_m2: {list(self.inertia_kg_m2)} is not allowed:"
+                " no moment may exceed the sum of the other two."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotor:
+    """One rotor: where it sits and which way its reaction torque turns the body."""
+
+    name: str
+    position_m: tuple[float, float, float]
+    """In ``base_link`` (FLU)."""
+    yaw_torque_sign: Literal[-1, 1]
+    """+1: its thrust goes with a torque about +z on the body (the rotor turns clockwise from above)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotorModel:
+    """The motor and propeller that all rotors share; speeds in rad/s."""
+
+    speed_min_rad_s: float = value(unit="rad/s", at_least=0.0)
+    speed_max_rad_s: float = value(unit="rad/s", above=0.0)
+    thrust_coefficients: tuple[float, float, float] = value(unit="N, N s/rad, N s^2/rad^2")
+    """c0, c1, c2 of thrust = c0 + c1 w + c2 w^2 for a rotor speed w; never below 0, and rising over the speeds.
+
+    Published fits may have a negative c0, c1 or c2: then ``speed_min_rad_s`` must be where the fit has come to 0.
+    """
+    torque_per_thrust_m: float = value(unit="m", at_least=0.0)
+    """Reaction torque about z for each newton of thrust."""
+    rise_time_constant_s: float = value(unit="s", above=0.0)
+    fall_time_constant_s: float = value(unit="s", above=0.0)
+    """First-order lag of the rotor speed when it rises and when it falls."""
+    spin_inertia_kg_m2: float = value(0.0, unit="kg m^2", at_least=0.0)
+    """Of rotor and motor bell about the spin axis, for the gyroscopic term."""
+    radius_m: float = value(unit="m", above=0.0)
+
+    def __post_init__(self) -> None:
+        if self.speed_max_rad_s <= self.speed_min_rad_s:
+            raise ValueError(
+                f"speed_max_rad_s: {self.speed_max_rad_s} is not allowed: must be above speed_min_rad_s"
+                f" ({self.speed_min_rad_s})."
+            )
+        (c0, c1, c2), low, high = self.thrust_coefficients, self.speed_min_rad_s, self.speed_max_rad_s
+        least = c0 + low * (c1 + low * c2)
+        if least < 0.0:
+            raise ValueError(
+                f"thrust_coefficients: {list(self.thrust_coefficients)} is not allowed: at speed_min_rad_s ({low}) the"
+                f" thrust is {least:.3g} N: must be at least 0 N; raise speed_min_rad_s to where it is."
+            )
+        if min(c1 + 2.0 * c2 * low, c1 + 2.0 * c2 * high) < 0.0 or c1 == c2 == 0.0:
+            raise ValueError(
+                f"thrust_coefficients: {list(self.thrust_coefficients)} is not allowed: the thrust must rise with the"
+                " speed all the way from speed_min_rad_s to speed_max_rad_s."
+            )
+
+    def thrust(self, speed: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return thrust in N for rotor speeds in rad/s, any shape; 0 where a fit would be below, at low speeds."""
+        c0, c1, c2 = self.thrust_coefficients
+        return np.maximum(c0 + speed * (c1 + speed * c2), 0.0)
+
+    def speed_for_thrust(self, thrust: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return the rotor speed in rad/s that gives ``thrust`` in N, clipped to what the rotor can do."""
+        c0, c1, c2 = self.thrust_coefficients
+        wanted = np.asarray(thrust, dtype=float) - c0
+        # Beyond the parabola's vertex no speed gives the thrust; the vertex is outside the range, so clipping is right.
+        root = np.sqrt(np.maximum(c1 * c1 + 4.0 * c2 * wanted, 0.0))
+        # two forms of the same: each is exact where the other subtracts what is nearly equal
+        speed = 2.0 * wanted / (c1 + root) if c1 > 0.0 else (root - c1) / (2.0 * c2)
+        return np.clip(speed, self.speed_min_rad_s, self.speed_max_rad_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What the guard lets the robot do; a recipe or an operator may only make them tighter."""
+
+    tilt_rad: float = value(unit="rad", above=0.0, at_most=math.pi)
+    linear_velocity_m_s: float = value(unit="m/s", above=0.0)
+    angular_velocity_rad_s: float = value(unit="rad/s", above=0.0)
+    rotor_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0)
+    """The fastest change of a rotor speed command that is passed on."""
+    geofence_min_m: tuple[float, float, float] = value(unit="m")
+    geofence_max_m: tuple[float, float, float] = value(unit="m")
+    """The box, in the ``odom`` frame, that the robot may be in."""
+
+    def __post_init__(self) -> None:
+        for low, high in zip(self.geofence_min_m, self.geofence_max_m):
+            if low >= high:
+                raise ValueError(
+                    f"geofence_max_m: {list(self.geofence_max_m)} is not allowed: every number must be above"
+                    f" geofence_min_m ({list(self.geofence_min_m)})."
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quadrotor(RobotSpec):
+    """Four rotors on one rigid body; ``base_link`` has its origin at the centre of mass."""
+
+    kind: Literal["quadrotor"]
+    body: RigidBody
+    rotors: tuple[Rotor, ...]
+    rotor_model: RotorModel
+    aerodynamics: Aerodynamics | None = None
+    battery: Battery | None = None
+    limits: Limits
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.rotors) != 4:
+            raise ValueError(f"rotors: {len(self.rotors)} rotors are not allowed: a quadrotor has 4.")
+        names = [rotor.name for rotor in self.rotors]
+        if len(set(names)) != len(names):
+            raise ValueError(f"rotors: {names} is not allowed: every rotor needs a name of its own.")
+        if sum(rotor.yaw_torque_sign for rotor in self.rotors) != 0:
+            raise ValueError("rotors: yaw_torque_sign must be +1 for one half of the rotors and -1 for the other.")
+        if self.thrust_to_weight <= 1.0:
+            raise ValueError(
+                f"rotor_model: the rotors lift {self.thrust_to_weight:.2f} times the weight: must be above 1."
+            )
+
+    @property
+    def rotor_names(self) -> tuple[str, ...]:
+        """Rotor names in file order, which is the order of every rotor array."""
+        return tuple(rotor.name for rotor in self.rotors)
+
+    @property
+    def rotor_positions(self) -> NDArray[np.float64]:
+        """Rotor positions in ``base_link``, shape (rotors, 3), m."""
+        return np.array([rotor.position_m for rotor in self.rotors], dtype=float)
+
+    @property
+    def yaw_torque_signs(self) -> NDArray[np.float64]:
+        """Shape (rotors,), +1 or -1."""
+        return np.array([rotor.yaw_torque_sign for rotor in self.rotors], dtype=float)
+
+    @property
+    def weight_n(self) -> float:
+        """Mass times standard gravity, N."""
+        return self.body.mass_kg * STANDARD_GRAVITY
+
+    @property
+    def thrust_to_weight(self) -> float:
+        """Largest collective thrust over weight."""
+        top = float(self.rotor_model.thrust(np.array(self.rotor_model.speed_max_rad_s)))
+        return len(self.rotors) * top / self.weight_n
+
+    @property
+    def hover_speed_rad_s(self) -> float:
+        """Rotor speed at which the collective thrust equals the weight, rad/s."""
+        return float(self.rotor_model.speed_for_thrust(np.array(self.weight_n / len(self.rotors))))
+
+
+def load_quadrotor(name_or_path: str | Path) -> Quadrotor:
+    """Read a robot file, as :func:`rlstack.robots.spec.load_robot` does, that must be of a quadrotor.
+
+    Raises:
+        UserError: As there, or it is of another kind.
+    """
+    robot = load_robot(name_or_path)
+    if not isinstance(robot, Quadrotor):
+        known = ", ".join(robot_names("quadrotor"))
+        raise UserError(f"{robot.name} is a {robot.kind}, and a quadrotor is needed here: such as {known}.")
+    return robot
+
+
+SPEC = Quadrotor

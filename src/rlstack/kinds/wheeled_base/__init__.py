@@ -1,0 +1,1 @@
+"""Wheeled bases: one file for each part of :data:`rlstack.kinds.PARTS`."""

@@ -1,0 +1,238 @@
+"""The wheeled base's guard: who drives, and what may be published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlstack.guard.decision import Decision, Mode
+from rlstack.guard.machine import Machine, Signals
+from rlstack.guard.observation import Observation, parse
+from rlstack.guard.watch import SLACK_S
+from rlstack.kinds.wheeled_base.guard_config import BaseGuardConfig
+from rlstack.kinds.wheeled_base.guard_fallback import Driver, Fallback
+from rlstack.kinds.wheeled_base.guard_limiter import Reins
+from rlstack.kinds.wheeled_base.guard_limits import broken_limit, forward_m_s, jump
+from rlstack.kinds.wheeled_base.guard_protection import Protection
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+
+_STANDS_M_S, _STANDS_RAD_S = 0.02, 0.05
+"""Below these a base stands: encoders and noise say no less."""
+
+
+class BaseGuard(Machine[Observation]):
+    """Owns the last word before the wheels.
+
+    Every command is finite, within the base's limits and within its acceleration of the one before; only disarming
+    and the emergency stop (zeros) are immediate. What the newest scan has in the way slows commands down or stops
+    them, while turning away and backing off pass.
+
+    ::
+
+        DISARMED --arm--> POLICY
+        POLICY --policy or scan late, no observation--> STOP --in time again for recover_after_s--> POLICY
+        POLICY --limit broken, odometry jumped, malformed command--> STOP (no way back)
+        instead of STOP, where the policy is at fault and there is a planner: FALLBACK
+        STOP, no way back --standing--> DISARMED;  STOP --stand_before_disarming_s--> DISARMED
+        any --estop--> ESTOP --clear_estop--> DISARMED
+
+    Args:
+        robot: The robot.
+        config: Limits and times; the robot's own if None.
+        driver: A planner that drives when the policy cannot; None: the robot stops.
+    """
+
+    CONFIG = BaseGuardConfig
+    COMMAND = "twist"
+    """The commanded signal: (2,) m/s and rad/s."""
+    ACTS: ClassVar[tuple[Mode, ...]] = (Mode.STOP, Mode.FALLBACK)
+
+    def __init__(self, robot: WheeledBase, config: BaseGuardConfig | None = None, driver: Driver | None = None) -> None:
+        self.robot = robot
+        self.config = config or BaseGuardConfig.from_robot(robot)
+        super().__init__(self.config, 2)
+        self.protection = Protection(robot, self.config)
+        self.fallback = Fallback(driver)
+        self._reins = Reins(self.config, self.protection)
+        self._scan_t = -math.inf
+        self._refused_scan = "none has come"
+        self._jumped = ""
+        self._blocked = ""
+
+    @property
+    def tick_s(self) -> float:
+        """One control period: a stop goes on without observations."""
+        return self.config.period_s
+
+    @property
+    def needs_scan(self) -> bool:
+        """Whether it stops where scans stay away."""
+        return self.protection.lidar is not None
+
+    def arm(self, time_s: float) -> tuple[bool, str]:
+        """Let the robot drive; return whether it may, and why (not)."""
+        t = self._advance(time_s)
+        if self.mode is Mode.DISARMED and self._seen is not None and self._scan_late(t):
+            return False, f"no valid scan within {self.config.scan_timeout_s:g} s: {self._refused_scan}"
+        return super().arm(time_s)
+
+    # What it hears besides odometry and commands.
+
+    def on_scan(self, time_s: float, stamp_s: float, ranges: ArrayLike, *, answer: bool = True) -> Decision:
+        """Take a scan; slow down at once for what it shows, unless ``answer`` is false (lock step).
+
+        Args:
+            time_s: Now, s.
+            stamp_s: When it was taken, s.
+            ranges: (rays,) m of the robot file's lidar, as the signal ``scan`` has them.
+        """
+        before, t = self.mode, self._advance(time_s)
+        age, timeout = self._clock.source_s - stamp_s, self.config.scan_timeout_s
+        if not abs(age) <= timeout:
+            problem = f"the scan's stamp is {age:.3f} s old, more than {timeout:g} s from now"
+        elif stamp_s < self.protection.stamp_s:
+            problem = f"the scan's stamp goes back ({stamp_s:.3f} after {self.protection.stamp_s:.3f} s)"
+        else:
+            problem = self.protection.take(stamp_s, ranges)
+        if problem:
+            self._refused_scan = problem
+            return self._tick(t, before, note=problem) if answer else self._nothing(before, problem)
+        self._scan_t = t
+        self.fallback.hear({"scan": ranges})
+        if not answer:
+            return self._nothing(before, self.reason)
+        if self.mode is Mode.POLICY and self._seen is not None and not self._is_late(t):
+            slower, blocked = self._reins.slow_down(t, self._seen)
+            if slower is not None:
+                return self._said(t, before, slower, True, blocked)
+        return self._tick(t, before)
+
+    def on_signals(self, signals: Mapping[str, NDArray[np.floating]]) -> None:
+        """Take what else the planner needs, such as ``goal_position``."""
+        self.fallback.hear(signals)
+
+    def on_observation(self, time_s: float, stamp_s: float, signals: Signals) -> Decision:
+        """Take an observation; see :meth:`Machine.on_observation`."""
+        self.fallback.hear(signals)
+        return super().on_observation(time_s, stamp_s, signals)
+
+    # How modes follow each other.
+
+    def _advance(self, time_s: float) -> float:
+        stood = self._clock.source_s
+        t = super()._advance(time_s)
+        if self._clock.source_s < stood:  # restarted
+            self.protection.forget()
+        return t
+
+    def _parse(self, stamp_s: float, signals: Signals) -> Observation | str:
+        seen = parse(stamp_s, signals)
+        if isinstance(seen, str):
+            return seen
+        self._jumped = "" if self._seen is None else jump(self._seen, seen, self.config)
+        if self._jumped:
+            self.protection.forget()
+            self._scan_t = -math.inf
+        self.protection.moved(seen)
+        return seen
+
+    def _broken(self, seen: Observation) -> str:
+        return self._jumped or broken_limit(seen, self.config)
+
+    def _begin(self, t: float, seen: Observation) -> None:
+        self._reins.start(t, seen)
+        self._enter(Mode.POLICY, t, "armed")
+
+    def _scan_late(self, t: float) -> bool:
+        return self.needs_scan and t - self._scan_t > self.config.scan_timeout_s + SLACK_S
+
+    def _is_late(self, t: float) -> bool:
+        return self._scan_late(t) or super()._is_late(t)
+
+    def _lateness(self, t: float) -> str:
+        if self._scan_late(t):
+            return f"no valid scan for {t - self._scan_t:.2f} s: {self._refused_scan}"
+        return super()._lateness(t)
+
+    def _hold(self, t: float, reason: str, may_return: bool) -> None:
+        self._watch.forget()
+        self._may_return = may_return
+        assert self._seen is not None  # nothing is armed without an observation
+        can = self.fallback.driver is not None and not self._broken(self._seen) and not self._scan_late(t)
+        cannot = self.fallback.start() if can else ""
+        drives = can and not cannot
+        self._enter(Mode.FALLBACK if drives else Mode.STOP, t, f"{reason}; {cannot}" if cannot else reason)
+
+    def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
+        """A controlled stop needs no odometry."""
+        if self.mode is not Mode.STOP:
+            self.interventions += self.mode is Mode.POLICY
+            self._watch.forget()
+            self._may_return = self._may_return or self.mode is Mode.POLICY
+            self._enter(Mode.STOP, t, f"no valid observation for {silent_s:.2f} s: {self._refused_observation}")
+        if self._reins.stopped and t - self._mode_t > self.config.stand_before_disarming_s:
+            self._stop(f"stopped for {t - self._mode_t:.0f} s ({self.reason})")
+            return self._off(before)
+        return self._said(t, before, self._reins.brake(t))
+
+    def _act(self, t: float, before: Mode) -> Decision:
+        """Answer the newest observation by braking or by the planner, or move on to the mode that is due."""
+        seen, config = self._seen, self.config
+        assert seen is not None  # nothing is armed without an observation
+        broken = self._broken(seen)
+        if broken and self._may_return:
+            self._may_return, self.reason = False, broken
+        if self.mode is Mode.FALLBACK and (broken or self._scan_late(t)):
+            self._enter(Mode.STOP, t, broken or self._lateness(t))
+        good = self._may_return and self._watch.good_for_s(t) + SLACK_S >= config.recover_after_s
+        if good and self._watch.fresh(t) and not self._scan_late(t):
+            return self._hand_over(t, before, "all is in time again")
+        if self.mode is Mode.FALLBACK:
+            command = self.fallback.command(t)
+            if not isinstance(command, str):
+                held, clipped, blocked = self._reins.pass_on(t, command, seen)
+                return self._said(t, before, held, clipped, blocked)
+            self._enter(Mode.STOP, t, f"{self.reason}; {command}")
+        stands = abs(forward_m_s(seen)) < _STANDS_M_S and abs(seen.angular_velocity[2]) < _STANDS_RAD_S
+        waited = t - self._mode_t > (config.stand_before_disarming_s if self._may_return else 0.0)
+        if self._reins.stopped and stands and waited:
+            self._stop(self.reason)
+            return self._off(before)
+        return self._said(t, before, self._reins.brake(t))
+
+    # Answers.
+
+    def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
+        assert self._seen is not None
+        held, clipped, self._blocked = self._reins.pass_on(t, wanted, self._seen)
+        return held, clipped
+
+    def _again(self, t: float) -> tuple[list[float], bool]:
+        return self._reins.brake(t) if self.mode is Mode.STOP else self._reins.sent, False
+
+    def _said(self, t: float, before: Mode, command: list[float], clipped: bool = False, blocked: str = "") -> Decision:
+        changed = before is not self.mode
+        return Decision(np.array(command), self._stamp_s(), self.mode, self.reason, changed, clipped, blocked)
+
+    def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[Any]) -> Decision:
+        """Take a policy's command (2,) in m/s and rad/s; see :meth:`Machine.on_policy_command`."""
+        self._blocked = ""
+        decision = super().on_policy_command(time_s, stamp_s, command)
+        if not self._blocked:
+            return decision
+        return Decision(
+            decision.command,
+            decision.stamp_s,
+            decision.mode,
+            decision.reason,
+            decision.changed,
+            decision.clipped,
+            self._blocked,
+        )
+
+
+GUARD = BaseGuard

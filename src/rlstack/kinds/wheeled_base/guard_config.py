@@ -1,0 +1,88 @@
+"""What the guard of a wheeled base allows and how long it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.guard.settings import Timing, settings
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.schema import value
+
+SCAN = "scan"
+"""The lidar, by its name in the robot file, that the protective stop looks at."""
+
+_SCAN_PERIODS = 2.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseGuardConfig(Timing):
+    """Limits and times of the guard of a wheeled base; make it with :meth:`from_robot`."""
+
+    linear_velocity_m_s: float = value(unit="m/s", above=0.0)
+    angular_velocity_rad_s: float = value(unit="rad/s", above=0.0)
+    """Commands beyond these are held to them."""
+    linear_acceleration_m_s2: float = value(unit="m/s^2", above=0.0)
+    angular_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0)
+    """Fastest change of a published command, and what the guard brakes with."""
+    geofence_min_m: tuple[float, float] = value(unit="m")
+    geofence_max_m: tuple[float, float] = value(unit="m")
+    overspeed: float = value(1.5, unit="1", at_least=1.0)
+    """Measured speeds beyond so many times the limit are a fault: a push, a slope, a runaway wheel."""
+    tilt_rad: float = value(0.35, unit="rad", above=0.0, at_most=3.15)
+    """20 degrees: steeper than a ramp for wheelchairs (5 degrees), not yet where an indoor base tips over."""
+    reaction_s: float = value(0.25, unit="s", at_least=0.0)
+    """How long the robot goes on as it does until braking begins: a period of scan or command, and their way here."""
+    clearance_m: float = value(0.02, unit="m", at_least=0.0)
+    """What the protective stop keeps free around the robot."""
+    protective_stop: bool = True
+    """Whether to brake for what the scan sees, where the robot file has a lidar called ``scan``."""
+    scan_timeout_s: float = value(0.5, unit="s", above=0.0)
+    """Age from which a scan is no longer believed; without a younger one the robot stops."""
+    jump_factor: float = value(1.5, unit="1", at_least=1.0)
+    jump_m: float = value(0.1, unit="m", above=0.0)
+    jump_rad: float = value(0.35, unit="rad", above=0.0)
+    """Odometry has jumped when it went further than its speed times the time times ``jump_factor``, plus this."""
+    staleness_s: float = value(0.25, unit="s", above=0.0)
+    """Age from which a policy's command is stale, and the longest silence of a policy: 2.5 periods at 10 Hz."""
+    stand_before_disarming_s: float = value(10.0, unit="s", at_least=0.0)
+    """How long a stopped robot waits for a policy that was late."""
+
+    def __post_init__(self) -> None:
+        if any(low >= high for low, high in zip(self.geofence_min_m, self.geofence_max_m)):
+            raise ValueError(
+                f"geofence_max_m: {list(self.geofence_max_m)} is not allowed: both numbers must be above"
+                f" geofence_min_m ({list(self.geofence_min_m)})."
+            )
+
+    @staticmethod
+    def from_robot(robot: WheeledBase, *, allow_wider: bool = False, **overrides: Any) -> BaseGuardConfig:
+        """Return the robot's own limits, changed by ``overrides``.
+
+        Args:
+            robot: The robot, whose limits hold unless tightened.
+            allow_wider: Let overrides widen the robot's limits.
+            overrides: Any field.
+
+        Raises:
+            UserError: An unknown field, a value out of range, or a wider limit without ``allow_wider``; or a holonomic
+                base, which no robot here is.
+        """
+        if robot.drive == "holonomic":
+            raise UserError(
+                f"The guard knows bases that drive and turn, and {robot.name} is holonomic: no guard for it."
+            )
+        limits = robot.limits
+        own = {
+            "linear_velocity_m_s": limits.linear_velocity_m_s,
+            "angular_velocity_rad_s": limits.angular_velocity_rad_s,
+            "linear_acceleration_m_s2": limits.linear_acceleration_m_s2,
+            "angular_acceleration_rad_s2": limits.angular_acceleration_rad_s2,
+            "geofence_min_m": limits.geofence_min_m,
+            "geofence_max_m": limits.geofence_max_m,
+        }
+        others: dict[str, Any] = {"control_rate_hz": robot.control_rate_hz}
+        if SCAN in robot.lidars:
+            others["scan_timeout_s"] = _SCAN_PERIODS / robot.lidars[SCAN].rate_hz
+        return settings(BaseGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)

@@ -1,0 +1,100 @@
+"""The last command of a base, and what may follow it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rlstack.guard.observation import Observation
+from rlstack.kinds.wheeled_base.guard_config import BaseGuardConfig
+from rlstack.kinds.wheeled_base.guard_limits import forward_m_s
+from rlstack.kinds.wheeled_base.guard_protection import Protection
+
+_FACTORS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
+"""Of a speed that something is in the way of: the largest of these that is not blocked is driven."""
+
+_STILL_M_S = 0.01
+
+_LONGEST_S = 0.1
+"""A period of base policies, which may be slower than the base's own; a command may change by what this allows."""
+
+
+class Reins:
+    """Brings every command within the base's limits, the rate limit, and what the protective stop lets through.
+
+    Args:
+        config: The limits.
+        protection: Judges what is in the way.
+    """
+
+    def __init__(self, config: BaseGuardConfig, protection: Protection) -> None:
+        self._config, self._protection = config, protection
+        self._longest_s = max(config.period_s, _LONGEST_S)
+        self.sent = [0.0, 0.0]
+        """The last published command, m/s and rad/s."""
+        self.sent_t = 0.0
+        """When it was published, s."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the last command was to stand."""
+        return self.sent == [0.0, 0.0]
+
+    def start(self, t: float, seen: Observation) -> None:
+        """Begin at the speed at which the robot is driving."""
+        speed = forward_m_s(seen)
+        rolling = abs(speed) > _STILL_M_S
+        self.sent = self._within([speed, seen.angular_velocity[2]]) if rolling else [0.0, 0.0]
+        self.sent_t = t - self._config.period_s
+
+    def pass_on(self, t: float, wanted: Sequence[float], seen: Observation) -> tuple[list[float], bool, str]:
+        """Return what may be published of a wanted command, whether it was held back, and what is in the way."""
+        held = self._towards(t, self._within(wanted))
+        held, blocked = self._free(t, held, seen)
+        return self._publish(t, held), held != list(wanted), blocked
+
+    def slow_down(self, t: float, seen: Observation) -> tuple[list[float] | None, str]:
+        """Return what must be published at once because something has come in the way, and what; None if nothing."""
+        held, blocked = self._free(t, self.sent, seen)
+        if not blocked or held == self.sent:
+            return None, ""
+        return self._publish(t, held), blocked
+
+    def brake(self, t: float) -> list[float]:
+        """Return the next command of a controlled stop; it needs no odometry."""
+        return self._publish(t, self._towards(t, [0.0, 0.0]))
+
+    def _within(self, wanted: Sequence[float]) -> list[float]:
+        top = (self._config.linear_velocity_m_s, self._config.angular_velocity_rad_s)
+        return [min(max(w, -most), most) for w, most in zip(wanted, top)]
+
+    def _towards(self, t: float, wanted: Sequence[float]) -> list[float]:
+        # after a longer gap the base still drives as it was told last: from there on it must be gentle, too
+        dt = min(max(0.0, t - self.sent_t), self._longest_s)
+        rates = (self._config.linear_acceleration_m_s2, self._config.angular_acceleration_rad_s2)
+        return [min(max(w, b - rate * dt), b + rate * dt) for w, b, rate in zip(wanted, self.sent, rates)]
+
+    def _free(self, t: float, held: list[float], seen: Observation) -> tuple[list[float], str]:
+        """Return the command as fast as nothing is in the way of it, but never braked harder than the base can."""
+        if self._protection.lidar is None:
+            return held, ""
+        around = self._protection.around(seen)
+        if not len(around):
+            return held, ""
+        measured, turning = forward_m_s(seen), held[1]
+        # the robot may still be faster than it is told, or not yet as fast
+        speed = math.copysign(max(abs(held[0]), abs(measured)), held[0]) if held[0] * measured > 0.0 else held[0]
+        blocked = self._protection.in_the_way(around, speed, turning)
+        if not blocked:
+            return held, ""
+        tries = [(factor * held[0], turning) for factor in _FACTORS if held[0]]
+        for trial in [*tries, (0.0, turning), (0.0, 0.0)]:
+            if not self._protection.in_the_way(around, *trial):
+                break
+        return self._towards(t, trial), blocked
+
+    def _publish(self, t: float, held: list[float]) -> list[float]:
+        if not math.isfinite(sum(held)):  # no input is known to lead here; the last word must hold all the same
+            held = [0.0, 0.0]
+        self.sent, self.sent_t = held, t
+        return held

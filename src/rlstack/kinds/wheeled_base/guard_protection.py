@@ -1,0 +1,176 @@
+"""The protective stop: what the newest scan sees, and whether a motion would meet it before the robot could stop."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlstack.guard.observation import Observation
+from rlstack.kinds.wheeled_base.guard_config import SCAN, BaseGuardConfig
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import Lidar
+from rlstack.robots.outline import hull
+
+Array = NDArray[np.float64]
+
+_STEP_M = 0.02
+"""How far any part of the robot goes between two places that are looked at; under half of the usual clearance."""
+_MOST_STEPS = 50
+_OWN_M = 0.02
+"""What is deeper inside the outline than this is the robot itself; less deep it may be something that it touches."""
+_CLOSER_M = 1e-6
+_POSES_S = 2.0
+"""How long poses are kept, to say where the robot was when a scan was taken."""
+
+
+class Protection:
+    """Remembers the newest scan and judges motions by it.
+
+    A motion is looked at as the robot would make it if it went on for ``reaction_s`` and then braked on the same
+    curve. It is blocked if something that was seen would come within ``clearance_m`` of the outline, and closer than
+    it is now: so turning away, backing off and sliding along are never blocked. Ahead, the outline is as long as the
+    robot needs to turn on the spot.
+
+    Args:
+        robot: Its outline, its axle and its lidar called ``scan``; without that lidar nothing is ever blocked.
+        config: Reaction, braking and clearance.
+    """
+
+    def __init__(self, robot: WheeledBase, config: BaseGuardConfig) -> None:
+        self._config = config
+        self.lidar: Lidar | None = robot.lidars.get(SCAN) if config.protective_stop else None
+        self._axle = np.array([robot.axle_m, 0.0])  # a twist turns the robot about it
+        corners = np.asarray(robot.corners_m, dtype=float) - self._axle
+        radius, sides = float(np.linalg.norm(corners, axis=1).max()), (corners[:, 1].min(), corners[:, 1].max())
+        self._radius_m, self._body = radius, _edges(corners)
+        # what drives ahead must leave itself the room to turn on the spot: it may not know how to go back
+        room = [[(end, side) for side in sides] for end in (radius, -radius)]
+        self._ahead, self._behind = (_edges(hull([*corners, *more])) for more in room)
+        if self.lidar is not None:
+            self._rays = self.lidar.directions[0] @ self.lidar.rotation.T[:, :2]
+            self._origin = self.lidar.position[:2]
+        self._poses: deque[tuple[float, float, float, float]] = deque()
+        self._met, self._placed = np.empty((0, 2)), True  # base_link
+        self._points = np.empty((0, 2))  # odom
+        self.stamp_s = -math.inf
+        """Of the newest scan."""
+
+    def forget(self) -> None:
+        """Forget the scan and where the robot was: time or place have jumped."""
+        self._poses.clear()
+        self._met, self._points, self._placed = np.empty((0, 2)), np.empty((0, 2)), True
+        self.stamp_s = -math.inf
+
+    def moved(self, seen: Observation) -> None:
+        """Take in where the robot is."""
+        if self.lidar is None:
+            return
+        if self._poses and seen.stamp_s <= self._poses[-1][0]:
+            self._poses.clear()
+        self._poses.append((seen.stamp_s, seen.position[0], seen.position[1], seen.yaw_rad))
+        while self._poses[0][0] < seen.stamp_s - _POSES_S:
+            self._poses.popleft()
+
+    def take(self, stamp_s: float, ranges: ArrayLike) -> str:
+        """Take in a scan; return why it was not believed, or an empty string.
+
+        Args:
+            stamp_s: When it was taken, s.
+            ranges: (rays,) m, as the signal ``scan``: finite, ``range_max_m`` where nothing was met.
+        """
+        lidar = self.lidar
+        if lidar is None:
+            return ""
+        try:
+            measured = np.asarray(ranges, dtype=float)
+        except (TypeError, ValueError):
+            return "the scan is not numbers"
+        if measured.shape != (lidar.rays,):
+            return f"the scan has {measured.shape} ranges, and the robot file's lidar has {lidar.rays}"
+        if not np.isfinite(measured).all():
+            return "the scan is not finite"
+        if not self._poses:
+            return "no odometry has come yet that says where the scan was taken"
+        hit = measured < lidar.range_max_m * (1.0 - 1e-3)
+        self._met, self._placed = self._origin + measured[hit, None] * self._rays[hit], False
+        self.stamp_s = stamp_s
+        return ""
+
+    def _place(self) -> None:
+        """Put what was met where it is in ``odom``; for good once odometry is as new as the scan."""
+        if not self._placed and self._poses:
+            stamp_s, x, y, yaw = min(self._poses, key=lambda pose: abs(pose[0] - self.stamp_s))
+            self._points = self._met @ _turn(yaw).T + (x, y)
+            self._placed = stamp_s >= self.stamp_s or self._poses[-1][0] >= self.stamp_s
+
+    def around(self, seen: Observation) -> Array:
+        """Return what the scan met, (points, 2) m from the axle along the robot's present axes."""
+        self._place()
+        points = (self._points - seen.position[:2]) @ _turn(seen.yaw_rad) - self._axle
+        return np.asarray(points)
+
+    def in_the_way(self, around: Array, speed: float, turning: float) -> str:
+        """Return what the robot would meet if it moved so and then braked, or an empty string.
+
+        Args:
+            around: As of :meth:`around`.
+            speed: m/s, below 0 backwards.
+            turning: rad/s.
+        """
+        config = self._config
+        braking_s = 0.5 * max(
+            abs(speed) / config.linear_acceleration_m_s2, abs(turning) / config.angular_acceleration_rad_s2
+        )
+        lasts_s = config.reaction_s + braking_s
+        reach = self._radius_m + config.clearance_m + abs(speed) * lasts_s
+        near = around[np.einsum("ij,ij->i", around, around) < reach * reach]
+        if not len(near):
+            return ""
+        near = near[_distances(self._body, near) > -_OWN_M]
+        way_m = (abs(speed) + self._radius_m * abs(turning)) * lasts_s
+        if not len(near) or way_m < 1e-9:
+            return ""
+        outline = self._ahead if speed > 0.0 else self._behind if speed < 0.0 else self._body
+        now = _distances(outline, near)
+        steps = min(max(math.ceil(way_m / _STEP_M), 1), _MOST_STEPS)
+        times = lasts_s * np.arange(1, steps + 1) / steps
+        angles = turning * times
+        along = times * np.sinc(angles / math.pi)
+        aside = times * np.sinc(0.5 * angles / math.pi) * np.sin(0.5 * angles)
+        places = speed * np.stack((along, aside), axis=-1)
+        cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
+        off = near[None] - places[:, None]
+        seen = np.stack((cos * off[..., 0] + sin * off[..., 1], cos * off[..., 1] - sin * off[..., 0]), axis=-1)
+        then = _distances(outline, seen).min(axis=0)
+        met = (then < config.clearance_m) & (then < now - _CLOSER_M)
+        if not met.any():
+            return ""
+        away = np.where(met, _distances(self._body, near), np.inf)
+        closest = int(np.argmin(away))
+        angle = math.degrees(math.atan2(near[closest, 1], near[closest, 0]))
+        return f"something is {max(0.0, float(away[closest])):.2f} m away at {angle:+.0f} degrees"
+
+
+Edges = tuple[Array, Array]
+"""Outward normals (edges, 2) of a convex outline, and how far the edges are from the origin along them (edges,)."""
+
+
+def _edges(corners: Array) -> Edges:
+    """Return the edges of a convex outline whose corners go round counter-clockwise."""
+    along = np.roll(corners, -1, axis=0) - corners
+    normals = np.stack((along[:, 1], -along[:, 0]), axis=-1) / np.linalg.norm(along, axis=1, keepdims=True)
+    return normals, np.sum(normals * corners, axis=1)
+
+
+def _distances(outline: Edges, points: Array) -> Array:
+    """Return how far points (..., 2) are outside an outline, m; off a corner it is this or more."""
+    normals, offsets = outline
+    return np.asarray((points @ normals.T - offsets).max(axis=-1))
+
+
+def _turn(angle: float) -> Array:
+    cos, sin = math.cos(angle), math.sin(angle)
+    return np.array([[cos, -sin], [sin, cos]])

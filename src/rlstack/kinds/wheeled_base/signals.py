@@ -1,0 +1,32 @@
+"""Wheeled bases on the common topics: joints by name, and a twist."""
+
+from __future__ import annotations
+
+from rlstack.interfaces.robot_signals import Range
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+
+
+class WheeledBaseOnTopics:
+    """See :class:`rlstack.interfaces.robot_signals.Kind`."""
+
+    def element_names(self, robot: WheeledBase) -> dict[str, tuple[str, ...]]:
+        """Return the joints' names, each steering joint before its wheel."""
+        return {"joints": tuple(joint.name for joint in robot.drives)} if robot.drives else {}
+
+    def command_range(self, robot: WheeledBase, name: str) -> Range | None:
+        """Return the range of a waypoint, m: the geofence; or of the twist, m/s and rad/s.
+
+        The twist is of the plane for a holonomic base, else without sideways.
+        """
+        if name == "waypoint":
+            low, high = robot.limits.geofence_min_m, robot.limits.geofence_max_m
+            return (low[0], low[1], -1.0), (high[0], high[1], 1.0)
+        holonomic = robot.drive == "holonomic"
+        if name != ("planar_twist" if holonomic else "twist"):
+            return None
+        speed, turn = robot.limits.linear_velocity_m_s, robot.limits.angular_velocity_rad_s
+        most = (speed, speed, turn) if holonomic else (speed, turn)
+        return tuple(-x for x in most), most
+
+
+SIGNALS = WheeledBaseOnTopics()
