@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlstack.evaluation.metrics import wilson
 from rlstack.robots import load_robot
 from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks import TASKS
+from rlstack.verification.metrics import wilson
 
 
 @dataclass(frozen=True)

@@ -181,8 +181,8 @@ def _point(evaluation: dict[str, float]) -> dict[str, float]:
 
 def tried(policy: Any, recipe: Any, trials: int) -> dict[str, float]:
     """Return how a policy does held-out trials."""
-    from rlstack.evaluation.manipulation import held_out, manipulate
     from rlstack.robots import load_robot
+    from rlstack.verification.manipulation import held_out, manipulate
 
     task = recipe.task_settings
     robot = task.reference(load_robot(recipe.robot))

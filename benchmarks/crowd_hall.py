@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from rlstack.control.navigation import PLANNERS
-from rlstack.evaluation.crowds import CrowdDrives, drive_among_people
-from rlstack.evaluation.metrics import wilson
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.sim.bases.scenes import Scenes, halls
 from rlstack.tasks.catalog.base_crowd import CrowdTask
+from rlstack.verification.crowds import CrowdDrives, drive_among_people
+from rlstack.verification.metrics import wilson
 
 _APART = 9_000_000
 """Added to the seed: training draws from small ones, the choice of a run's best policy from 7,000,000 on."""

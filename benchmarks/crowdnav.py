@@ -12,8 +12,8 @@ import sys
 import time
 
 from rlstack.errors import UserError
-from rlstack.evaluation.crowdnav import EPISODES, PUBLISHED, OrcaRobot, cross, published_starts, walks
 from rlstack.policies import load_policy
+from rlstack.verification.crowdnav import EPISODES, PUBLISHED, OrcaRobot, cross, published_starts, walks
 
 _ROW = "{:<34} {:>8} {:>9} {:>9} {:>8} {:>10}"
 

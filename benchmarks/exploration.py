@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
-from rlstack.evaluation.exploration import Explored, Explorer, explore
 from rlstack.policies import load_policy
 from rlstack.sim.grids.worlds import MOVES, allowed_moves
 from rlstack.tasks.bases.expedition import Expedition
+from rlstack.verification.exploration import Explored, Explorer, explore
 
 Array = NDArray[np.float64]
 

@@ -23,11 +23,11 @@ from exploration import interval, row, spans
 from numpy.typing import NDArray
 
 from rlstack.control.navigation import PLANNERS
-from rlstack.evaluation.exploration_drives import Driven, drive_explorer
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.sim.grids.floors import Floors
 from rlstack.sim.maps.floor_map import FloorMap
+from rlstack.verification.exploration_drives import Driven, drive_explorer
 
 Array = NDArray[np.float64]
 

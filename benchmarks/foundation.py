@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.evaluation.rollout import Steppable, rollout
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.policies.catalogue import contract_for
@@ -39,6 +38,7 @@ from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.family import Start, Vehicles, nominal_robot, sample_family
 from rlstack.tasks.figures import figure_eight
 from rlstack.tasks.paths import Paths
+from rlstack.verification.rollout import Steppable, rollout
 
 Array = NDArray[np.float64]
 Loader = Callable[[Quadrotor], Steppable]

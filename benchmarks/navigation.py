@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.control.navigation import PLANNERS
-from rlstack.evaluation.courses import held_out_course
-from rlstack.evaluation.drive import drive
-from rlstack.evaluation.drive_score import DriveScore, score_drives
-from rlstack.evaluation.drives import Drives
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.sim.bases.movers import Moving
 from rlstack.tasks.catalog.base_navigation import NavigationTask
+from rlstack.verification.courses import held_out_course
+from rlstack.verification.drive import drive
+from rlstack.verification.drive_score import DriveScore, score_drives
+from rlstack.verification.drives import Drives
 
 
 def main() -> None:

@@ -21,12 +21,12 @@ import numpy as np
 
 from rlstack.control.racing_line import CarLimits, PurePursuit, Pursuit, RacingLine
 from rlstack.errors import UserError
-from rlstack.evaluation.racing import Race, race
-from rlstack.evaluation.yardstick import BEND_RATE_1_M_S, GAINS, GRIP_SHARE, MARGIN_M, limits_of, lines_of
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, TRAINING_SEEDS, Track, draw_track
+from rlstack.verification.racing import Race, race
+from rlstack.verification.yardstick import BEND_RATE_1_M_S, GAINS, GRIP_SHARE, MARGIN_M, limits_of, lines_of
 
 RATE_HZ = 20.0
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from rlstack.bringup.verify import simulators_at_hand
 from rlstack.errors import UserError
-from rlstack.evaluation.flock import BATCH
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.sensing import Camera
 from rlstack.sim.simulation import Simulation
+from rlstack.verification.flock import BATCH
 
 PICTURES = 60
 AHEAD = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])

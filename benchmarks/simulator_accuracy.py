@@ -23,11 +23,11 @@ from tests.support.reference import ReferenceQuadrotor
 from tests.support.worlds import VOID
 
 from rlstack.bringup.verify import simulators_at_hand
-from rlstack.evaluation.flock import BATCH
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import frames
 from rlstack.sim.batch import BatchSimulator
+from rlstack.verification.flock import BATCH
 
 State = dict[str, np.ndarray]
 COLUMNS = ("position", "orientation", "linear_velocity", "angular_velocity")

@@ -25,15 +25,15 @@ import numpy as np
 
 from rlstack.control.cascade import CascadeController, CascadeGains, CascadeRatios
 from rlstack.control.lee import LeeController, LeeGains, LeeRatios
-from rlstack.evaluation.baselines import STATE_INPUTS, Baseline, Controller
-from rlstack.evaluation.episodes import Episodes
-from rlstack.evaluation.rollout import rollout
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import Policy, contract_for, load_policy
 from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import Scenario
+from rlstack.verification.baselines import STATE_INPUTS, Baseline, Controller
+from rlstack.verification.episodes import Episodes
+from rlstack.verification.rollout import rollout
 
 Ratios = LeeRatios | CascadeRatios
 Rows = dict[str, dict[str, float]]

@@ -24,15 +24,15 @@ import numpy as np
 
 from rlstack.control.navigation import PLANNERS
 from rlstack.control.navigation.occupancy import Field
-from rlstack.evaluation.courses import Course, held_out_course
-from rlstack.evaluation.drive import drive
-from rlstack.evaluation.drives import Drives
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.maps.generate import TRAINING_SEEDS
 from rlstack.sim.maps.grid import occupancy
 from rlstack.sim.maps.pool import build_pool
+from rlstack.verification.courses import Course, held_out_course
+from rlstack.verification.drive import drive
+from rlstack.verification.drives import Drives
 
 KINDS = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")
 ARRIVAL_M = 0.2

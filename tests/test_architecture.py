@@ -20,7 +20,7 @@ FLOORS = {
     **dict.fromkeys(("fused", "robots", "interfaces"), 1),
     **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception"), 2),
     **dict.fromkeys(("guard", "tasks"), 3),
-    "evaluation": 4,
+    **dict.fromkeys(("verification", "demonstrations"), 4),
     "training": 5,
     "nodes": 6,
     **dict.fromkeys(("bringup", "environments"), 7),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.evaluation.racing import Race
+from rlstack.verification.racing import Race
 
 PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "racing.py"
 

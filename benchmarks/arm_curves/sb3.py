@@ -17,12 +17,12 @@ from torch import Tensor
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.evaluation.examiner import EXAMINERS
 from rlstack.files import write_atomically
 from rlstack.robots import load_robot
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, make_contract
 from rlstack.training.goal_vectors import AsThePolicySees, GoalVecEnv
+from rlstack.verification.examiner import EXAMINERS
 
 PROGRESS, BUFFER = "progress.pt", "buffer.pickle"
 BEGUN_WITH = "settings.json"

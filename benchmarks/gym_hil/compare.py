@@ -23,7 +23,6 @@ from typing import Any
 import gym_hil_pick
 import torch
 
-from rlstack.evaluation.metrics import wilson
 from rlstack.files import write_atomically
 from rlstack.tasks.foreign import ForeignEnvironment
 from rlstack.training import ALGORITHMS
@@ -34,6 +33,7 @@ from rlstack.training.interveners import IntervenerSettings
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.training.run import RECIPE
 from rlstack.training.soft import SquashedActor
+from rlstack.verification.metrics import wilson
 
 CURVE = "curve.json"
 REFERENCE = "reference"

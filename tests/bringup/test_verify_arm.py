@@ -14,12 +14,12 @@ import pytest
 from rlstack.bringup.verifiers import manipulator
 from rlstack.bringup.verify import verify
 from rlstack.errors import UserError
-from rlstack.evaluation.arm_score import score_arm
-from rlstack.evaluation.arm_trials import ArmTried, joined
-from rlstack.evaluation.manipulation import judged
 from rlstack.policies import load_policy, write_policy
 from rlstack.tasks.arms.trials import ArmNoise
 from rlstack.tasks.catalog.arm_reach import ReachTask
+from rlstack.verification.arm_score import score_arm
+from rlstack.verification.arm_trials import ArmTried, joined
+from rlstack.verification.manipulation import judged
 from tests.guard.reaching import panda
 from tests.support.arms import write_posture_policy
 

@@ -15,10 +15,10 @@ from rlstack.bringup.verifiers import VERIFIERS, manipulator, verifier_of, wheel
 from rlstack.bringup.verifiers.wheeled_base import MOVERS, OTHER_MAPS, task_on_maps
 from rlstack.bringup.verify import verify, verify_planner
 from rlstack.errors import UserError
-from rlstack.evaluation.courses import Course
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy, write_policy
 from rlstack.robots import load_robot
+from rlstack.verification.courses import Course
 from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.drives import course_of, room
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from rlstack.bringup.arm_topics import try_over_topics
-from rlstack.evaluation.arm_trials import try_in
-from rlstack.evaluation.manipulation import held_out
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage, pose_message
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.policies import load_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
+from rlstack.verification.arm_trials import try_in
+from rlstack.verification.manipulation import held_out
 from tests.guard.reaching import panda
 from tests.support.arms import write_posture_policy
 from tests.support.ros import Listener

@@ -9,11 +9,11 @@ import pytest
 
 from rlstack.bringup.drive_topics import drive_over_topics
 from rlstack.control.navigation import PLANNERS
-from rlstack.evaluation.drive import drive
 from rlstack.policies import load_policy
-from tests.evaluation.test_fleets import crossed
+from rlstack.verification.drive import drive
 from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.drives import course_of, room
+from tests.verification.test_fleets import crossed
 
 pytestmark = pytest.mark.integration
 

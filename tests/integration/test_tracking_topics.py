@@ -10,14 +10,14 @@ import pytest
 
 from rlstack.bringup.flight import fly_over_topics
 from rlstack.bringup.parallel import fly_in_parallel
-from rlstack.evaluation.metrics import score
-from rlstack.evaluation.rollout import rollout
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp, stamp_to_ns
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.robots import frames
 from rlstack.tasks.criteria import Criteria
+from rlstack.verification.metrics import score
+from rlstack.verification.rollout import rollout
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy
 from tests.support.ros import Listener, NodeProcess, nodes

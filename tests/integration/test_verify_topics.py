@@ -19,13 +19,13 @@ from rlstack import cli
 from rlstack.bringup.flight import fly_over_topics
 from rlstack.bringup.proof import file_sha256, require_proof
 from rlstack.errors import UserError
-from rlstack.evaluation.rollout import rollout
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy, write_policy
 from rlstack.robots import load_robot
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import TASKS
 from rlstack.tasks.scenario import Scenario
+from rlstack.verification.rollout import rollout
 from tests.support.policies import write_constant_policy, write_hover_policy
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.evaluation.world_map import describe_world
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.robots import frames, load_robot
 from rlstack.robots.mjcf import new_world
@@ -23,6 +22,7 @@ from rlstack.sim.obstacle import Obstacle, Slide
 from rlstack.sim.sliding import parts_of, seen_from, slid
 from rlstack.sim.world import World, load_world
 from rlstack.sim.world_models import add_to_mujoco, to_sdf
+from rlstack.verification.world_map import describe_world
 from tests.support import docs
 from tests.support.isaacsim_standin.process import standing_in
 

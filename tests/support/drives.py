@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.evaluation.courses import Course
-from rlstack.evaluation.drives import Drives
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames
 from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.pool import pool_of
+from rlstack.verification.courses import Course
+from rlstack.verification.drives import Drives
 
 WALLS = [
     (0.0, 2.05, 2.1, 0.05, 0.0),

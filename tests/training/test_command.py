@@ -12,7 +12,6 @@ import yaml
 
 from rlstack import cli
 from rlstack.errors import UserError
-from rlstack.evaluation.examiner import described
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import family_departures, load_policy, write_policy
 from rlstack.tasks import TASKS
@@ -26,6 +25,7 @@ from rlstack.training.command import (
     train_command,
 )
 from rlstack.training.recipe import load_recipe, recipe_to_yaml
+from rlstack.verification.examiner import described
 from tests.policies.graphs import family_contract, family_model
 from tests.support.learning import small_recipe_data
 from tests.training.conftest import Trained

@@ -15,8 +15,8 @@ import yaml
 from rlstack import cli
 from rlstack.bringup.hands import device_of
 from rlstack.data.replay import ReplayReader
+from rlstack.demonstrations import by_hand
 from rlstack.errors import UserError
-from rlstack.evaluation.demonstrations import by_hand
 from rlstack.hardware.devices import STOP, Hand
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from rlstack.evaluation.crowdnav import cross, published_starts, walks
-from rlstack.evaluation.metrics import score
-from rlstack.evaluation.rollout import rollout
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.tasks import TASKS, environment
 from rlstack.training import run
 from rlstack.training.command import parse_recipe
+from rlstack.verification.crowdnav import cross, published_starts, walks
+from rlstack.verification.metrics import score
+from rlstack.verification.rollout import rollout
 
 
 @pytest.mark.learning

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.evaluation.exploration import explore
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
@@ -20,6 +19,7 @@ from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.training import run
 from rlstack.training.algorithms.ppo_choice import ChoicePPO, ChoiceSettings, multiplies_halves
 from rlstack.training.recipe import Recipe, Selection
+from rlstack.verification.exploration import explore
 
 SMALL = ExplorationTask(
     expedition=Expedition(terrain=Terrain(side=11, obstacles=3), range_cells=2, rays=16, steps=100),

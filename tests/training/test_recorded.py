@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from rlstack.data.lerobot import Dataset, DatasetWriter, image
+from rlstack.demonstrations.sheet import SHEET, write_sheet
 from rlstack.errors import UserError
-from rlstack.evaluation.demonstrations.sheet import SHEET, write_sheet
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.tasks.arms.environment import ArmEnvironment

@@ -21,7 +21,6 @@ from torch.utils.tensorboard import SummaryWriter
 from rlstack import schema
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
-from rlstack.evaluation.examiners import quadrotor
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.sim.batch import STATE
@@ -31,6 +30,7 @@ from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.ppo import PPO
 from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.recipe import recipe_from_data
+from rlstack.verification.examiners import quadrotor
 from tests.support.learning import small_recipe
 from tests.training.conftest import Trained
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from rlstack.data.lerobot import Dataset
+from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
-from rlstack.evaluation.demonstrations.recording import Choice, record
 from rlstack.sim.arms.looks import LookRange
 from rlstack.tasks.arms.seeing import SeeingEnvironment
 from rlstack.tasks.arms.sight import SightRange

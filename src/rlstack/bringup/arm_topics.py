@@ -11,14 +11,14 @@ import numpy as np
 from rlstack.bringup.goals import GoalSender
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.bringup.turns import LEAST_TURNS, Recorder, take_turns
-from rlstack.evaluation.arm_cell import ArmCell
-from rlstack.evaluation.arm_trials import ArmTried, TrialBook, joined, try_in
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.report import OVER_TOPICS
 from rlstack.interfaces.backend import Array, Signals
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
 from rlstack.tasks.arms.trials import Trials
+from rlstack.verification.arm_cell import ArmCell
+from rlstack.verification.arm_trials import ArmTried, TrialBook, joined, try_in
+from rlstack.verification.flock import BATCH
+from rlstack.verification.report import OVER_TOPICS
 
 LEAST_IN_ENGINES = 10
 """Trials that a further process is worth in an engine; the batch simulator has threads of its own."""
@@ -34,7 +34,7 @@ def try_in_parallel(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ArmTried:
-    """Do what :func:`rlstack.evaluation.arm_trials.try_in` does, in as many processes as are worth it.
+    """Do what :func:`rlstack.verification.arm_trials.try_in` does, in as many processes as are worth it.
 
     Raises:
         UserError: As there; the first to fail ends all.

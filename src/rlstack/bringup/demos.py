@@ -57,7 +57,7 @@ class DemoRecord:
 
     def run(self) -> int:
         """Record, and say how it goes."""
-        from rlstack.evaluation.demonstrations import recording, sheet
+        from rlstack.demonstrations import recording, sheet
 
         if self.expert and self.policy is not None:
             raise UserError("Either the expert or a policy shows it: leave --expert or --policy out.")
@@ -97,7 +97,7 @@ class DemoShow:
 
     def run(self) -> int:
         """Print it."""
-        from rlstack.evaluation.demonstrations.showing import describe
+        from rlstack.demonstrations.showing import describe
 
         print(describe(self.dataset))
         return 0
@@ -119,7 +119,7 @@ class DemoReplay:
 
     def run(self) -> int:
         """Replay and print."""
-        from rlstack.evaluation.demonstrations.replaying import replay
+        from rlstack.demonstrations.replaying import replay
 
         done = replay(self.dataset, self.episode, self.robot)
         print(done.describe())
@@ -146,7 +146,7 @@ class DemoFilter:
 
     def run(self) -> int:
         """Judge, say why, and write."""
-        from rlstack.evaluation.demonstrations import judging
+        from rlstack.demonstrations import judging
 
         if self.out is not None:
             judging.check_out(self.dataset, self.out)
@@ -193,7 +193,7 @@ class DemoImport:
         """Read and write, and say what there is."""
         from rlstack.data.bags import add_bag, features_of, open_bag
         from rlstack.data.lerobot import DatasetWriter
-        from rlstack.evaluation.demonstrations.sheet import arm_called
+        from rlstack.demonstrations.sheet import arm_called
         from rlstack.tasks import TASKS
 
         if not self.bags:
@@ -222,7 +222,7 @@ class DemoImport:
 
     def _demonstrations(self, robot: Any, recordings: Iterator[tuple[Path, Any]]) -> int:
         from rlstack.data.lerobot import DatasetWriter
-        from rlstack.evaluation.demonstrations import from_bag, sheet
+        from rlstack.demonstrations import from_bag, sheet
 
         settings = {"rewards": "sparse", **({} if self.fps is None else {"rate_hz": self.fps})}
         task = sheet.task_called(self.task, settings)
@@ -276,12 +276,12 @@ def _loaded(path: Path, task: str, robot: Any) -> tuple[Any, dict[str, Any]]:
 def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[Any], None]) -> Iterator[Any]:
     """Yield who decides: the expert, a policy, a hand, or two; the device is open as long as the context lasts."""
     from rlstack.bringup.hands import device_of
-    from rlstack.evaluation.demonstrations import recording
-    from rlstack.evaluation.demonstrations.by_hand import ByHand
+    from rlstack.demonstrations import recording
+    from rlstack.demonstrations.by_hand import ByHand
 
     other: recording.Decide | None = recording.expert if given.expert else None
     if policy is not None:
-        from rlstack.evaluation.demonstrations.by_policy import ByPolicy
+        from rlstack.demonstrations.by_policy import ByPolicy
 
         other = ByPolicy(policy, task, robot)
     if other is not None and not given.teleop:

@@ -11,17 +11,17 @@ import numpy as np
 from rlstack.bringup.goals import GoalSender
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.bringup.turns import LEAST_TURNS, Recorder, Worlds, take_turns
-from rlstack.evaluation.courses import Course
-from rlstack.evaluation.drive import joined
-from rlstack.evaluation.drives import Drives
-from rlstack.evaluation.fleets import PHYSICS_HZ, clearance_at
-from rlstack.evaluation.report import OVER_TOPICS
-from rlstack.evaluation.walkers import Walkers, move, peopled
 from rlstack.interfaces.backend import Array, Signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.world import World
+from rlstack.verification.courses import Course
+from rlstack.verification.drive import joined
+from rlstack.verification.drives import Drives
+from rlstack.verification.fleets import PHYSICS_HZ, clearance_at
+from rlstack.verification.report import OVER_TOPICS
+from rlstack.verification.walkers import Walkers, move, peopled
 
 
 def drive_over_topics(

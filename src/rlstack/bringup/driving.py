@@ -11,12 +11,12 @@ import numpy as np
 
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.control.navigation import PLANNERS
-from rlstack.evaluation.courses import Course
-from rlstack.evaluation.drive import drive, joined
-from rlstack.evaluation.drives import Drives
-from rlstack.evaluation.flock import BATCH
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
+from rlstack.verification.courses import Course
+from rlstack.verification.drive import drive, joined
+from rlstack.verification.drives import Drives
+from rlstack.verification.flock import BATCH
 
 TOGETHER, TOGETHER_PLANNED = 250, 25
 """Robots in the batch simulator at once, of a policy and of a planner: they go on until the last of them has ended."""
@@ -98,7 +98,7 @@ def drive_share(
 ) -> Drives:
     """Drive ways with a policy file or a planner's name and the options that it is ``planned`` with.
 
-    The other options are of :func:`rlstack.evaluation.drive.drive`.
+    The other options are of :func:`rlstack.verification.drive.drive`.
     """
     if isinstance(driver, Path):
         made = load_policy(driver, robot=robot)

@@ -16,17 +16,17 @@ from rlstack.bringup.turns import LEAST_TURNS, Recorder, Worlds, take_turns
 from rlstack.control.navigation import PLANNERS
 from rlstack.control.navigation.driver import Motion, Scanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
-from rlstack.evaluation.exploration_drives import Driven, drive_explorer, floor_places, known_share
-from rlstack.evaluation.exploration_score import SHARE, Seen
-from rlstack.evaluation.fleets import PHYSICS_HZ, clearance_at
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.report import OVER_TOPICS
 from rlstack.interfaces.backend import Array, Capture, Signals
 from rlstack.interfaces.scan_data import finite_ranges
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.world import World
+from rlstack.verification.exploration_drives import Driven, drive_explorer, floor_places, known_share
+from rlstack.verification.exploration_score import SHARE, Seen
+from rlstack.verification.fleets import PHYSICS_HZ, clearance_at
+from rlstack.verification.flock import BATCH
+from rlstack.verification.report import OVER_TOPICS
 
 TOGETHER = 6
 """Robots in the batch simulator at once."""

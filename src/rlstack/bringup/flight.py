@@ -15,7 +15,6 @@ from rlstack.bringup.goals import GoalSender
 from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
-from rlstack.evaluation.episodes import Episodes
 from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
@@ -24,6 +23,7 @@ from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
+from rlstack.verification.episodes import Episodes
 
 OnProgress = Callable[[int, int], None]
 

@@ -30,8 +30,8 @@ def fly(
     Returns:
         0 when the policy passed, 1 when it did not, 130 when training was stopped.
     """
-    from rlstack.evaluation.examiner import described
     from rlstack.training.command import flown_by, for_a_family, parse_recipe, robot_option, train
+    from rlstack.verification.examiner import described
 
     options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
     result = train(options.recipe, out)

@@ -15,10 +15,10 @@ import numpy as np
 
 from rlstack.bringup.flight import OnProgress, fly_over_topics
 from rlstack.errors import UserError
-from rlstack.evaluation.episodes import Episodes, joined
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.processes import die_with_parent
 from rlstack.tasks.scenario import Scenario
+from rlstack.verification.episodes import Episodes, joined
 
 MOST_WORKERS = 8
 """Beyond this, discovery among all the processes costs more than it brings."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.evaluation.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME
 from rlstack.files import write_atomically
 from rlstack.robots import RobotSpec
+from rlstack.verification.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME
 
 
 def record_path(policy: str | Path) -> Path:

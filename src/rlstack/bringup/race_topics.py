@@ -12,16 +12,16 @@ import numpy as np
 
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.bringup.turns import LEAST_TURNS, Recorder, Worlds, take_turns
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.race_score import Raced
-from rlstack.evaluation.racing import PHYSICS_HZ, SLOW_M_S, Book, Race, joined, race
-from rlstack.evaluation.report import OVER_TOPICS
-from rlstack.evaluation.yardstick import yardstick
 from rlstack.interfaces.backend import Array, Signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.sim.bases.race import Marshal
 from rlstack.sim.maps.tracks import Track, draw_track
+from rlstack.verification.flock import BATCH
+from rlstack.verification.race_score import Raced
+from rlstack.verification.racing import PHYSICS_HZ, SLOW_M_S, Book, Race, joined, race
+from rlstack.verification.report import OVER_TOPICS
+from rlstack.verification.yardstick import yardstick
 
 LEAST, LEAST_IN_ENGINES = 10, 2
 """Races that a further process is worth, in the batch simulator and in an engine."""

@@ -1,12 +1,12 @@
-"""The end of a verification that :mod:`rlstack.evaluation.trials` describes."""
+"""The end of a verification that :mod:`rlstack.verification.trials` describes."""
 
 from __future__ import annotations
 
 from rlstack.bringup import verified
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request
-from rlstack.evaluation.trial_page import shown
-from rlstack.evaluation.trials import TrialVerification, record_trials, write_trial_report
+from rlstack.verification.trial_page import shown
+from rlstack.verification.trials import TrialVerification, record_trials, write_trial_report
 
 
 def concluded(request: Request, verification: TrialVerification) -> Verified:

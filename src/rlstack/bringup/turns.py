@@ -15,13 +15,13 @@ from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.parallel import OnProgress
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
-from rlstack.evaluation.flock import engine_of, whole_steps
 from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames, load_robot
 from rlstack.sim.world import World
+from rlstack.verification.flock import engine_of, whole_steps
 
 WARM_UP_STEPS = 5
 """Control periods under a command before the first turn, in which discovery settles."""

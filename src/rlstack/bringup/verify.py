@@ -10,11 +10,11 @@ from typing import Any
 from rlstack.bringup.proof import file_sha256
 from rlstack.bringup.verifiers import OnProgress, Request, Verdict, verifier_of
 from rlstack.errors import UserError, unknown_name
-from rlstack.evaluation.flock import BATCH, engine_of
-from rlstack.evaluation.transfer import TransferTable
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import load_policy, robot_name
 from rlstack.robots import load_robot
+from rlstack.verification.flock import BATCH, engine_of
+from rlstack.verification.transfer import TransferTable
 
 
 @dataclass(frozen=True)

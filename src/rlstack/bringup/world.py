@@ -26,9 +26,9 @@ class World:
 
     def run(self) -> int:
         """Print, draw, write."""
-        from rlstack.evaluation.world_map import describe_world, draw_world
         from rlstack.sim.world import load_world, world_names
         from rlstack.sim.world_models import to_sdf
+        from rlstack.verification.world_map import describe_world, draw_world
 
         if not self.name:
             print("\n".join(world_names()))

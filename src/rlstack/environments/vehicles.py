@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from rlstack.environments.deck import Episode
 from rlstack.errors import UserError
-from rlstack.evaluation.flock import BATCH, engine_of, whole_rate_hz, whole_steps
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.sensing import Camera
 from rlstack.sim.batch.layout import STATE
+from rlstack.verification.flock import BATCH, engine_of, whole_rate_hz, whole_steps
 
 _HEIGHT_IN_A_WORLD_M = 1.5
 _BATCH_RATE_HZ = 100.0

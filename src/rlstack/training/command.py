@@ -185,8 +185,8 @@ def for_a_family(recipe: Recipe[Any, Any]) -> bool:
 
 
 def _report(result: Result, json_file: Path | None) -> int:
-    from rlstack.evaluation.examiner import described
     from rlstack.training.run import recipe_of
+    from rlstack.verification.examiner import described
 
     recipe = recipe_of(result.folder)
     print(

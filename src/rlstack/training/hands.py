@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rlstack.demonstrations.by_hand import Clippings, Pace, action_of, clippings, forget_gripper
 from rlstack.errors import UserError
-from rlstack.evaluation.demonstrations.by_hand import Clippings, Pace, action_of, clippings, forget_gripper
 from rlstack.hardware.devices import STOP, Hand
 from rlstack.hardware.takeover import Takeover
 from rlstack.kinds.manipulator.spec import Manipulator

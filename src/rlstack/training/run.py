@@ -21,7 +21,6 @@ import torch
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.evaluation.examiner import EXAMINERS, Examiner, Marks
 from rlstack.files import write_atomically
 from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
@@ -33,6 +32,7 @@ from rlstack.training.folder import FIGURES, POLICY, RECIPE, held, made, never_l
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.interveners import asks_for_a_hand
 from rlstack.training.recipe import Recipe, check_recipe, read_recipe, recipe_to_yaml
+from rlstack.verification.examiner import EXAMINERS, Examiner, Marks
 
 if TYPE_CHECKING:
     from rlstack.training.hands import Devices, HandIntervener

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.evaluation.world_map import describe_world
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.resources import list_resources
 from rlstack.robots.mjcf import new_world
@@ -19,6 +18,7 @@ from rlstack.sim.maps.pool import pool_of
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.world import load_world, read_world
 from rlstack.sim.world_models import add_to_mujoco
+from rlstack.verification.world_map import describe_world
 
 EACH = pytest.mark.parametrize("kind", KINDS.names())
 

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from rlstack.control.navigation import PLANNERS
 from rlstack.errors import UserError, unknown_name
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.report import OVER_TOPICS
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.registry import Registry
 from rlstack.robots import RobotSpec
 from rlstack.sim.world import World
 from rlstack.tasks import TASKS
+from rlstack.verification.flock import BATCH
+from rlstack.verification.report import OVER_TOPICS
 
 VERIFIERS = Registry("way to verify", "rlstack.bringup.verifiers", "VERIFIER", "rlstack.verifiers")
 """Each entry is a function that takes a :class:`Request` and returns a :class:`Verdict`.

@@ -18,12 +18,6 @@ from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics, planners_of
 from rlstack.bringup.verifiers.wheeled_base import concluded
 from rlstack.errors import UserError
-from rlstack.evaluation.courses import Course
-from rlstack.evaluation.drive_report import Column, DriveVerification
-from rlstack.evaluation.drives import Drives
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.report import environment
-from rlstack.evaluation.walkers import peopled
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn
@@ -32,6 +26,12 @@ from rlstack.sim.maps.pool import pool_of
 from rlstack.sim.maps.world import world_of
 from rlstack.tasks.bases.thresholds import DriveThresholds
 from rlstack.tasks.catalog.base_crowd import CrowdTask, People
+from rlstack.verification.courses import Course
+from rlstack.verification.drive_report import Column, DriveVerification
+from rlstack.verification.drives import Drives
+from rlstack.verification.flock import BATCH
+from rlstack.verification.report import environment
+from rlstack.verification.walkers import peopled
 
 WAYS, CROWDED = 500, 200
 """Scenes in the batch simulator as published, and with half as many people again."""

@@ -20,12 +20,6 @@ from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics, planners_of
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.errors import UserError
-from rlstack.evaluation.exploration import Explored, Explorer, explore
-from rlstack.evaluation.exploration_plots import draw_exploration
-from rlstack.evaluation.exploration_score import Seen, score_exploration
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.report import environment
-from rlstack.evaluation.trials import TrialColumn, TrialVerification
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import Contract
 from rlstack.sim.grids.sites import Sites
@@ -34,6 +28,12 @@ from rlstack.sim.maps.world import world_of
 from rlstack.tasks.bases.expedition import Expedition
 from rlstack.tasks.catalog.base_exploration import ExplorationTask
 from rlstack.tasks.trained import within
+from rlstack.verification.exploration import Explored, Explorer, explore
+from rlstack.verification.exploration_plots import draw_exploration
+from rlstack.verification.exploration_score import Seen, score_exploration
+from rlstack.verification.flock import BATCH
+from rlstack.verification.report import environment
+from rlstack.verification.trials import TrialColumn, TrialVerification
 
 SITES = 300
 """Grids, in the batch simulator."""

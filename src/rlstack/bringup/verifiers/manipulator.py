@@ -11,14 +11,6 @@ from rlstack.bringup.trials import concluded
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
-from rlstack.evaluation.arm_cell import world_of
-from rlstack.evaluation.arm_plots import draw_trials
-from rlstack.evaluation.arm_score import score_arm
-from rlstack.evaluation.arm_trials import ArmTried
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.manipulation import held_out
-from rlstack.evaluation.report import environment
-from rlstack.evaluation.trials import TrialColumn, TrialVerification
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import Contract
 from rlstack.tasks import TASKS
@@ -26,6 +18,14 @@ from rlstack.tasks.arms.task import ArmTask
 from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import Trials
 from rlstack.tasks.trained import in_words, own_settings, trained_task
+from rlstack.verification.arm_cell import world_of
+from rlstack.verification.arm_plots import draw_trials
+from rlstack.verification.arm_score import score_arm
+from rlstack.verification.arm_trials import ArmTried
+from rlstack.verification.flock import BATCH
+from rlstack.verification.manipulation import held_out
+from rlstack.verification.report import environment
+from rlstack.verification.trials import TrialColumn, TrialVerification
 
 TRIALS, TRIALS_IN_ENGINES, TRIALS_OVER_TOPICS = 500, 100, 40
 """In the batch simulator, in every other simulator in process, and over topics."""

@@ -11,19 +11,19 @@ from rlstack.bringup.parallel import fly_in_parallel
 from rlstack.bringup.verified import Verified, concluded
 from rlstack.bringup.verifiers import Request, over_topics
 from rlstack.errors import UserError
-from rlstack.evaluation.baselines import baselines
-from rlstack.evaluation.disagreement import Disagreement, disagreements
-from rlstack.evaluation.episodes import Episodes
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.metrics import Score, score
-from rlstack.evaluation.report import Verification, environment, record, write_report
-from rlstack.evaluation.rollout import rollout
-from rlstack.evaluation.transfer import Cell, TransferTable, cell
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import family_departures
 from rlstack.tasks import TASKS
 from rlstack.tasks.criteria import Thresholds
 from rlstack.tasks.scenario import Scenario
+from rlstack.verification.baselines import baselines
+from rlstack.verification.disagreement import Disagreement, disagreements
+from rlstack.verification.episodes import Episodes
+from rlstack.verification.flock import BATCH
+from rlstack.verification.metrics import Score, score
+from rlstack.verification.report import Verification, environment, record, write_report
+from rlstack.verification.rollout import rollout
+from rlstack.verification.transfer import Cell, TransferTable, cell
 
 EPISODES = {BATCH: 1000}
 """How many episodes are flown in a simulator in process unless the caller says otherwise."""

@@ -9,16 +9,16 @@ from rlstack.bringup.trials import concluded
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
-from rlstack.evaluation.examiners.racing import VALIDATION
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.race_plots import draw_races
-from rlstack.evaluation.race_score import Raced, score_races
-from rlstack.evaluation.report import environment
-from rlstack.evaluation.trials import TrialColumn, TrialVerification
-from rlstack.evaluation.yardstick import NAME
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, draw_track
 from rlstack.tasks.catalog.base_racing import RacingTask
 from rlstack.tasks.racing.thresholds import RaceThresholds
+from rlstack.verification.examiners.racing import VALIDATION
+from rlstack.verification.flock import BATCH
+from rlstack.verification.race_plots import draw_races
+from rlstack.verification.race_score import Raced, score_races
+from rlstack.verification.report import environment
+from rlstack.verification.trials import TrialColumn, TrialVerification
+from rlstack.verification.yardstick import NAME
 
 LAPS = 2
 """Of each race: the first is from rest, the other flies."""

@@ -16,12 +16,6 @@ from rlstack.bringup.driving import drive_in_parallel
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import OnProgress, Request, over_topics, planners_of
 from rlstack.errors import UserError
-from rlstack.evaluation.courses import Course, held_out_course
-from rlstack.evaluation.drive_page import shown
-from rlstack.evaluation.drive_report import Column, DriveVerification, record_drives, write_drive_report
-from rlstack.evaluation.drives import Drives
-from rlstack.evaluation.flock import BATCH
-from rlstack.evaluation.report import environment
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import Contract
 from rlstack.robots import load_robot
@@ -30,6 +24,12 @@ from rlstack.tasks import TASKS
 from rlstack.tasks.bases.task import BaseTask
 from rlstack.tasks.bases.thresholds import DriveThresholds
 from rlstack.tasks.trained import within
+from rlstack.verification.courses import Course, held_out_course
+from rlstack.verification.drive_page import shown
+from rlstack.verification.drive_report import Column, DriveVerification, record_drives, write_drive_report
+from rlstack.verification.drives import Drives
+from rlstack.verification.flock import BATCH
+from rlstack.verification.report import environment
 
 WAYS, ELSEWHERE = 1000, 300
 """Ways in the batch simulator on the kinds of maps that are judged, and on the others."""

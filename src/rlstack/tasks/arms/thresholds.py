@@ -12,7 +12,7 @@ from rlstack.tasks.criteria import ENOUGH
 class ArmThresholds:
     """What the trials of one column must reach together; None asks nothing.
 
-    The names are those of :class:`rlstack.evaluation.arm_score.ArmScore`'s figures.
+    The names are those of :class:`rlstack.verification.arm_score.ArmScore`'s figures.
     """
 
     success: float = value(0.95, at_least=0.0, at_most=1.0)

@@ -11,7 +11,7 @@ from rlstack.schema import value
 class ExplorationThresholds:
     """What the expeditions of one column must reach together; None asks nothing.
 
-    The names are those of :class:`rlstack.evaluation.exploration_score.ExplorationScore`'s figures.
+    The names are those of :class:`rlstack.verification.exploration_score.ExplorationScore`'s figures.
     """
 
     success: float = value(0.98, at_least=0.0, at_most=1.0)

@@ -100,7 +100,7 @@ class BaseTask(ABC):
     """What the policy senses."""
     differentiable: ClassVar[bool] = True
     examiner: ClassVar[str] = "wheeled_base"
-    """Of :data:`rlstack.evaluation.examiner.EXAMINERS`."""
+    """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
     verified_on: ClassVar[tuple[str, ...]] = ()
     """Kinds of maps that verification judges by ``thresholds``; empty: there is no verification on maps."""
     thresholds: ClassVar[DriveThresholds] = DriveThresholds()

@@ -12,7 +12,7 @@ from rlstack.tasks.criteria import ENOUGH
 class DriveThresholds:
     """What the ways of one column must reach together; None asks nothing.
 
-    The names are those of :class:`rlstack.evaluation.drive_score.DriveScore`'s figures.
+    The names are those of :class:`rlstack.verification.drive_score.DriveScore`'s figures.
     """
 
     success: float = value(0.95, at_least=0.0, at_most=1.0)

@@ -93,7 +93,7 @@ class CrowdTask(BaseTask):
     reward: CrowdReward = field(default_factory=CrowdReward)
 
     examiner: ClassVar[str] = "crowd"
-    """Of :data:`rlstack.evaluation.examiner.EXAMINERS`."""
+    """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
     planners = ("orca", "dwa")
     # in halls; HEIGHT's policy reaches 88% (arXiv 2411.12150)
     thresholds = DriveThresholds(success=0.85, collided=0.12, lead_high=0.0)

@@ -88,7 +88,7 @@ class RacingTask:
     outputs = ("twist",)
     differentiable = True
     examiner: ClassVar[str] = "racing"
-    """Of :data:`rlstack.evaluation.examiner.EXAMINERS`."""
+    """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
     thresholds: ClassVar[RaceThresholds] = RaceThresholds(lap_ratio=1.1)
     """What a policy must reach in process."""
     thresholds_over_topics: ClassVar[RaceThresholds] = RaceThresholds(

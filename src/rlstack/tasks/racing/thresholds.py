@@ -11,7 +11,7 @@ from rlstack.schema import value
 class RaceThresholds:
     """What the races of one column must reach together; None asks nothing.
 
-    The names are those of :class:`rlstack.evaluation.race_score.RaceScore`'s figures.
+    The names are those of :class:`rlstack.verification.race_score.RaceScore`'s figures.
     """
 
     success: float = value(0.95, at_least=0.0, at_most=1.0)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.evaluation.metrics import score
-from rlstack.evaluation.rollout import Steppable, rollout
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.tasks import TASKS
 from rlstack.training.measure.clock import latency
+from rlstack.verification.metrics import score
+from rlstack.verification.rollout import Steppable, rollout
 
 REPORT_SEED = 20_261_121
 """Of the starts that figures are quoted on: neither those of training nor those that its best policy is chosen on."""

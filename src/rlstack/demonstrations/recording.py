@@ -1,0 +1,176 @@
+"""Recording demonstrations: somebody decides what the arm does, and each episode becomes one of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.data.lerobot import DatasetWriter
+from rlstack.demonstrations import sheet
+from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.tasks.arms.station import Acted, Station
+from rlstack.tasks.arms.task import ArmTask
+
+Array = NDArray[np.float64]
+
+SAVE, DISCARD, STOP = "save", "discard", "stop"
+"""What somebody can say of the episode: it is over and good; it is not to be kept; that was the last."""
+
+DISCARDED, BROKEN_OFF = "discarded", "broken off"
+"""Why an episode was not kept, where somebody said so."""
+
+_TRIES = 20
+"""Episodes in a row that may fail, before somebody who hardly ever succeeds is stopped."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is to be done now.
+
+    Attributes:
+        action: (actions,) in -1..1.
+        by_hand: Whether a human chose it.
+        waiting: Nothing has begun yet: time does not pass and nothing is recorded.
+        said: One of ``SAVE``, ``DISCARD``, ``STOP``, or nothing.
+    """
+
+    action: Array
+    by_hand: bool = False
+    waiting: bool = False
+    said: str = ""
+
+
+Decide = Callable[[Station], Choice]
+"""Called before every step; paces itself, where a human must keep up."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an episode ended.
+
+    Attributes:
+        number: In the dataset; None: it was not kept.
+        frames: Its length.
+        success: Whether the task was done.
+        why: In words, why it was not kept, or nothing.
+    """
+
+    number: int | None
+    frames: int
+    success: bool
+    why: str = ""
+
+
+def expert(station: Station) -> Choice:
+    """Do what the task's script does."""
+    return Choice(station.expert())
+
+
+def record(
+    out: str | Path,
+    name: str,
+    task: ArmTask,
+    robot: Manipulator,
+    decide: Decide,
+    episodes: int,
+    *,
+    seed: int = 0,
+    keep_failures: bool = False,
+    on_episode: Callable[[Ended], None] | None = None,
+) -> list[Ended]:
+    """Record demonstrations into the dataset in the folder ``out``, a new one or one that is there.
+
+    An episode is kept if it succeeded, or whoever shows it says so; what is in the dataset is there as a whole.
+
+    Args:
+        out: Its folder.
+        name: Of the task.
+        task: Its configuration.
+        robot: The arm.
+        decide: Who shows it.
+        episodes: How many are to be kept.
+        seed: Of starts and noise; beside the number of episodes that are there already.
+        keep_failures: Keep those that did not succeed as well.
+        on_episode: Called after every episode.
+
+    Returns:
+        All episodes, also those that were not kept.
+
+    Raises:
+        UserError: The dataset is of another robot, rate, task or camera, or hardly any episode succeeds.
+    """
+    if episodes < 1:
+        raise UserError(f"{episodes} episodes cannot be recorded: give 1 or more.")
+    path, found, kept, failed = Path(out), [], 0, 0
+    sheet.check_sheet(path, name, task, robot)
+    station = Station(task, robot, seed)
+    try:
+        with DatasetWriter(path, task.rate_hz, robot.name, sheet.features_of(station)) as writer:
+            sheet.write_sheet(path, name, task)
+            if writer.episodes:  # or its first episodes would come again
+                station.close()
+                drawn = np.random.SeedSequence((seed, writer.episodes)).generate_state(1)
+                station = Station(task, robot, int(drawn[0]))
+            while kept < episodes:
+                ended, stop = _episode(station, writer, decide, keep_failures)
+                if ended is not None:
+                    found.append(ended)
+                    kept += ended.number is not None
+                    failed = failed + 1 if ended.number is None and ended.why not in (DISCARDED, BROKEN_OFF) else 0
+                    if on_episode is not None:
+                        on_episode(ended)
+                if stop:
+                    break
+                if failed >= _TRIES:
+                    raise UserError(
+                        f"The last {failed} episodes all failed ({ended.why if ended else ''}), after {kept} that were"
+                        " kept: give them longer, make the task easier, or keep failures too."
+                    )
+    finally:
+        station.close()
+    return found
+
+
+def _episode(station: Station, writer: DatasetWriter, decide: Decide, keep_failures: bool) -> tuple[Ended | None, bool]:
+    """Let one episode pass; return how it ended (None: it never began), and whether that was the last."""
+    station.begin()
+    acted: Acted | None = None
+    while True:
+        choice = decide(station)
+        if choice.said:
+            break
+        if choice.waiting:
+            continue
+        before = sheet.observed(station)
+        acted = station.act(choice.action)
+        writer.add_frame(_frame(before, choice, acted))
+        if acted.done:
+            break
+    count, stop = writer.frames, choice.said == STOP
+    if acted is None or not count:
+        return None, stop
+    if choice.said in (DISCARD, STOP):
+        writer.discard()
+        return Ended(None, count, acted.success, DISCARDED if choice.said == DISCARD else BROKEN_OFF), stop
+    if acted.success or choice.said == SAVE or keep_failures:
+        return Ended(writer.end_episode(sheet.words_of(station.task)), count, acted.success), stop
+    writer.discard()
+    return Ended(None, count, False, "its time was up" if acted.timed_out else "the object was lost"), stop
+
+
+def _frame(before: dict[str, np.ndarray], choice: Choice, acted: Acted) -> dict[str, object]:
+    return {
+        **before,
+        sheet.ACTION: np.clip(choice.action, -1.0, 1.0).astype(np.float32),
+        sheet.COMMAND: acted.command.astype(np.float32),
+        sheet.REWARD: np.float32(acted.reward),
+        sheet.SUCCESS: acted.success,
+        sheet.DONE: acted.done,
+        sheet.TERMINATED: acted.done and not acted.timed_out,
+        sheet.BY_HAND: choice.by_hand,
+    }

@@ -1,0 +1,108 @@
+"""Replaying a demonstration: the recorded commands again, from the recorded start, and how far that departs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.data.lerobot import Dataset
+from rlstack.demonstrations import sheet
+from rlstack.errors import UserError
+from rlstack.tasks.arms.station import Station
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How a replay went.
+
+    Attributes:
+        episode: Its number in the dataset.
+        time_s: (frames,) s after the start, of each comparison.
+        joint: (frames,) greatest departure of any joint, rad or m.
+        tool_m: (frames,) of the tool.
+        object_m: (frames,) of the object; empty where there is none.
+        recorded: Whether it had succeeded.
+        success: Whether the replay did.
+    """
+
+    episode: int
+    time_s: Array
+    joint: Array
+    tool_m: Array
+    object_m: Array
+    recorded: bool
+    success: bool
+
+    def describe(self) -> str:
+        """Return it in words."""
+        # the first frame is where it begins, and each lasts a period
+        seconds = self.time_s[-1] + self.time_s[0]
+        lines = [f"episode {self.episode}: {len(self.time_s) + 1} frames, {seconds:.2f} s"]
+        said = [("joints", self.joint, 1.0, "rad"), ("tool", self.tool_m, 1000.0, "mm")]
+        if len(self.object_m):
+            said.append(("object", self.object_m, 1000.0, "mm"))
+        for what, departure, scale, unit in said:
+            worst = int(departure.argmax())
+            at = f" at {self.time_s[worst]:.2f} s" if departure[worst] > 0 else ""
+            end = scale * departure[-1]
+            lines.append(f"  {what} depart by at most {scale * departure[worst]:.3g} {unit}{at}, {end:.3g} at the end")
+        verdict = {True: "succeeded", False: "did not succeed"}
+        lines.append(f"  the recording {verdict[self.recorded]}, the replay {verdict[self.success]}")
+        return "\n".join(lines)
+
+
+def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
+    """Drive the joints by the recorded commands, from the recorded state, and compare at each frame.
+
+    Args:
+        path: The dataset's folder.
+        episode: Its number.
+        robot: Name or file of the arm; empty: by the name in the dataset.
+
+    Raises:
+        UserError: It is no dataset of demonstrations, has no such episode, or is of another robot, or of a task or
+            simulator that has changed since.
+    """
+    dataset = Dataset(path)
+    of = sheet.read_sheet(dataset, robot)
+    if sheet.SIMULATOR not in dataset.features:
+        raise UserError(
+            f"{path} does not hold what the simulator was like, since it came from bags: nothing replays it."
+        )
+    frames = dataset.read(episode, [sheet.COMMAND, sheet.SIMULATOR, sheet.TRIAL_OF, sheet.SUCCESS])
+    states, commands = frames[sheet.SIMULATOR], frames[sheet.COMMAND].astype(float)
+    station = Station(of.task, of.robot)
+    try:
+        station.restore(states[0], frames[sheet.TRIAL_OF][0])
+        departures: list[tuple[float, ...]] = []
+        held, success = 0, False
+        for k, command in enumerate(commands):
+            station.drive(command)
+            held = held + 1 if station.is_done() else 0
+            success = held >= of.task.hold_steps or (success and of.task.ends)
+            if k + 1 < len(states):
+                departures.append(_departure(station, states[k + 1]))
+    finally:
+        station.close()
+    # a demonstration of one frame has nothing to be compared with
+    table = np.array(departures or [(0.0, 0.0) + (0.0,) * (of.task.objects is not None)])
+    return Replayed(
+        episode=episode,
+        time_s=np.arange(1, len(table) + 1) / of.task.rate_hz,
+        joint=table[:, 0],
+        tool_m=table[:, 1],
+        object_m=table[:, 2] if table.shape[1] > 2 else np.empty(0),
+        recorded=bool(frames[sheet.SUCCESS][-1, 0]),
+        success=success,
+    )
+
+
+def _departure(station: Station, recorded: Array) -> tuple[float, ...]:
+    now, then = station.places(), station.places(recorded)
+    apart = [float(np.linalg.norm(now[name] - then[name])) for name in now]
+    return float(np.abs(station.joints() - station.joints(recorded)).max()), *apart

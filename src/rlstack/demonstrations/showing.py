@@ -1,0 +1,48 @@
+"""What a dataset holds, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlstack.data.lerobot import Dataset
+from rlstack.demonstrations import sheet
+
+
+def describe(path: str | Path) -> str:
+    """Return what a dataset holds, in words: robot, rate, task, features, and each episode with length and success.
+
+    Raises:
+        UserError: It is no dataset.
+    """
+    dataset = Dataset(path, quiet=True)
+    frames = dataset.info.total_frames
+    lines = [
+        f"{path}: {len(dataset)} episodes, {frames} frames, {frames / dataset.fps:.1f} s at {dataset.fps:g} Hz,"
+        f" robot {dataset.robot_type or 'not said'}"
+    ]
+    if dataset.cut_off:
+        lines.append(dataset.cut_off)
+    for name, feature in dataset.features.items():
+        size = " x ".join(map(str, feature.shape))
+        lines.append(f"  {name:<30} {feature.dtype:<8} {size:<12} {_short(', '.join(feature.names))}".rstrip())
+    for episode in dataset.episodes:
+        success, hand_share = _flags(dataset, episode.index)
+        told = {True: "succeeded", False: "did not succeed", None: "success not said"}[success]
+        hand = f", {100 * hand_share:.0f}% by hand" if hand_share else ""
+        task = f": {', '.join(episode.tasks)}" if episode.tasks else ""
+        seconds = episode.length / dataset.fps
+        lines.append(f"episode {episode.index}: {episode.length} frames, {seconds:.2f} s, {told}{hand}{task}")
+    return "\n".join(lines)
+
+
+def _flags(dataset: Dataset, episode: int) -> tuple[bool | None, float]:
+    """Return whether an episode succeeded (None: it does not say), and the share of it that was done by hand."""
+    wanted = [name for name in (sheet.SUCCESS, sheet.BY_HAND) if name in dataset.features]
+    frames = dataset.read(episode, wanted) if wanted else {}
+    success = bool(frames[sheet.SUCCESS][-1, 0]) if sheet.SUCCESS in frames else None
+    by_hand = float(frames[sheet.BY_HAND].mean()) if sheet.BY_HAND in frames else 0.0
+    return success, by_hand
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

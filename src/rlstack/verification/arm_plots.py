@@ -1,0 +1,58 @@
+"""Pictures of arms' trials: how far what is moved is from its goal, over time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rlstack.verification.arm_trials import ArmTried
+from rlstack.verification.drawing import BAD, COLOURS, INK, STYLE, literal, matplotlib_or_refuse, new_figure
+from rlstack.verification.plots import Plot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FLOOR_M = 1e-4
+
+
+def draw_trials(columns: Mapping[str, ArmTried], tolerance_m: float, dpi: int = 140) -> list[Plot]:
+    """Return the pictures of trials.
+
+    Args:
+        columns: By place.
+        tolerance_m: Nearer than this is there.
+        dpi: Pixels per inch.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
+    matplotlib = matplotlib_or_refuse()
+    with matplotlib.rc_context(STYLE):
+        png = io.BytesIO()
+        _distances(columns, tolerance_m).savefig(png, format="png", dpi=dpi, metadata={"Software": None})
+    caption = (
+        "A line is the median over a place's trials, its band the middle 90%; red: trials that do not succeed. The"
+        " dashed line is the tolerance."
+    )
+    return [Plot("distances", "Distance to the goal", caption, png.getvalue())]
+
+
+def _distances(columns: Mapping[str, ArmTried], tolerance_m: float) -> Figure:
+    figure = new_figure(10.0, 4.2)
+    axes = figure.subplots()
+    for (name, tried), colour in zip(columns.items(), COLOURS * len(columns)):
+        distance = np.maximum(tried.done.distance_m, _FLOOR_M)
+        time_s = np.arange(len(distance)) / tried.rate_hz
+        low, middle, high = np.nanquantile(distance, (0.05, 0.5, 0.95), axis=1)
+        axes.plot(time_s, middle, color=colour, label=literal(name))
+        axes.fill_between(time_s, low, high, color=colour, alpha=0.12, linewidth=0.0)
+        axes.plot(time_s, distance[:, ~tried.done.success], color=BAD, linewidth=0.6)
+    axes.axhline(tolerance_m, color=INK, linestyle="--", linewidth=0.8)
+    axes.set_yscale("log")
+    axes.set_xlabel("time, s")
+    axes.set_ylabel("distance to the goal, m")
+    axes.legend()
+    return figure

@@ -1,0 +1,141 @@
+"""Classical controllers in a policy's place: what a learned policy is compared with, flown by the same rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from rlstack.control.cascade import CascadeController, CascadeGains
+from rlstack.control.lee import LeeController, LeeGains
+from rlstack.control.reference import Reference, along, rest
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.policies.contract import Contract
+from rlstack.robots import frames
+from rlstack.verification.episodes import Array
+
+STATE_INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
+GOAL_INPUTS = ("goal_position",)
+PATH_INPUTS = ("path_time", "path_position")
+HEADINGS = ("goal_orientation", "path_orientation")
+"""Who is not told a heading keeps the one that it has."""
+
+
+class Gains(Protocol):
+    """What the wrapper asks of a controller's gains."""
+
+    @property
+    def lead_s(self) -> float:
+        """How far ahead the reference's higher derivatives are taken."""
+
+
+class Controller(Protocol):
+    """A tracking controller of N robots."""
+
+    @property
+    def gains(self) -> Gains:
+        """Its gains."""
+
+    def reset(self, count: int = 1) -> None:
+        """Forget the past of ``count`` robots."""
+
+    def command(
+        self,
+        position: Array,
+        orientation: Array,
+        linear_velocity_world: Array,
+        angular_velocity: Array,
+        reference: Reference,
+        dt: float,
+    ) -> Array:
+        """Return rotor speeds (N, rotors) in rad/s."""
+
+
+CONTROLLERS: dict[str, Callable[[Quadrotor], Controller]] = {
+    "Lee geometric": lambda robot: LeeController(robot, LeeGains.for_robot(robot)),
+    "cascaded PID": lambda robot: CascadeController(robot, CascadeGains.for_robot(robot)),
+}
+"""By the name that reports show."""
+
+
+class Baseline:
+    """A controller with the interface of a loaded policy file (:class:`rlstack.verification.rollout.Steppable`).
+
+    It senses what the policy senses and knows the robot file, never the simulated robot's departures from it. Like the
+    policy it sees a path's poses ahead of time.
+
+    Args:
+        name: For reports and messages.
+        contract: The policy's; only the inputs that are used here remain.
+        controller: What flies.
+        inputs: Names of the inputs, among them the goal's or the path's.
+    """
+
+    def __init__(self, name: str, contract: Contract, controller: Controller, inputs: tuple[str, ...]) -> None:
+        ports = tuple(port for port in contract.inputs if port.name in inputs)
+        nothing: dict[str, Any] = {
+            "training": {},
+            "evaluation": {},
+            "envelope": {},
+        }  # how far a policy looks is its own
+        self.contract = replace(contract, name=name, inputs=ports, state=(), sha256="", **nothing)
+        self.path = Path(name)
+        self.controller = controller
+        self._follows_path = PATH_INPUTS[0] in inputs
+        self._dt = 1.0 / contract.rate_hz
+        self._late = 0.0
+        self.reset()
+
+    def reset(self, batch: int = 1) -> None:
+        """Forget the past; ``batch`` robots are flown next."""
+        self.controller.reset(batch)
+        self._late = 0.0  # no time has passed before the first step
+
+    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return ``rotor_speed`` (N, rotors) rad/s for inputs by name with a leading batch axis."""
+        orientation = np.asarray(inputs["orientation"], dtype=float)
+        command = self.controller.command(
+            np.asarray(inputs["position"], dtype=float),
+            orientation,
+            frames.rotate(orientation, inputs["linear_velocity"]),
+            np.asarray(inputs["angular_velocity"], dtype=float),
+            self._reference(inputs),
+            self._late,
+        )
+        self._late = self._dt
+        return {"rotor_speed": command}
+
+    def _reference(self, inputs: Mapping[str, Array]) -> Reference:
+        own = frames.yaw(inputs["orientation"])
+        if not self._follows_path:
+            told = inputs.get("goal_orientation")
+            position = np.asarray(inputs["goal_position"], dtype=float)
+            return rest(position, own if told is None else frames.yaw(told))
+        time, position = (np.asarray(inputs[name], dtype=float) for name in PATH_INPUTS)
+        heading = inputs.get("path_orientation")
+        if heading is None:
+            heading = np.broadcast_to(frames.from_yaw(own)[:, None], (*time.shape, 4))
+        return along(time, position, np.asarray(heading, dtype=float), self.controller.gains.lead_s)
+
+
+def baselines(contract: Contract, robot: Quadrotor) -> dict[str, Baseline]:
+    """Return the classical controllers that can fly a policy's task, by name; none for a task that they cannot.
+
+    A policy that is told a path gets them as path followers, one that is told a goal as hover controllers.
+
+    Args:
+        contract: The policy's: its inputs, rate and robot.
+        robot: What flies.
+    """
+    given = {port.name for port in contract.inputs}
+    robot = replace(robot, control_rate_hz=contract.rate_hz)  # gains follow the rate at which they are flown
+    if [port.name for port in contract.outputs] != ["rotor_speed"]:
+        return {}
+    for task_inputs, heading in zip((PATH_INPUTS, GOAL_INPUTS), reversed(HEADINGS)):
+        if given.issuperset((*STATE_INPUTS, *task_inputs)):
+            inputs = tuple(name for name in (*STATE_INPUTS, *task_inputs, heading) if name in given)
+            return {name: Baseline(name, contract, make(robot), inputs) for name, make in CONTROLLERS.items()}
+    return {}

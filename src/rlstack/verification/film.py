@@ -1,0 +1,181 @@
+"""Animated drives: the map from above, what the lidar sees, where the base goes; several drivers beside each other."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.sim.bases.simulator import BaseSimulator
+from rlstack.sim.maps.floor_map import FloorMap
+from rlstack.sim.maps.pool import box_rows, circle_rows
+from rlstack.verification.drawing import BAD, COLOURS, INK, STYLE, literal, matplotlib_or_refuse, new_figure
+from rlstack.verification.map_drawing import GOAL, draw_map, outline_at
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+
+FRAMES, FRAME_MS, STILL_FRAMES = 75, 80, 15
+"""At most so many frames, how long each is shown, and for how many the end stays."""
+
+PANEL_IN, DPI, WIDEST, INKS = 3.3, 90, 780, 32
+"""Side of a driver's picture, pixels per inch, pixels across all drivers, and how many colours the file has."""
+
+_SEEN = "#d1495b"
+
+
+@dataclass(frozen=True)
+class Take:
+    """One drive.
+
+    Args:
+        driver: Who drives, for its title.
+        pose: (T, 3) x and y in m, yaw in rad; NaN after the end.
+        ending: How it ends.
+        people: (T, P, 3) x, y and radius of people, m; None: there are none.
+    """
+
+    driver: str
+    pose: Array
+    ending: str
+    people: NDArray[Any] | None = None
+
+
+def film(robot: WheeledBase, drawn: FloorMap, takes: Sequence[Take], *, rate_hz: float, arrival_m: float) -> bytes:
+    """Return drives over one map as an animated GIF, a few hundred kilobytes large.
+
+    The points are what a lidar without noise sees, where the robot has one called ``scan``.
+
+    Args:
+        robot: What drives.
+        drawn: The map.
+        takes: One or more drives over it, beside each other.
+        rate_hz: Samples per second.
+        arrival_m: What counts as there.
+
+    Raises:
+        UserError: matplotlib or Pillow is not installed.
+    """
+    matplotlib = matplotlib_or_refuse()
+    image_module = _pillow_or_refuse()
+    lengths = [int(np.isfinite(take.pose[:, 0]).sum()) for take in takes]
+    stride = max(1, math.ceil(max(lengths) / FRAMES))
+    samples = [*range(0, max(lengths), stride), max(lengths) - 1]
+    speed = stride / rate_hz * 1e3 / FRAME_MS
+    with matplotlib.rc_context({**STYLE, "axes.titlesize": 9.0}):
+        figure = new_figure(PANEL_IN * len(takes), PANEL_IN + 0.45)
+        figure.set_dpi(min(DPI, WIDEST / (PANEL_IN * len(takes))))
+        grid = figure.subplots(1, len(takes), squeeze=False)[0]
+        panels = [
+            _Panel(axes, robot, drawn, take, samples, arrival_m, COLOURS[k % len(COLOURS)])
+            for k, (axes, take) in enumerate(zip(grid, takes))
+        ]
+        canvas: Any = figure.canvas
+        canvas.draw()
+        empty = canvas.copy_from_bbox(figure.bbox)
+        pictures = []
+        for number, sample in enumerate(samples):
+            canvas.restore_region(empty)
+            for panel, length in zip(panels, lengths):
+                panel.draw(number, min(sample, length - 1), over=sample >= length - 1, rate_hz=rate_hz, speed=speed)
+            pictures.append(image_module.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
+    return _gif(image_module, pictures)
+
+
+class _Panel:
+    """One driver's picture: what stands still, and what is drawn anew in each frame."""
+
+    def __init__(
+        self,
+        axes: Axes,
+        robot: WheeledBase,
+        drawn: FloorMap,
+        take: Take,
+        samples: Sequence[int],
+        arrival_m: float,
+        colour: str,
+    ) -> None:
+        from matplotlib.patches import Circle, Polygon
+
+        self._axes, self._robot, self._take = axes, robot, take
+        draw_map(axes, drawn, arrival_m)
+        axes.set_title(literal(take.driver))
+        last = int(np.isfinite(take.pose[:, 0]).sum()) - 1
+        shown = [min(s, last) for s in samples]
+        self._points = seen_points(robot, drawn, take.pose[shown], None if take.people is None else take.people[shown])
+        (self._path,) = axes.plot([], [], color=colour, linewidth=1.6, animated=True)
+        (self._scan,) = axes.plot([], [], ".", color=_SEEN, markersize=1.6, animated=True)
+        self._body = Polygon(outline_at(robot, take.pose[0]), facecolor=colour, animated=True)
+        self._told = axes.text(
+            0.5, -0.02, "", transform=axes.transAxes, ha="center", va="top", fontsize=8.5, animated=True
+        )
+        many = 0 if take.people is None else take.people.shape[1]
+        self._people = [Circle((0.0, 0.0), 0.3, facecolor=COLOURS[3], animated=True) for _ in range(many)]
+        for patch in (self._body, *self._people):
+            axes.add_patch(patch)
+
+    def draw(self, frame: int, sample: int, *, over: bool, rate_hz: float, speed: float) -> None:
+        """Draw what moves."""
+        pose = self._take.pose
+        self._path.set_data(pose[: sample + 1, 0], pose[: sample + 1, 1])
+        self._scan.set_data(self._points[frame, :, 0], self._points[frame, :, 1])
+        self._body.set_xy(outline_at(self._robot, pose[sample]))
+        bad = over and self._take.ending != "arrived"
+        if bad:
+            self._body.set_facecolor(BAD)
+        shown = f"{sample / rate_hz:.1f} s, {self._take.ending}" if over else f"{sample / rate_hz:.1f} s, {speed:.0f} x"
+        self._told.set_text(shown)
+        self._told.set_color(BAD if bad else GOAL if over else INK)
+        for circle, (x, y, radius) in zip(self._people, () if self._take.people is None else self._take.people[sample]):
+            circle.set_center((x, y))
+            circle.set_radius(radius)
+        for artist in (self._scan, self._path, *self._people, self._body, self._told):
+            self._axes.draw_artist(artist)
+
+
+def seen_points(robot: WheeledBase, drawn: FloorMap, pose: Array, people: NDArray[Any] | None) -> Array:
+    """Return where rays end (T, rays, 2) m on the map, among people (T, P, 3); NaN for those that meet nothing."""
+    lidar = robot.lidars.get("scan")
+    if lidar is None:
+        return np.full((len(pose), 1, 2), np.nan)
+    boxes, circles = (np.tile(rows(drawn), (len(pose), 1)) for rows in (box_rows, circle_rows))
+    if people is not None:
+        moving = np.concatenate([people, np.zeros((*people.shape[:2], 2))], axis=2)
+        circles = np.concatenate([circles, moving.reshape(len(pose), -1).astype(np.float32)], axis=1)
+    simulator = BaseSimulator(robot, boxes, circles, rate_hz=robot.control_rate_hz)
+    simulator.place(pose)
+    ranges = simulator.scan(noise=False)
+    forward = math.atan2(lidar.rotation[1, 0], lidar.rotation[0, 0])
+    turn = pose[:, 2:]
+    x = pose[:, :1] + np.cos(turn) * lidar.position[0] - np.sin(turn) * lidar.position[1]
+    y = pose[:, 1:2] + np.sin(turn) * lidar.position[0] + np.cos(turn) * lidar.position[1]
+    angles = turn + forward + lidar.angles_rad
+    ranges = np.where(ranges < 0.999 * lidar.range_max_m, ranges, np.nan)
+    return np.stack([x + ranges * np.cos(angles), y + ranges * np.sin(angles)], axis=-1)
+
+
+def _gif(image_module: Any, pictures: list[Any]) -> bytes:
+    # one palette for all: the last frame has all there is, and frames then differ only where something moves
+    palette = pictures[-1].quantize(INKS)
+    frames = [picture.quantize(palette=palette, dither=0) for picture in pictures]
+    file = io.BytesIO()
+    durations = [FRAME_MS] * (len(frames) - 1) + [FRAME_MS * STILL_FRAMES]
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=False)
+    return file.getvalue()
+
+
+def _pillow_or_refuse() -> Any:
+    try:
+        import PIL.Image
+    except ImportError as error:
+        raise UserError("Films need Pillow, which is not installed: pip install 'rlstack[view]'.") from error
+    return PIL.Image

@@ -1,0 +1,281 @@
+"""Pictures of flights as PNG, drawn without a display; the same colours mean the same thing in all of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from rlstack.verification.drawing import (
+    COLOURS,
+    FAINT,
+    INK,
+    STYLE,
+    Flown,
+    literal,
+    matplotlib_or_refuse,
+    new_figure,
+    title_of,
+)
+from rlstack.verification.episodes import Array, Episodes
+from rlstack.verification.metrics import Score
+from rlstack.verification.outcome import CLOSE_M, outcome
+from rlstack.verification.same_start import draw_same_starts
+from rlstack.verification.trajectories import chosen_in_words, draw_followed, draw_trajectories
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FLOOR_M, _CEILING_M = 1e-3, 10.0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One picture: file stem, heading, a sentence that says how to read it, the file's bytes and their kind."""
+
+    name: str
+    title: str
+    caption: str
+    png: bytes
+    kind: Literal["png", "gif"] = "png"
+
+    @property
+    def file(self) -> str:
+        """What its file is called."""
+        return f"{self.name}.{self.kind}"
+
+
+def draw(
+    episodes: Mapping[str, Episodes], scores: Mapping[str, Score], *, rotor_names: Sequence[str] = (), dpi: int = 140
+) -> list[Plot]:
+    """Draw all pictures of a verification.
+
+    Args:
+        episodes: What was flown, by backend.
+        scores: The same backends' scores; their radius and window are drawn.
+        rotor_names: Names for the rotor speeds, in command order.
+        dpi: Pixels per inch; the pictures are 10 inches wide.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
+    matplotlib = matplotlib_or_refuse()
+    if not episodes:
+        return []
+    flown = []
+    for index, (name, recorded) in enumerate(episodes.items()):
+        judged = outcome(recorded, scores[name].criteria)
+        flown.append(Flown(name, recorded, scores[name], judged, COLOURS[index % len(COLOURS)]))
+    criteria = flown[0].criteria
+    moving = any(item.episodes.moving for item in flown)
+    due = "; the goal is the point of the path that is due" if moving else ""
+    radius = f"{criteria.radius_m:g} m"
+    window = f"second {criteria.from_s:g} to second {criteria.to_s:g}"
+    pictures = (
+        (
+            "error",
+            "Distance from the goal over time",
+            f"Line: median episode; bands: the middle 50% and 90% of episodes; dotted: 1% are farther; grey: {window},"
+            f" which is judged{due}.",
+            lambda: _error(flown),
+        ),
+        (
+            "trajectories",
+            "Trajectories",
+            f"{chosen_in_words(flown)}; dots: starts; pale: before the judged {window}; crimson: was farther than"
+            f" {radius} in it{'; grey: the path to follow' if moving else ''}.",
+            lambda: draw_followed(flown) if moving else draw_trajectories(flown),
+        ),
+        *(
+            [
+                (
+                    "same_start",
+                    "The same start in each simulator",
+                    "Position from the goal: the first flight and those in which the simulators are farthest apart;"
+                    " same start and disturbances, in process the same sensor noise as well, so what differs is the"
+                    " physics and its rounding.",
+                    lambda: draw_same_starts(flown),
+                )
+            ]
+            if len(flown) > 1
+            else []
+        ),
+        (
+            "success",
+            "Success by disturbance",
+            f"Share of episodes within {radius} from {window}, with Wilson 95% intervals and counts.",
+            lambda: _success(flown),
+        ),
+        (
+            "recovery",
+            "Time to recover",
+            f"Share of episodes that have come within {radius} for good by each second; what is missing at the end"
+            " never did.",
+            lambda: _recovery(flown),
+        ),
+        (
+            "commands",
+            "Rotor commands",
+            "Rotor speed commands of the episode with the median position error and of the one with the largest.",
+            lambda: _commands(flown, rotor_names),
+        ),
+    )
+    plots = []
+    with matplotlib.rc_context(STYLE):
+        for name, title, caption, picture in pictures:
+            png = io.BytesIO()
+            # No software version in the file: the same flights give the same bytes.
+            picture().savefig(png, format="png", dpi=dpi, metadata={"Software": None})
+            plots.append(Plot(name, title, caption, png.getvalue()))
+    return plots
+
+
+def _error(flown: Sequence[Flown]) -> Figure:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    figure = new_figure(10.0, 4.6)
+    axes = figure.add_subplot()
+    lowest, highest = CLOSE_M, 2.0 * flown[0].criteria.radius_m
+    for item in flown:
+        ordered = np.clip(np.sort(item.episodes.error_m, axis=1), _FLOOR_M, _CEILING_M)
+        time = item.episodes.time_s
+        for low, high, alpha in ((5, 95, 0.13), (25, 75, 0.25)):
+            axes.fill_between(
+                time, _row(ordered, low), _row(ordered, high), color=item.colour, alpha=alpha, linewidth=0
+            )
+        axes.plot(time, _row(ordered, 50), color=item.colour, linewidth=2.0, label=title_of(item))
+        axes.plot(time, _row(ordered, 99), color=item.colour, linewidth=1.0, linestyle=":")
+        # Starts on the goal itself must not stretch the axis, so the low end is that of the judged seconds.
+        lowest = min(lowest, _row(ordered[time >= item.criteria.from_s], 5).min())
+        highest = max(highest, _row(ordered, 99).max())
+    criteria = flown[0].criteria
+    axes.axvspan(criteria.from_s, criteria.to_s, color="#f2f4f7", zorder=0)
+    end = max(item.episodes.time_s[-1] for item in flown)
+    for radius, style in ((criteria.radius_m, "-"), (CLOSE_M, "--")):
+        axes.axhline(radius, color=INK, linewidth=0.9, linestyle=style)
+        axes.text(end, radius * 1.04, f"{radius:g} m", ha="right", va="bottom", fontsize=9)
+    due = "the point that is due" if any(item.episodes.moving for item in flown) else "goal"
+    axes.set(xlabel="time (s)", ylabel=f"distance from {due} (m)", yscale="log")
+    axes.set(xlim=(0.0, end), ylim=(0.8 * lowest, 1.25 * highest))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(lambda number, _: f"{number:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(flown), borderaxespad=0.2)
+    return figure
+
+
+def _success(flown: Sequence[Flown]) -> Figure:
+    labels = list(dict.fromkeys(label for item in flown for label in item.score.by_label))
+    rows = [*labels, "all episodes"]
+    figure = new_figure(10.0, 1.5 + 0.3 * len(rows) * (len(flown) + 0.4))
+    axes = figure.add_subplot()
+    lowest = 1.0
+    for index, item in enumerate(flown):
+        offset = (index - (len(flown) - 1) / 2) * 0.7 / max(len(flown), 1)
+        for row, label in enumerate(rows):
+            if row == len(labels):
+                group = (item.score.episodes, item.score.success, item.score.success_low, item.score.success_high)
+            elif label in item.score.by_label:
+                g = item.score.by_label[label]
+                group = (g.episodes, g.success, g.success_low, g.success_high)
+            else:
+                continue
+            count, share, low, high = group
+            lowest = min(lowest, low)
+            axes.plot([low, high], [row + offset] * 2, color=item.colour, linewidth=2.2, alpha=0.5)
+            axes.plot(
+                share, row + offset, "o", color=item.colour, markersize=7, label=title_of(item) if row == 0 else None
+            )
+            axes.annotate(
+                f"{100 * share:.1f}% of {count:,}",
+                (1.0, row + offset),
+                xycoords=("axes fraction", "data"),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+                annotation_clip=False,
+            )
+    axes.axhline(len(labels) - 0.5, color=FAINT, linewidth=0.9)
+    left = max(0.0, np.floor(10 * lowest) / 10)
+    axes.set(xlim=(left, 1.0 + 0.01 * (1.0 - left)), ylim=(len(rows) - 0.5, -0.5), xlabel="share of episodes")
+    axes.set_yticks(range(len(rows)), [literal(row) for row in rows])
+    axes.xaxis.set_major_formatter(lambda number, _: f"{100 * number:g}%")
+    axes.locator_params(axis="x", steps=[1, 2, 5, 10])
+    axes.grid(axis="y", visible=False)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(flown), borderaxespad=0.2)
+    return figure
+
+
+def _recovery(flown: Sequence[Flown]) -> Figure:
+    figure = new_figure(10.0, 4.2)
+    axes = figure.add_subplot()
+    for item in flown:
+        times = np.sort(item.outcome.recover_s)
+        known = times[np.isfinite(times)]
+        end = item.episodes.time_s[-1]
+        share = np.arange(1, len(known) + 1) / len(times)
+        axes.step(
+            [0.0, *known, end],
+            [0.0, *share, share[-1] if len(known) else 0.0],
+            where="post",
+            color=item.colour,
+            linewidth=2.0,
+            label=f"{title_of(item)}: median {_seconds(item.score.recover_s)},"
+            f" {100 * item.score.never_recovered:.1f}% never",
+        )
+    criteria = flown[0].criteria
+    axes.axvline(criteria.from_s, color=INK, linewidth=0.9, linestyle="--")
+    axes.annotate(
+        f"judged from {criteria.from_s:g} s",
+        (criteria.from_s, 0.0),
+        xytext=(5, 6),
+        textcoords="offset points",
+        fontsize=9,
+    )
+    end = max(item.episodes.time_s[-1] for item in flown)
+    axes.set(xlabel="time (s)", ylabel="share recovered for good", xlim=(0.0, end), ylim=(0.0, 1.02))
+    axes.yaxis.set_major_formatter(lambda number, _: f"{100 * number:.0f}%")
+    axes.legend(loc="lower right")
+    return figure
+
+
+def _commands(flown: Sequence[Flown], rotor_names: Sequence[str]) -> Figure:
+    figure = new_figure(10.0, 3.1 * len(flown) + 0.3)
+    grid = figure.subplots(len(flown), 2, squeeze=False, sharex=True, sharey=True)
+    for item, row in zip(flown, grid):
+        order = np.argsort(item.outcome.error_m, kind="stable")
+        for axes, (which, n) in zip(row, (("typical", order[(len(order) - 1) // 2]), ("worst", order[-1]))):
+            for rotor in range(item.episodes.command.shape[2]):
+                axes.plot(
+                    item.episodes.time_s,
+                    item.episodes.command[:, n, rotor],
+                    color=COLOURS[rotor % len(COLOURS)],
+                    linewidth=0.9,
+                    label=rotor_names[rotor] if rotor < len(rotor_names) else f"rotor {rotor + 1}",
+                )
+            error = item.outcome.error_m[n]
+            told = "lost" if item.outcome.lost[n] else f"mean error {error:.3f} m"
+            axes.set_title(
+                f"{title_of(item)}, {which} episode\n{literal(item.episodes.labels[n])}, {told}", fontsize=9.5
+            )
+            axes.set_xlim(0.0, item.episodes.time_s[-1])
+            axes.set_ylim(bottom=0.0)
+        row[0].set_ylabel("rotor speed (rad/s)")
+    for axes in grid[-1]:
+        axes.set_xlabel("time (s)")
+    handles, names = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper right", ncols=len(names))
+    return figure
+
+
+def _row(ordered: Array, percent: float) -> Array:
+    """Return a percentile over episodes of (T, N) values that are sorted along N, without interpolation."""
+    return ordered[:, max(int(np.ceil(percent / 100.0 * ordered.shape[1])), 1) - 1]
+
+
+def _seconds(number: float) -> str:
+    return f"{number:.2f} s" if np.isfinite(number) else "never"

@@ -1,0 +1,196 @@
+"""Pictures of races, drawn without a display: laps beside the yardstick's, paths on tracks, a race that moves."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.sim.maps.tracks import Track, draw_track
+from rlstack.verification.drawing import BAD, COLOURS, FAINT, INK, STYLE, literal, matplotlib_or_refuse, new_figure
+from rlstack.verification.map_drawing import outline_at
+from rlstack.verification.plots import Plot
+from rlstack.verification.race_score import Raced
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+
+SHOWN, ACROSS = 8, 4
+"""Tracks on a page of paths, and how many of them in a row."""
+
+FRAMES, FRAME_MS, STILL_FRAMES, PANEL_IN, DPI, INKS = 100, 70, 15, 4.2, 90, 32
+"""Of the film: at most so many frames, how long each is shown, for how many the end stays; size and colours."""
+
+
+def draw_races(
+    robot: WheeledBase, columns: Mapping[str, tuple[Raced, Mapping[str, Raced]]], dpi: int = 140
+) -> list[Plot]:
+    """Return all pictures of races.
+
+    Args:
+        robot: What drove.
+        columns: By place: the judged driver's races, and by name those of who drove beside it.
+        dpi: Pixels per inch.
+
+    Raises:
+        UserError: matplotlib or Pillow is not installed.
+    """
+    matplotlib = matplotlib_or_refuse()
+    made: list[tuple[str, str, str, Callable[[], Figure]]] = [
+        (
+            "laps",
+            "Flying laps beside the yardstick's",
+            "A point is a track that both finish; on the line both take the same time, below it the judged driver is"
+            " faster.",
+            lambda: _laps(columns),
+        )
+    ]
+    for name, (raced, beside) in columns.items():
+        made.append(
+            (
+                f"paths_{_stem(name)}",
+                f"Paths ({name})",
+                "Failures first, then where it came nearest to a wall. Cross: contact; square: out of time.",
+                lambda raced=raced, beside=beside: _paths(raced, beside),  # type: ignore[misc]
+            )
+        )
+    plots = []
+    with matplotlib.rc_context(STYLE):
+        for name, title, caption, picture in made:
+            png = io.BytesIO()
+            picture().savefig(png, format="png", dpi=dpi, metadata={"Software": None})
+            plots.append(Plot(name, title, caption, png.getvalue()))
+        for name, (raced, beside) in list(columns.items())[:2]:
+            (number,) = worth_seeing(raced, 1).tolist()
+            title = f"track:{raced.race.seeds[number]} ({name})"
+            moving = _film(robot, raced, beside, number)
+            plots.append(Plot(f"film_{_stem(name)}", title, "Both start at once.", moving, "gif"))
+    return plots
+
+
+def worth_seeing(raced: Raced, count: int) -> NDArray[np.intp]:
+    """Return the numbers of races worth seeing: failures, then those that came nearest to a wall."""
+    finished = np.isfinite(raced.race.lap_s).all(axis=1)
+    return np.lexsort((raced.race.clearance_m, finished))[:count]
+
+
+def ending(raced: Raced, number: int) -> str:
+    """Return how a race ended."""
+    if raced.race.contact[number]:
+        return "contact"
+    return "finished" if np.isfinite(raced.race.lap_s[number]).all() else "out of time"
+
+
+def _laps(columns: Mapping[str, tuple[Raced, Mapping[str, Raced]]]) -> Figure:
+    figure = new_figure(10.0, 4.6)
+    axes = figure.add_subplot()
+    most = 1.0
+    for colour, (name, (raced, beside)) in zip(COLOURS, columns.items()):
+        for theirs in list(beside.values())[:1]:
+            mine, other = raced.race.flying_s[: len(theirs)], theirs.race.flying_s
+            both = np.isfinite(mine) & np.isfinite(other)
+            axes.plot(other[both], mine[both], "o", color=colour, markersize=4.5, label=literal(name))
+            most = max(most, *mine[both].tolist(), *other[both].tolist(), 1.0)
+    axes.plot([0.0, 2.0 * most], [0.0, 2.0 * most], color=INK, linewidth=0.9, linestyle="--")
+    axes.set(xlabel="the yardstick's flying lap (s)", ylabel="flying lap (s)")
+    axes.set(xlim=(0.5 * most, 1.05 * most), ylim=(0.5 * most, 1.05 * most))
+    if len(axes.lines) > 1:
+        axes.legend(loc="upper left")
+    return figure
+
+
+def _paths(raced: Raced, beside: Mapping[str, Raced]) -> Figure:
+    chosen = worth_seeing(raced, SHOWN)
+    rows = -(-len(chosen) // ACROSS)
+    figure = new_figure(10.0, 2.8 * rows + 0.35)
+    grid = figure.subplots(rows, ACROSS, squeeze=False)
+    for axes in grid.flat[len(chosen) :]:
+        axes.set_visible(False)
+    for axes, number in zip(grid.flat, chosen.tolist()):
+        draw_track_on(axes, draw_track(int(raced.race.seeds[number])))
+        for colour, (who, one) in zip(COLOURS[1::-1], [*list(beside.items())[:1], (raced.driver, raced)]):
+            if number < len(one):
+                _path(axes, one, number, colour, who)
+        axes.set_title(f"track:{raced.race.seeds[number]}\n{ending(raced, number)}", fontsize=8.0, fontweight="normal")
+    handles, names = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper left", ncols=max(len(names), 1))
+    return figure
+
+
+def draw_track_on(axes: Axes, track: Track) -> None:
+    """Draw the walls of a track, and its start."""
+    for wall in (track.left, track.right):
+        closed = np.concatenate([wall, wall[:1]])
+        axes.plot(closed[:, 0], closed[:, 1], color=INK, linewidth=1.0)
+    axes.plot(0.0, 0.0, "o", color=FAINT, markersize=4, markeredgewidth=0)
+    axes.set(aspect="equal", xticks=[], yticks=[])
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _path(axes: Axes, raced: Raced, number: int, colour: str, who: str) -> None:
+    pose = raced.race.pose[:, number]
+    known = pose[np.isfinite(pose[:, 0])]
+    axes.plot(known[:, 0], known[:, 1], color=colour, linewidth=1.0, label=literal(who))
+    told = ending(raced, number)
+    if told != "finished":
+        mark = "x" if told == "contact" else "s"
+        axes.plot(*known[-1, :2], mark, color=BAD, markersize=7, markeredgewidth=2.0, zorder=6)
+
+
+def _film(robot: WheeledBase, raced: Raced, beside: Mapping[str, Raced], number: int) -> bytes:
+    """Return one race as an animated GIF, the judged driver's car over the yardstick's."""
+    try:
+        import PIL.Image as image_module
+    except ImportError as error:
+        raise UserError("Films need Pillow, which is not installed: pip install 'rlstack[view]'.") from error
+    from matplotlib.patches import Polygon
+
+    drivers = [(who, one) for who, one in list(beside.items())[:1] if number < len(one)] + [(raced.driver, raced)]
+    poses = [one.race.pose[:, number] for _, one in drivers]
+    lengths = [int(np.isfinite(pose[:, 0]).sum()) for pose in poses]
+    stride = max(1, math.ceil(max(lengths) / FRAMES))
+    samples = [*range(0, max(lengths), stride), max(lengths) - 1]
+    figure = new_figure(PANEL_IN, PANEL_IN)
+    figure.set_dpi(DPI)
+    axes = figure.add_subplot()
+    draw_track_on(axes, draw_track(int(raced.race.seeds[number])))
+    colours = COLOURS[1::-1][-len(drivers) :]
+    cars: list[Polygon] = []
+    paths = []
+    for colour, (who, _), pose in zip(colours, drivers, poses):
+        cars.append(Polygon(outline_at(robot, pose[0]), facecolor=colour, zorder=5))
+        axes.add_patch(cars[-1])
+        paths.append(axes.plot([], [], color=colour, linewidth=1.0, label=literal(who))[0])
+    axes.legend(loc="upper right", fontsize=7.0)
+    clock = axes.set_title("", fontsize=9.0)
+    canvas: Any = figure.canvas
+    frames = []
+    for sample in samples:
+        for car, path, pose, length in zip(cars, paths, poses, lengths):
+            now = min(sample, length - 1)
+            car.set_xy(outline_at(robot, pose[now]))
+            path.set_data(pose[: now + 1, 0], pose[: now + 1, 1])
+        clock.set_text(f"{sample / raced.race.rate_hz:.1f} s")
+        canvas.draw()
+        frames.append(image_module.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
+    palette = frames[-1].quantize(INKS)
+    inked = [frame.quantize(palette=palette, dither=image_module.Dither.NONE) for frame in frames]
+    file = io.BytesIO()
+    shown_ms = [FRAME_MS] * (len(inked) - 1) + [FRAME_MS * STILL_FRAMES]
+    inked[0].save(file, "GIF", save_all=True, append_images=inked[1:], duration=shown_ms, loop=0, optimize=False)
+    return file.getvalue()
+
+
+def _stem(name: str) -> str:
+    return "_".join("".join(c if c.isalnum() else " " for c in name).split())

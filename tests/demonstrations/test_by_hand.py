@@ -1,0 +1,147 @@
+"""A hand shows it: when an episode begins, what a leader arm makes the tool do, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from rlstack.demonstrations import sheet
+from rlstack.demonstrations.by_hand import ByHand
+from rlstack.demonstrations.recording import Choice
+from rlstack.errors import UserError
+from rlstack.hardware.devices import SAVE, Hand
+from rlstack.hardware.devices._pad import Pad
+from rlstack.tasks.arms.station import Station
+
+PANDA = sheet.arm_called("panda")
+NAMES = [drive.name for drive in PANDA.drives]
+
+
+@pytest.fixture(scope="module")
+def picking() -> Iterator[Station]:
+    station = Station(sheet.task_called("arm_pick_place", {"rewards": "sparse", "episode_s": 30.0}), PANDA)
+    yield station
+    station.close()
+
+
+@dataclass
+class Held:
+    """A device that says what it is told to."""
+
+    hand: Hand = field(default_factory=Hand)
+    live = False
+
+    def read(self) -> Hand:
+        return self.hand
+
+
+@dataclass
+class HeldPad:
+    """A gamepad that leads, without its wire."""
+
+    pad: Pad = field(default_factory=lambda: Pad(held=False))
+    axes: tuple[float, ...] = (0.0,) * 8
+    buttons: tuple[int, ...] = ()
+    said: tuple[str, ...] = ()
+    live = False
+
+    def read(self) -> Hand:
+        hand = self.pad.hand(self.axes, self.buttons)
+        return Hand(hand.linear, hand.angular, hand.gripper, said=self.said)
+
+    def forget(self) -> None:
+        self.pad.forget()
+
+
+def test_what_the_gripper_was_told_does_not_begin_the_next_episode(picking: Station) -> None:
+    picking.begin()
+    device = HeldPad()
+    decide = ByHand(device)
+    assert decide(picking).waiting
+    device.buttons = (1,)
+    choice = decide(picking)
+    assert not choice.waiting and choice.action[-1] == -1.0, "a change of what the gripper is told is a beginning"
+    picking.act(choice.action)
+    device.buttons = ()
+    assert decide(picking).action[-1] == -1.0, "it is told until it is told something else"
+    device.said = (SAVE,)
+    assert decide(picking).said == SAVE
+    device.said = ()
+    picking.begin()
+    assert [decide(picking).waiting for _ in range(3)] == [True] * 3, "no hand has done anything yet"
+    device.axes = (0.0, 1.0, *(0.0,) * 6)
+    choice = decide(picking)
+    assert choice.action.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0] and not choice.waiting
+    picking.act(choice.action)
+    device.buttons = (1,)
+    assert decide(picking).action[-1] == -1.0, "told the same as in the episode before, it closes again"
+
+
+def _joints(station: Station) -> dict[str, float]:
+    return dict(zip(NAMES, station.senses()["target"].tolist()))
+
+
+def test_an_episode_begins_when_a_leader_arm_is_moved_and_the_tool_follows(picking: Station) -> None:
+    picking.begin()
+    stood = _joints(picking)
+    device = Held(Hand(joints=stood))
+    decide = ByHand(device)
+    device.hand = Hand(joints={**stood, "panda_joint1": stood["panda_joint1"] + 0.003})  # two ticks of a servo
+    decide(picking)
+    device.hand = Hand(joints=stood)
+    assert all(decide(picking).waiting for _ in range(3)), "where it stands it begins nothing"
+    led = {**stood, "panda_joint1": stood["panda_joint1"] + 0.3}
+    led |= {name: 0.01 for name in NAMES[7:]}
+    device.hand = Hand(joints=led)
+    there = picking.places()["tool"]
+    turned = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]) @ there[:2]
+    first = decide(picking)
+    assert not first.waiting and first.by_hand and np.abs(first.action).max() == 1.0
+    picking.act(first.action)
+    for _ in range(40):
+        choice = decide(picking)
+        assert not choice.waiting and np.abs(choice.action).max() <= 1.0
+        picking.act(choice.action)
+    assert np.abs(choice.action).max() < 0.1, "it has arrived"
+    np.testing.assert_allclose(picking.places()["tool"], [*turned, there[2]], atol=0.01)
+    np.testing.assert_allclose(picking.joints()[7:], 0.01, atol=0.002)
+    yaw = picking.senses()["target_yaw"]
+    assert decide(picking).action[3] == pytest.approx(0.0, abs=0.05), f"turned by as much: {yaw}"
+
+
+def test_a_leader_arm_takes_over_from_who_else_acts_once_it_is_moved(picking: Station) -> None:
+    picking.begin()
+    stood = _joints(picking)
+    device = Held(Hand(joints=stood))
+    decide = ByHand(device, lambda station: Choice(np.full(5, 0.5)))
+    for _ in range(2):
+        choice = decide(picking)
+        assert not choice.by_hand
+        picking.act(choice.action)
+    device.hand = Hand(joints={**stood, "panda_joint4": stood["panda_joint4"] + 0.1})
+    assert decide(picking).by_hand and decide(picking).by_hand
+    device.hand = Hand(joints=device.hand.joints, intervene=False)
+    assert not decide(picking).by_hand
+    picking.begin()
+    device.hand = Hand(joints=device.hand.joints)
+    assert not decide(picking).by_hand, "another episode: it has to be moved again"
+
+
+def test_a_leader_arm_that_does_not_fit_is_refused_before_anything_moves(picking: Station) -> None:
+    picking.begin()
+    with pytest.raises(UserError, match="cannot be followed: panda has no joint elbow; it has: panda_joint1"):
+        ByHand(Held(Hand(joints={"elbow": 0.0})))(picking)
+
+
+def test_a_leader_arm_that_is_beyond_the_joints_ranges_is_followed_up_to_them(picking: Station) -> None:
+    picking.begin()
+    said: list[str] = []
+    device = Held(Hand(joints={"panda_joint1": 0.0}))
+    decide = ByHand(device, say=said.append)
+    assert decide(picking).waiting
+    device.hand = Hand(joints={"panda_joint1": 3.0})
+    assert not decide(picking).waiting
+    assert "panda_joint1 is kept at its limit, 2.897: 3 was asked for." in said
