@@ -20,7 +20,7 @@ from rlstack.control.hover import HoverController
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import COMMANDED, SENSED
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots import frames
 from rlstack.sim.backends.mujoco import MujocoBackend
@@ -248,7 +248,7 @@ def test_the_robot_example_loads_and_flies(examples: Path) -> None:
     robot = load_quadrotor("x500_gazebo.yaml")
     assert f"thrust-to-weight {robot.thrust_to_weight:.2f}" in robot_example()
     assert f"2 * {robot.hover_speed_rad_s:.1f} / {robot.rotor_model.speed_max_rad_s:g}" in docs.text("docs/robots.md")
-    GuardConfig.from_robot(robot)
+    QuadrotorGuardConfig.from_robot(robot)
     controller = HoverController(robot)
     backend = MujocoBackend(robot)
     backend.connect()
@@ -447,7 +447,7 @@ def test_recipe_defaults_are_those_of_the_code() -> None:
 
 
 def test_the_guards_times_are_those_of_the_code() -> None:
-    config = GuardConfig.from_robot(load_quadrotor("crazyflie"))
+    config = QuadrotorGuardConfig.from_robot(load_quadrotor("crazyflie"))
     page = docs.text("docs/guard.md")
     assert f"older than {config.staleness_periods:g} control periods" in page
     assert f"after {config.hover_before_landing_s:g} s it descends at {config.landing_speed_m_s:g} m/s" in page

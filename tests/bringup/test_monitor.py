@@ -12,7 +12,7 @@ from rlstack.bringup.monitor import Monitor, watched_of
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import path_message, set_stamp
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from tests.guard.reaching import panda
+from tests.kinds.manipulator.guard_loop import panda
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration

@@ -23,7 +23,7 @@ from rlstack.bringup.system import (
 )
 from rlstack.errors import UserError
 from rlstack.sim.world import load_world
-from tests.guard.reaching import panda
+from tests.kinds.manipulator.guard_loop import panda
 from tests.policies.test_people import write_wary_policy
 from tests.support.arms import write_posture_policy
 from tests.support.bases import turtlebot, write_exploring_policy

@@ -20,7 +20,7 @@ from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.verification.arm_score import score_arm
 from rlstack.verification.arm_trials import ArmTried, joined
 from rlstack.verification.manipulation import judged
-from tests.guard.reaching import panda
+from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
 
 pytest.importorskip("matplotlib")

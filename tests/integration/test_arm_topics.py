@@ -17,7 +17,7 @@ from rlstack.policies import load_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.verification.arm_trials import try_in
 from rlstack.verification.manipulation import held_out
-from tests.guard.reaching import panda
+from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
 from tests.support.ros import Listener
 

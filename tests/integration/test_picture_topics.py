@@ -13,7 +13,7 @@ from rlstack.interfaces.images import ImageMessage
 from rlstack.interfaces.messages import JointMessage, stamp_to_ns
 from rlstack.nodes.policy import PolicyNode
 from rlstack.policies import load_policy
-from tests.guard.reaching import panda
+from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
 from tests.support.ros import Listener
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlstack.control.hover import HoverController
 from rlstack.control.mixer import Mixer
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import frames, robot_names
 from rlstack.robots.spec import robot_files
@@ -96,7 +96,7 @@ def test_rotors_at_rest_neither_lift_nor_press(name: str) -> None:
 @EACH_ROBOT
 def test_the_limits_leave_room_to_fly(name: str) -> None:
     robot = load_quadrotor(name)
-    config = GuardConfig.from_robot(robot)  # refuses what no guard can keep
+    config = QuadrotorGuardConfig.from_robot(robot)  # refuses what no guard can keep
     gains = HoverController(robot).gains
     assert gains.tilt_rad < 0.8 * config.tilt_rad
     assert gains.tilt_rate_rad_s < config.angular_velocity_rad_s

@@ -18,7 +18,7 @@ from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.catalog.arm_stack import StackTask
 from rlstack.verification.arm_cell import ArmCell, world_of
 from rlstack.verification.manipulation import held_out
-from tests.guard.reaching import panda
+from tests.kinds.manipulator.guard_loop import panda
 
 ROBOT = panda()
 

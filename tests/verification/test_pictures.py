@@ -13,7 +13,7 @@ from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.verification.arm_cell import ArmCell
 from rlstack.verification.manipulation import held_out
 from rlstack.verification.pictures import Pictures
-from tests.guard.reaching import panda
+from tests.kinds.manipulator.guard_loop import panda
 
 MS = 1_000_000
 NAMES = ("joint_position", "wrist_image", "wrist_image_age", "scene_image", "scene_image_age")

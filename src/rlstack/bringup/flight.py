@@ -15,7 +15,6 @@ from rlstack.bringup.goals import GoalSender
 from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
-from rlstack.guard import Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
 from rlstack.kinds.quadrotor.spec import Quadrotor
@@ -33,7 +32,7 @@ FAR_M = 1e3
 WARM_UP_STEPS = 20
 """Control periods under the policy's command before the first episode, in which discovery settles."""
 
-_TAKEN_OVER = (str(Mode.HOVER), str(Mode.LAND))
+_TAKEN_OVER = ("hover", "land")
 
 
 def fly_over_topics(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rlstack.bringup.process import Parameter
-from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
+from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import RobotSpec
 
@@ -35,7 +35,7 @@ def patience_for(spec: RobotSpec, rate_hz: float | None) -> Patience:
     period_s = 1.0 / rate_hz
     needed = {"staleness_s": _PERIODS * period_s, "window_s": _WINDOW * period_s}
     guard: dict[str, Parameter] = {
-        name: time_s for name, time_s in needed.items() if time_s > getattr(ArmGuardConfig, name) + 1e-9
+        name: time_s for name, time_s in needed.items() if time_s > getattr(ManipulatorGuardConfig, name) + 1e-9
     }
     silent_s = needed["staleness_s"]
     return Patience(guard, {"cmd_joints_timeout_s": _ROBOT * silent_s} if "staleness_s" in guard else {})

@@ -15,7 +15,7 @@ from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.parallel import OnProgress
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
-from rlstack.guard import Mode
+from rlstack.guard import CommonMode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
@@ -32,7 +32,7 @@ FAR_M = 1e3
 LEAST_TURNS = 5
 """Per process; starting three nodes takes about as long as driving a few ways."""
 
-_TAKEN_OVER = (str(Mode.STOP), str(Mode.FALLBACK), str(Mode.HOLD))
+_TAKEN_OVER = ("stop", "fallback", "hold")
 
 
 class Worlds(ABC):
@@ -223,7 +223,7 @@ class Recorder(ABC):
 
     def _on_mode(self, message: Any) -> None:
         before, self._mode = self._mode, message.data
-        if self.flying and not self.done and self._mode in _TAKEN_OVER and before == str(Mode.POLICY):
+        if self.flying and not self.done and self._mode in _TAKEN_OVER and before == str(CommonMode.POLICY):
             self.interventions[self.turn] += 1
 
 

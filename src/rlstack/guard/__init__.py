@@ -3,6 +3,6 @@
 What every guard shares is here; the guard of a kind of robot is ``rlstack/kinds/<kind>/guard.py``.
 """
 
-from rlstack.guard.decision import Decision, Mode
+from rlstack.guard.decision import CommonMode, Decision, Mode
 
-__all__ = ["Decision", "Mode"]
+__all__ = ["CommonMode", "Decision", "Mode"]

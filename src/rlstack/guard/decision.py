@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,33 +12,37 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Mode(str, Enum):
-    """Who commands; TAKEOFF, HOVER and LAND are quadrotors' modes, STOP and FALLBACK those of wheeled bases, HOLD and
-    PARK those of arms."""
+Role = Literal["off", "normal", "intervention"]
+"""What a mode means to whoever watches: nothing moves, all is well, or the guard has taken over from the policy."""
 
-    DISARMED = "disarmed"
-    """Motors off."""
-    TAKEOFF = "takeoff"
-    """The guard climbs to the take-off height."""
-    POLICY = "policy"
-    """The policy, within the limits."""
-    HOVER = "hover"
-    """The guard holds the place."""
-    LAND = "land"
-    """The guard descends until it feels the floor."""
-    STOP = "stop"
-    """The guard brakes and stands still."""
-    FALLBACK = "fallback"
-    """A classical planner drives in the policy's stead."""
-    HOLD = "hold"
-    """The guard keeps the joints at their last targets."""
-    PARK = "park"
-    """The guard leads an arm slowly to its rest position."""
-    ESTOP = "estop"
-    """Motors off until the emergency stop is cleared."""
+
+class Mode(str, Enum):
+    """Who commands. A kind of robot declares its own modes in a subclass: ``HOVER = "hover", "intervention"``.
+
+    The text is what goes out on the topic ``guard/mode``.
+    """
+
+    role: Role
+
+    def __new__(cls, text: str, role: Role) -> Mode:
+        """Make a member of its text and its role."""
+        member = str.__new__(cls, text)
+        member._value_, member.role = text, role
+        return member
 
     def __str__(self) -> str:
         return self.value
+
+
+class CommonMode(Mode):
+    """The modes of every guard."""
+
+    DISARMED = "disarmed", "off"
+    """Motors off."""
+    POLICY = "policy", "normal"
+    """The policy, within the limits."""
+    ESTOP = "estop", "off"
+    """Motors off until the emergency stop is cleared."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ SCAN = "scan"
 POLICY_PREFIX = "policy/"
 """The policy node sends its commands under this; the guard alone publishes the topics without it."""
 GUARD_MODE = "guard/mode"
+GUARD_INTERVENTIONS = "guard/interventions"
+"""How often the guard has taken over from the policy since it was configured."""
 DIAGNOSTICS = "diagnostics"
 MARKERS = "markers"
 ROBOT_DESCRIPTION = "robot_description"
@@ -60,6 +62,7 @@ TYPES: dict[str, str] = {
     PEOPLE: "sensor_msgs/msg/PointCloud2",
     MAP: "nav_msgs/msg/OccupancyGrid",
     GUARD_MODE: "std_msgs/msg/String",
+    GUARD_INTERVENTIONS: "std_msgs/msg/UInt32",
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",
     MARKERS: "visualization_msgs/msg/MarkerArray",
     WORLD_MARKERS: "visualization_msgs/msg/MarkerArray",

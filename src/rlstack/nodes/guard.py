@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.guard import Decision, Mode
+from rlstack.guard import CommonMode, Decision, Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS
@@ -20,7 +20,7 @@ from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.kinds import find_kind
-from rlstack.kinds.wheeled_base.guard import BaseGuard
+from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.nodes.commands import command_message
 from rlstack.nodes.guard_senses import BaseSenses, base_guard
@@ -35,8 +35,6 @@ STEADY = 10
 
 _TIMER_SLACK_S = 0.0005
 _NAN = math.nan
-_OFF = (Mode.DISARMED, Mode.ESTOP)
-_WARNED = (Mode.HOVER, Mode.LAND, Mode.STOP, Mode.FALLBACK, Mode.HOLD, Mode.PARK, Mode.ESTOP)
 _REACH_PERIODS = 2.0
 """When joints are to have come to their targets: a controller that interpolates must not find them due already."""
 
@@ -100,11 +98,14 @@ class GuardNode(ManagedNode):
         self._message = command_message(said.name, names, plain=plain, reach_s=reach_s)
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
         self._modes = self.publisher(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, "latched")
+        interventions = topics.type_of(topics.GUARD_INTERVENTIONS)
+        self._interventions = self.publisher(interventions, topics.GUARD_INTERVENTIONS, "latched")
+        self._intervened = -1
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
         self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
         self.subscriber(command, topics.POLICY_PREFIX + self._topic, self._on_policy, "command", raw=True)
         self._senses: BaseSenses | None = None
-        if isinstance(self.guard, BaseGuard):
+        if isinstance(self.guard, WheeledBaseGuard):
             self._senses = BaseSenses(self, self.guard, self._times_of, self._on_scan, self._lock_step)
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
@@ -132,7 +133,9 @@ class GuardNode(ManagedNode):
         self._early: tuple[int, Array] | None = None  # lock step: an answer that overtook its observation
         self._answered: tuple[int, Decision] | None = None
         self._mode, self._reason = None, ""
-        self._show_mode(self.guard.mode, "just started" if self.guard.mode is Mode.DISARMED else self.guard.reason)
+        self._show_mode(
+            self.guard.mode, "just started" if self.guard.mode is CommonMode.DISARMED else self.guard.reason
+        )
         # In real time the timer starts again with every command that is passed on, so it fires when one is late.
         self._timer = self.every(0.05 if self._lock_step else self.guard.tick_s + _TIMER_SLACK_S, self._on_timer)
 
@@ -142,12 +145,14 @@ class GuardNode(ManagedNode):
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Say who flies and why."""
-        warning = self._reason if self._mode in _WARNED else ""
+        mode = self._mode
+        warned = mode is not None and (mode.role == "intervention" or mode is CommonMode.ESTOP)
+        warning = self._reason if warned else ""
         if not warning and time.monotonic() - self._blocked_at < _BLOCKED_S:
             warning = f"slowed down: {self._blocked}"
         scans = {"scans": self._senses.scans, "scans refused": self._senses.refused} if self._senses else {}
         return warning, {
-            "mode": str(self._mode),
+            "mode": str(mode),
             "reason": self._reason,
             "interventions": self.guard.interventions,
             **self._counts,
@@ -305,9 +310,9 @@ class GuardNode(ManagedNode):
             decision: On the policy's command, or on its absence; what the guard says then goes first.
             observed: On the observation; the guard's own command while it flies, or "off" if it was armed since.
         """
-        said = decision if decision.command is not None or decision.mode in _OFF else observed
+        said = decision if decision.command is not None or decision.mode.role == "off" else observed
         self._note(decision)
-        if said.command is None and said.mode not in _OFF:
+        if said.command is None and said.mode.role != "off":
             return  # nothing to pass on: what the policy does next, or its time-out, answers
         self._waiting, self._early = None, None
         self._answered = (stamp, said)
@@ -318,7 +323,7 @@ class GuardNode(ManagedNode):
         self._note(decision)
 
     def _publish(self, decision: Decision) -> None:
-        if decision.mode in _OFF:
+        if decision.mode.role == "off":
             if self._lock_step or decision.command is not None or decision.mode != self._mode:
                 off = self._message.fill_off(max(self._observed_ns, 0))
                 if off is not None:
@@ -344,11 +349,16 @@ class GuardNode(ManagedNode):
             return
         if self._mode is not None:
             sentence = f"{self._mode} -> {mode}: {reason}"
-            if mode in (Mode.POLICY, Mode.TAKEOFF):
+            if mode.role == "normal":
                 self.get_logger().info(sentence)
             else:
                 self.get_logger().warning(sentence)
         self._mode, self._reason = mode, reason
+        if self._intervened != self.guard.interventions:
+            self._intervened = self.guard.interventions
+            count = topics.type_of(topics.GUARD_INTERVENTIONS)()
+            count.data = self._intervened
+            self._interventions.publish(count)
         message = topics.type_of(topics.GUARD_MODE)()
         message.data = str(mode)
         self._modes.publish(message)

@@ -13,8 +13,8 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import Reader, field_reader
 from rlstack.interfaces.scan_data import ScanReader, scan_geometry
 from rlstack.interfaces.signals import SENSED
-from rlstack.kinds.wheeled_base.guard import BaseGuard
-from rlstack.kinds.wheeled_base.guard_config import SCAN, BaseGuardConfig
+from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
+from rlstack.kinds.wheeled_base.guard_config import SCAN, WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.nodes.goal_path import QUALITIES
 from rlstack.nodes.readers import scan_every_ns
@@ -22,14 +22,14 @@ from rlstack.nodes.readers import scan_every_ns
 STOP = "stop"
 
 
-def base_guard(robot: WheeledBase, config: BaseGuardConfig, fallback: str) -> BaseGuard:
+def base_guard(robot: WheeledBase, config: WheeledBaseGuardConfig, fallback: str) -> WheeledBaseGuard:
     """Return the guard of a base with its fallback: ``stop``, or the name of a planner.
 
     Raises:
         UserError: There is no such planner.
     """
     if fallback == STOP:
-        return BaseGuard(robot, config)
+        return WheeledBaseGuard(robot, config)
     from rlstack.control.navigation import PLANNERS
 
     if fallback not in PLANNERS.names():
@@ -37,7 +37,7 @@ def base_guard(robot: WheeledBase, config: BaseGuardConfig, fallback: str) -> Ba
     driver = PLANNERS.load(fallback)(robot)
     if unheard := set(driver.inputs) - {*_HEARD, *_OBSERVED}:
         raise UserError(f"The planner {fallback} needs {', '.join(sorted(unheard))}, which the guard does not hear.")
-    return BaseGuard(robot, config, driver)
+    return WheeledBaseGuard(robot, config, driver)
 
 
 _OBSERVED = ("position", "orientation", "linear_velocity", "angular_velocity")
@@ -58,7 +58,7 @@ class BaseSenses:
     def __init__(
         self,
         node: Any,
-        guard: BaseGuard,
+        guard: WheeledBaseGuard,
         clock: Callable[[int], tuple[float, float] | None],
         take: Callable[[Decision], None],
         lock_step: bool,
@@ -66,7 +66,7 @@ class BaseSenses:
         self._node, self._guard, self._clock, self._take, self._lock_step = node, guard, clock, take, lock_step
         self.scans, self.refused = 0, 0
         self._every_ns, self._newest_ns = 0, -1
-        if (lidar := guard.protection.lidar) is not None or SCAN in guard.fallback.inputs:
+        if (lidar := guard.protective_stop.lidar) is not None or SCAN in guard.fallback.inputs:
             lidar = lidar or guard.robot.lidars[SCAN]
             frame = node.parameters["scan_frame"]
             wanted = scan_geometry(lidar)

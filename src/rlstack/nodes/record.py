@@ -19,7 +19,9 @@ PARAMETERS = (
     Parameter("topics", (), "Which topics; none: all of the robot's that are common topics.", each=str),
 )
 
-_LATCHED = frozenset({topics.GOAL, topics.GOAL_PATH, topics.GUARD_MODE, topics.MAP, teleop_data.INTERVENE})
+_LATCHED = frozenset(
+    {topics.GOAL, topics.GOAL_PATH, topics.GUARD_MODE, topics.GUARD_INTERVENTIONS, topics.MAP, teleop_data.INTERVENE}
+)
 
 
 class RecordNode(ManagedNode):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.guard.decision import Mode
+from rlstack.guard.decision import CommonMode
 from rlstack.hardware.devices import STOP, Hand, device_called
 from rlstack.hardware.takeover import LeaderMoved, Takeover
 from rlstack.interfaces import topics
@@ -106,7 +106,7 @@ class TeleopNode(ManagedNode):
         return "", {"device": self.parameters["device"], "the human leads": bool(self._led)}
 
     def _on_mode(self, message: Any) -> None:
-        self._guard_passes = message.data == Mode.POLICY
+        self._guard_passes = message.data == CommonMode.POLICY
 
     def _read(self) -> None:
         if not self._begun:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.guard.decision import Decision, Mode
-from rlstack.guard.machine import Machine, Signals
+from rlstack.guard.decision import CommonMode, Decision, Mode
+from rlstack.guard.guard import Guard, Signals
 from rlstack.guard.observation import LARGEST
 from rlstack.guard.watch import SLACK_S
-from rlstack.kinds.manipulator.guard_body import ArmBody
-from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
-from rlstack.kinds.manipulator.guard_limiter import Reins
+from rlstack.kinds.manipulator.guard_collision import CollisionModel
+from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
+from rlstack.kinds.manipulator.guard_limiter import CommandLimiter
 from rlstack.kinds.manipulator.spec import Manipulator
 
 Array = NDArray[np.float64]
@@ -39,7 +39,16 @@ class JointsSeen:
     velocity: Array
 
 
-class ArmGuard(Machine[JointsSeen]):
+class ManipulatorMode(Mode):
+    """Its own modes."""
+
+    HOLD = "hold", "intervention"
+    """The guard keeps the joints at their last targets."""
+    PARK = "park", "intervention"
+    """The guard leads the arm slowly to its rest position."""
+
+
+class ManipulatorGuard(Guard[JointsSeen]):
     """Owns the last word before the joints.
 
     Every target is finite, in the joints' ranges, no further from the last than their speeds allow, no further from
@@ -65,18 +74,17 @@ class ArmGuard(Machine[JointsSeen]):
         UserError: Its model, of which the kinematics come, cannot be read.
     """
 
-    CONFIG = ArmGuardConfig
+    CONFIG = ManipulatorGuardConfig
     COMMAND = "joint_target"
     """The commanded signal: (joints,) rad or m."""
     OBSERVED = ("joint_position", "joint_velocity")
-    ACTS: ClassVar[tuple[Mode, ...]] = (Mode.HOLD, Mode.PARK)
 
-    def __init__(self, robot: Manipulator, config: ArmGuardConfig | None = None) -> None:
+    def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig | None = None) -> None:
         self.robot = robot
-        self.config = config or ArmGuardConfig.from_robot(robot)
+        self.config = config or ManipulatorGuardConfig.from_robot(robot)
         super().__init__(self.config, len(robot.drives))
-        self.body = ArmBody(robot)
-        self._reins = Reins(robot, self.config, self.body)
+        self.body = CollisionModel(robot)
+        self._limiter = CommandLimiter(robot, self.config, self.body)
         # fingers are light, and fly where nothing is between them
         fastest = np.array([drive.velocity_max for drive in robot.drives])
         fastest[np.isin(np.arange(len(fastest)), self.body.arm, invert=True)] = np.inf
@@ -124,8 +132,8 @@ class ArmGuard(Machine[JointsSeen]):
     def arm(self, time_s: float) -> tuple[bool, str]:
         """Let the robot move; return whether it may, and why (not)."""
         seen = self._seen
-        if self.mode is Mode.DISARMED and seen is not None:
-            strain = self._reins.strain(seen.position)
+        if self.mode is CommonMode.DISARMED and seen is not None:
+            strain = self._limiter.strain(seen.position)
             k = int(np.argmax(strain))
             if strain[k] > 1.0:
                 drive = self.robot.drives[k]
@@ -144,27 +152,26 @@ class ArmGuard(Machine[JointsSeen]):
         return f"{self._names[k]} moves at {seen.velocity[k]:.2f}, over {self._fastest[k]:.2f} (rad/s or m/s)"
 
     def _begin(self, t: float, seen: JointsSeen) -> None:
-        self._reins.start(t, seen.position)
-        self._enter(Mode.POLICY, t, "armed")
+        self._limiter.start(t, seen.position)
+        self._enter(CommonMode.POLICY, t, "armed")
 
     def _hold(self, t: float, reason: str, may_return: bool) -> None:
         self._watch.forget()
         self._may_return = may_return
-        self._enter(Mode.HOLD, t, reason)
+        self._enter(ManipulatorMode.HOLD, t, reason)
 
     def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
         """Holding needs no joint states; parking does."""
-        if self.mode is not Mode.HOLD:
-            self.interventions += self.mode is Mode.POLICY
+        if self.mode is not ManipulatorMode.HOLD:
             self._hold(
                 t,
                 f"no valid observation for {silent_s:.2f} s: {self._refused_observation}",
-                self._may_return or self.mode is Mode.POLICY,
+                self._may_return or self.mode is CommonMode.POLICY,
             )
         if t - self._mode_t > self.config.hold_before_parking_s:
             self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
             return self._off(before)
-        return self._said(before, self._reins.hold(t))
+        return self._said(before, self._limiter.hold(t))
 
     def _act(self, t: float, before: Mode) -> Decision:
         """Answer the newest observation by holding or on the way to rest, or move on to the mode that is due."""
@@ -176,32 +183,32 @@ class ArmGuard(Machine[JointsSeen]):
         good = self._may_return and self._watch.good_for_s(t) + SLACK_S >= config.recover_after_s
         if good and self._watch.fresh(t):
             return self._hand_over(t, before, "all is in time again")
-        if self.mode is Mode.HOLD and t - self._mode_t > config.hold_before_parking_s:
+        if self.mode is ManipulatorMode.HOLD and t - self._mode_t > config.hold_before_parking_s:
             if not config.park:
                 self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
                 return self._off(before)
-            self._enter(Mode.PARK, t, self.reason)
-        if self.mode is Mode.PARK:
-            target, over = self._reins.towards_rest(t)
+            self._enter(ManipulatorMode.PARK, t, self.reason)
+        if self.mode is ManipulatorMode.PARK:
+            target, over = self._limiter.towards_rest(t)
             if over:
                 self._stop(f"parked ({self.reason})")
                 return self._off(before)
             return self._said(before, target)
-        return self._said(before, self._reins.hold(t))
+        return self._said(before, self._limiter.hold(t))
 
     def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
         assert self._seen is not None
-        held, self.held_for = self._reins.pass_on(t, np.array(wanted), self._seen.position, self._seen.velocity)
+        held, self.held_for = self._limiter.pass_on(t, np.array(wanted), self._seen.position, self._seen.velocity)
         return held.tolist(), bool(self.held_for)
 
     def _again(self, t: float) -> tuple[list[float], bool]:
-        return self._reins.hold(t).tolist(), False
+        return self._limiter.hold(t).tolist(), False
 
     def _said(self, before: Mode, command: Array) -> Decision:
         return Decision(command, self._stamp_s(), self.mode, self.reason, before is not self.mode)
 
     def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[Any]) -> Decision:
-        """Take a policy's command (joints,) in rad and m; see :meth:`Machine.on_policy_command`."""
+        """Take a policy's command (joints,) in rad and m; see :meth:`Guard.on_policy_command`."""
         self.held_for = ""
         decision = super().on_policy_command(time_s, stamp_s, command)
         if not self.held_for:
@@ -210,4 +217,4 @@ class ArmGuard(Machine[JointsSeen]):
         return Decision(d.command, d.stamp_s, d.mode, d.reason, d.changed, d.clipped, d.blocked, self.held_for)
 
 
-GUARD = ArmGuard
+GUARD = ManipulatorGuard

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlstack.guard.settings import Timing, settings
+from rlstack.guard.config import GuardConfig, load_config
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 
@@ -13,7 +13,7 @@ _SLOW = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmGuardConfig(Timing):
+class ManipulatorGuardConfig(GuardConfig):
     """Limits and times of the guard of an arm; make it with :meth:`from_robot`.
 
     Ranges, speeds and efforts of the joints are those of the robot file.
@@ -53,7 +53,7 @@ class ArmGuardConfig(Timing):
             )
 
     @staticmethod
-    def from_robot(robot: Manipulator, *, allow_wider: bool = False, **overrides: Any) -> ArmGuardConfig:
+    def from_robot(robot: Manipulator, *, allow_wider: bool = False, **overrides: Any) -> ManipulatorGuardConfig:
         """Return the robot's own limits, changed by ``overrides``.
 
         Args:
@@ -71,4 +71,4 @@ class ArmGuardConfig(Timing):
             "joint_speed": 1.0,
         }
         others: dict[str, Any] = {"control_rate_hz": robot.control_rate_hz}
-        return settings(ArmGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)
+        return load_config(ManipulatorGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.kinds.manipulator.guard_body import ArmBody
-from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
+from rlstack.kinds.manipulator.guard_collision import CollisionModel
+from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ class _Place:
         return np.asarray(np.linalg.norm(self.tool - before.tool, axis=-1).max(axis=1))
 
 
-class Reins:
+class CommandLimiter:
     """Brings every target within the joints' ranges, speeds and efforts, the workspace, and apart from the arm itself.
 
     Args:
@@ -50,7 +50,7 @@ class Reins:
         body: Where its tool and links are.
     """
 
-    def __init__(self, robot: Manipulator, config: ArmGuardConfig, body: ArmBody) -> None:
+    def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig, body: CollisionModel) -> None:
         self._config, self._body = config, body
         drives = robot.drives
         self._lower, self._upper = np.array([d.lower for d in drives]), np.array([d.upper for d in drives])

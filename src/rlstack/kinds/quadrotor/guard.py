@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 
-from rlstack.guard.decision import Decision, Mode
-from rlstack.guard.machine import Machine, Signals
+from rlstack.guard.decision import CommonMode, Decision, Mode
+from rlstack.guard.guard import Guard, Signals
 from rlstack.guard.observation import Observation, parse
 from rlstack.guard.watch import SLACK_S
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
+from rlstack.kinds.quadrotor.guard_fallback import HoverFallback
 from rlstack.kinds.quadrotor.guard_limits import broken_limit
-from rlstack.kinds.quadrotor.guard_pilot import Pilot
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 
-class Guard(Machine[Observation]):
+class QuadrotorMode(Mode):
+    """Its own modes."""
+
+    TAKEOFF = "takeoff", "normal"
+    """The guard climbs to the take-off height."""
+    HOVER = "hover", "intervention"
+    """The guard holds the position."""
+    LAND = "land", "intervention"
+    """The guard descends until it feels the floor."""
+
+
+class QuadrotorGuard(Guard[Observation]):
     """Owns the last word before the rotors.
 
     It has no clock: every event brings the time, s, on the clock of the observations' stamps. Each event returns
@@ -38,16 +48,15 @@ class Guard(Machine[Observation]):
         config: Limits and times; the robot's own if None.
     """
 
-    CONFIG = GuardConfig
+    CONFIG = QuadrotorGuardConfig
     COMMAND = "rotor_speed"
     """The commanded signal: (rotors,) rad/s."""
-    ACTS: ClassVar[tuple[Mode, ...]] = (Mode.TAKEOFF, Mode.HOVER, Mode.LAND)
 
-    def __init__(self, robot: Quadrotor, config: GuardConfig | None = None) -> None:
+    def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig | None = None) -> None:
         self.robot = robot
-        self.config = config or GuardConfig.from_robot(robot)
+        self.config = config or QuadrotorGuardConfig.from_robot(robot)
         super().__init__(self.config, len(robot.rotors))
-        self._pilot = Pilot(robot, self.config)
+        self._fallback = HoverFallback(robot, self.config)
         self._upright_t = 0.0
 
     def _parse(self, stamp_s: float, signals: Signals) -> Observation | str:
@@ -58,44 +67,44 @@ class Guard(Machine[Observation]):
 
     def _begin(self, t: float, seen: Observation) -> None:
         flying = self._is_flying(seen)
-        self._pilot.start(t, flying)
+        self._fallback.start(t, flying)
         self._upright_t = t
         if flying:
-            self._enter(Mode.POLICY, t, "armed in the air")
+            self._enter(CommonMode.POLICY, t, "armed in the air")
         else:
-            self._pilot.climb(seen, self.config.takeoff_height_m)
-            self._enter(Mode.TAKEOFF, t, "armed on the ground")
+            self._fallback.climb(seen, self.config.takeoff_height_m)
+            self._enter(QuadrotorMode.TAKEOFF, t, "armed on the ground")
 
     def _is_flying(self, seen: Observation) -> bool:
         return seen.position[2] - self.config.floor_m >= self.config.airborne_height_m
 
     def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
-        return self._pilot.pass_on(t, wanted)
+        return self._fallback.pass_on(t, wanted)
 
     def _again(self, t: float) -> tuple[list[float], bool]:
-        return self._pilot.pass_on(t, self._pilot.sent)
+        return self._fallback.pass_on(t, self._fallback.sent)
 
     def _malformed(self, t: float, problem: str) -> None:
-        if self.mode is Mode.TAKEOFF:
+        if self.mode is QuadrotorMode.TAKEOFF:
             self._hold(t, problem, may_return=False)
-        elif self.mode is Mode.HOVER:
+        elif self.mode is QuadrotorMode.HOVER:
             super()._malformed(t, problem)
 
     def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
         """Nothing can fly unseen: the motors stop."""
         assert self._seen is not None  # nothing is armed without an observation
-        grounded = self.mode is Mode.TAKEOFF and not self._is_flying(self._seen)
+        grounded = self.mode is QuadrotorMode.TAKEOFF and not self._is_flying(self._seen)
         self._stop(f"no valid observation for {silent_s:.2f} s: {self._refused_observation}")
         self.stopped_unseen = grounded
         return self._off(before)
 
     def _hold(self, t: float, reason: str, may_return: bool) -> None:
         assert self._seen is not None  # nothing is armed without an observation
-        self._pilot.hold(self._seen)
+        self._fallback.hold(self._seen)
         self._watch.forget()
         self._may_return = may_return
         self._upright_t = t
-        self._enter(Mode.HOVER, t, reason)
+        self._enter(QuadrotorMode.HOVER, t, reason)
 
     def _act(self, t: float, before: Mode) -> Decision:
         """Answer the newest observation by the classical controller, or move on to the mode that is due."""
@@ -107,28 +116,28 @@ class Guard(Machine[Observation]):
         elif t - self._upright_t > config.tumble_s:
             self._stop(f"on its side or back for {t - self._upright_t:.1f} s")
             return self._off(before)
-        if self.mode is Mode.TAKEOFF:
-            if self._pilot.below_top_m(seen) < config.takeoff_tolerance_m:
+        if self.mode is QuadrotorMode.TAKEOFF:
+            if self._fallback.below_top_m(seen) < config.takeoff_tolerance_m:
                 if self._watch.fresh(t) and not broken_limit(seen, config):
                     return self._hand_over(t, before, "at the take-off height")
-                self._pilot.hold_top()
+                self._fallback.hold_top()
                 self._may_return = True
-                self._enter(Mode.HOVER, t, "at the take-off height, no policy in time")
+                self._enter(QuadrotorMode.HOVER, t, "at the take-off height, no policy in time")
             elif in_mode_s > config.takeoff_height_m / config.takeoff_speed_m_s + config.hover_before_landing_s:
-                self._pilot.descend()
-                self._enter(Mode.LAND, t, "the take-off height was not reached")
-        elif self.mode is Mode.HOVER:
+                self._fallback.descend()
+                self._enter(QuadrotorMode.LAND, t, "the take-off height was not reached")
+        elif self.mode is QuadrotorMode.HOVER:
             good = self._may_return and self._watch.good_for_s(t) + SLACK_S >= config.recover_after_s
             if good and self._watch.fresh(t) and not broken_limit(seen, config):
                 return self._hand_over(t, before, "the policy is in time again")
             if in_mode_s >= config.hover_before_landing_s:
-                self._pilot.descend()
-                self._enter(Mode.LAND, t, self.reason)
-        held, clipped, landed = self._pilot.fly(t, seen)
+                self._fallback.descend()
+                self._enter(QuadrotorMode.LAND, t, self.reason)
+        held, clipped, landed = self._fallback.fly(t, seen)
         if landed:
             self._stop(f"landed ({self.reason})")
             return self._off(before)
         return Decision(np.array(held), seen.stamp_s, self.mode, self.reason, before is not self.mode, clipped)
 
 
-GUARD = Guard
+GUARD = QuadrotorGuard

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlstack.guard.settings import Timing, settings
+from rlstack.guard.config import GuardConfig, load_config
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import value
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuardConfig(Timing):
+class QuadrotorGuardConfig(GuardConfig):
     """Limits and times of the guard; make it with :meth:`from_robot`.
 
     After ``observation_timeout_s`` without an observation nothing can fly, and the motors stop.
@@ -58,7 +58,7 @@ class GuardConfig(Timing):
         return self.staleness_periods / self.control_rate_hz
 
     @staticmethod
-    def from_robot(robot: Quadrotor, *, allow_wider: bool = False, **overrides: Any) -> GuardConfig:
+    def from_robot(robot: Quadrotor, *, allow_wider: bool = False, **overrides: Any) -> QuadrotorGuardConfig:
         """Return the robot's own limits, changed by ``overrides``.
 
         Args:
@@ -79,4 +79,4 @@ class GuardConfig(Timing):
             "geofence_max_m": limits.geofence_max_m,
         }
         others = {"control_rate_hz": robot.control_rate_hz}
-        return settings(GuardConfig, robot, own, others, overrides, allow_wider=allow_wider)
+        return load_config(QuadrotorGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from rlstack.guard.observation import Observation
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 
 
-def broken_limit(seen: Observation, config: GuardConfig) -> str:
+def broken_limit(seen: Observation, config: QuadrotorGuardConfig) -> str:
     """Return which limit the state breaks, with the figures, or an empty string."""
     if seen.tilt_rad > config.tilt_rad:
         return f"tilt {seen.tilt_rad:.2f} rad is over {config.tilt_rad:.2f} rad"

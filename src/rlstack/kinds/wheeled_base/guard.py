@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlstack.guard.decision import Decision, Mode
-from rlstack.guard.machine import Machine, Signals
+from rlstack.guard.decision import CommonMode, Decision, Mode
+from rlstack.guard.guard import Guard, Signals
 from rlstack.guard.observation import Observation, parse
 from rlstack.guard.watch import SLACK_S
-from rlstack.kinds.wheeled_base.guard_config import BaseGuardConfig
+from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.guard_fallback import Driver, Fallback
-from rlstack.kinds.wheeled_base.guard_limiter import Reins
+from rlstack.kinds.wheeled_base.guard_limiter import CommandLimiter
 from rlstack.kinds.wheeled_base.guard_limits import broken_limit, forward_m_s, jump
-from rlstack.kinds.wheeled_base.guard_protection import Protection
+from rlstack.kinds.wheeled_base.guard_protective_stop import ProtectiveStop
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 _STANDS_M_S, _STANDS_RAD_S = 0.02, 0.05
 """Below these a base stands: encoders and noise say no less."""
 
 
-class BaseGuard(Machine[Observation]):
+class WheeledBaseMode(Mode):
+    """Its own modes."""
+
+    STOP = "stop", "intervention"
+    """The guard brakes and stands still."""
+    FALLBACK = "fallback", "intervention"
+    """A classical planner drives instead of the policy."""
+
+
+class WheeledBaseGuard(Guard[Observation]):
     """Owns the last word before the wheels.
 
     Every command is finite, within the base's limits and within its acceleration of the one before; only disarming
@@ -46,18 +55,19 @@ class BaseGuard(Machine[Observation]):
         driver: A planner that drives when the policy cannot; None: the robot stops.
     """
 
-    CONFIG = BaseGuardConfig
+    CONFIG = WheeledBaseGuardConfig
     COMMAND = "twist"
     """The commanded signal: (2,) m/s and rad/s."""
-    ACTS: ClassVar[tuple[Mode, ...]] = (Mode.STOP, Mode.FALLBACK)
 
-    def __init__(self, robot: WheeledBase, config: BaseGuardConfig | None = None, driver: Driver | None = None) -> None:
+    def __init__(
+        self, robot: WheeledBase, config: WheeledBaseGuardConfig | None = None, driver: Driver | None = None
+    ) -> None:
         self.robot = robot
-        self.config = config or BaseGuardConfig.from_robot(robot)
+        self.config = config or WheeledBaseGuardConfig.from_robot(robot)
         super().__init__(self.config, 2)
-        self.protection = Protection(robot, self.config)
+        self.protective_stop = ProtectiveStop(robot, self.config)
         self.fallback = Fallback(driver)
-        self._reins = Reins(self.config, self.protection)
+        self._limiter = CommandLimiter(self.config, self.protective_stop)
         self._scan_t = -math.inf
         self._refused_scan = "none has come"
         self._jumped = ""
@@ -71,12 +81,12 @@ class BaseGuard(Machine[Observation]):
     @property
     def needs_scan(self) -> bool:
         """Whether it stops where scans stay away."""
-        return self.protection.lidar is not None
+        return self.protective_stop.lidar is not None
 
     def arm(self, time_s: float) -> tuple[bool, str]:
         """Let the robot drive; return whether it may, and why (not)."""
         t = self._advance(time_s)
-        if self.mode is Mode.DISARMED and self._seen is not None and self._scan_late(t):
+        if self.mode is CommonMode.DISARMED and self._seen is not None and self._scan_late(t):
             return False, f"no valid scan within {self.config.scan_timeout_s:g} s: {self._refused_scan}"
         return super().arm(time_s)
 
@@ -94,10 +104,10 @@ class BaseGuard(Machine[Observation]):
         age, timeout = self._clock.source_s - stamp_s, self.config.scan_timeout_s
         if not abs(age) <= timeout:
             problem = f"the scan's stamp is {age:.3f} s old, more than {timeout:g} s from now"
-        elif stamp_s < self.protection.stamp_s:
-            problem = f"the scan's stamp goes back ({stamp_s:.3f} after {self.protection.stamp_s:.3f} s)"
+        elif stamp_s < self.protective_stop.stamp_s:
+            problem = f"the scan's stamp goes back ({stamp_s:.3f} after {self.protective_stop.stamp_s:.3f} s)"
         else:
-            problem = self.protection.take(stamp_s, ranges)
+            problem = self.protective_stop.take(stamp_s, ranges)
         if problem:
             self._refused_scan = problem
             return self._tick(t, before, note=problem) if answer else self._nothing(before, problem)
@@ -105,8 +115,8 @@ class BaseGuard(Machine[Observation]):
         self.fallback.hear({"scan": ranges})
         if not answer:
             return self._nothing(before, self.reason)
-        if self.mode is Mode.POLICY and self._seen is not None and not self._is_late(t):
-            slower, blocked = self._reins.slow_down(t, self._seen)
+        if self.mode is CommonMode.POLICY and self._seen is not None and not self._is_late(t):
+            slower, blocked = self._limiter.slow_down(t, self._seen)
             if slower is not None:
                 return self._said(t, before, slower, True, blocked)
         return self._tick(t, before)
@@ -116,7 +126,7 @@ class BaseGuard(Machine[Observation]):
         self.fallback.hear(signals)
 
     def on_observation(self, time_s: float, stamp_s: float, signals: Signals) -> Decision:
-        """Take an observation; see :meth:`Machine.on_observation`."""
+        """Take an observation; see :meth:`Guard.on_observation`."""
         self.fallback.hear(signals)
         return super().on_observation(time_s, stamp_s, signals)
 
@@ -126,7 +136,7 @@ class BaseGuard(Machine[Observation]):
         stood = self._clock.source_s
         t = super()._advance(time_s)
         if self._clock.source_s < stood:  # restarted
-            self.protection.forget()
+            self.protective_stop.forget()
         return t
 
     def _parse(self, stamp_s: float, signals: Signals) -> Observation | str:
@@ -135,17 +145,17 @@ class BaseGuard(Machine[Observation]):
             return seen
         self._jumped = "" if self._seen is None else jump(self._seen, seen, self.config)
         if self._jumped:
-            self.protection.forget()
+            self.protective_stop.forget()
             self._scan_t = -math.inf
-        self.protection.moved(seen)
+        self.protective_stop.moved(seen)
         return seen
 
     def _broken(self, seen: Observation) -> str:
         return self._jumped or broken_limit(seen, self.config)
 
     def _begin(self, t: float, seen: Observation) -> None:
-        self._reins.start(t, seen)
-        self._enter(Mode.POLICY, t, "armed")
+        self._limiter.start(t, seen)
+        self._enter(CommonMode.POLICY, t, "armed")
 
     def _scan_late(self, t: float) -> bool:
         return self.needs_scan and t - self._scan_t > self.config.scan_timeout_s + SLACK_S
@@ -165,19 +175,22 @@ class BaseGuard(Machine[Observation]):
         can = self.fallback.driver is not None and not self._broken(self._seen) and not self._scan_late(t)
         cannot = self.fallback.start() if can else ""
         drives = can and not cannot
-        self._enter(Mode.FALLBACK if drives else Mode.STOP, t, f"{reason}; {cannot}" if cannot else reason)
+        self._enter(
+            WheeledBaseMode.FALLBACK if drives else WheeledBaseMode.STOP, t, f"{reason}; {cannot}" if cannot else reason
+        )
 
     def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
         """A controlled stop needs no odometry."""
-        if self.mode is not Mode.STOP:
-            self.interventions += self.mode is Mode.POLICY
+        if self.mode is not WheeledBaseMode.STOP:
             self._watch.forget()
-            self._may_return = self._may_return or self.mode is Mode.POLICY
-            self._enter(Mode.STOP, t, f"no valid observation for {silent_s:.2f} s: {self._refused_observation}")
-        if self._reins.stopped and t - self._mode_t > self.config.stand_before_disarming_s:
+            self._may_return = self._may_return or self.mode is CommonMode.POLICY
+            self._enter(
+                WheeledBaseMode.STOP, t, f"no valid observation for {silent_s:.2f} s: {self._refused_observation}"
+            )
+        if self._limiter.stopped and t - self._mode_t > self.config.stand_before_disarming_s:
             self._stop(f"stopped for {t - self._mode_t:.0f} s ({self.reason})")
             return self._off(before)
-        return self._said(t, before, self._reins.brake(t))
+        return self._said(t, before, self._limiter.brake(t))
 
     def _act(self, t: float, before: Mode) -> Decision:
         """Answer the newest observation by braking or by the planner, or move on to the mode that is due."""
@@ -186,40 +199,40 @@ class BaseGuard(Machine[Observation]):
         broken = self._broken(seen)
         if broken and self._may_return:
             self._may_return, self.reason = False, broken
-        if self.mode is Mode.FALLBACK and (broken or self._scan_late(t)):
-            self._enter(Mode.STOP, t, broken or self._lateness(t))
+        if self.mode is WheeledBaseMode.FALLBACK and (broken or self._scan_late(t)):
+            self._enter(WheeledBaseMode.STOP, t, broken or self._lateness(t))
         good = self._may_return and self._watch.good_for_s(t) + SLACK_S >= config.recover_after_s
         if good and self._watch.fresh(t) and not self._scan_late(t):
             return self._hand_over(t, before, "all is in time again")
-        if self.mode is Mode.FALLBACK:
+        if self.mode is WheeledBaseMode.FALLBACK:
             command = self.fallback.command(t)
             if not isinstance(command, str):
-                held, clipped, blocked = self._reins.pass_on(t, command, seen)
+                held, clipped, blocked = self._limiter.pass_on(t, command, seen)
                 return self._said(t, before, held, clipped, blocked)
-            self._enter(Mode.STOP, t, f"{self.reason}; {command}")
+            self._enter(WheeledBaseMode.STOP, t, f"{self.reason}; {command}")
         stands = abs(forward_m_s(seen)) < _STANDS_M_S and abs(seen.angular_velocity[2]) < _STANDS_RAD_S
         waited = t - self._mode_t > (config.stand_before_disarming_s if self._may_return else 0.0)
-        if self._reins.stopped and stands and waited:
+        if self._limiter.stopped and stands and waited:
             self._stop(self.reason)
             return self._off(before)
-        return self._said(t, before, self._reins.brake(t))
+        return self._said(t, before, self._limiter.brake(t))
 
     # Answers.
 
     def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
         assert self._seen is not None
-        held, clipped, self._blocked = self._reins.pass_on(t, wanted, self._seen)
+        held, clipped, self._blocked = self._limiter.pass_on(t, wanted, self._seen)
         return held, clipped
 
     def _again(self, t: float) -> tuple[list[float], bool]:
-        return self._reins.brake(t) if self.mode is Mode.STOP else self._reins.sent, False
+        return self._limiter.brake(t) if self.mode is WheeledBaseMode.STOP else self._limiter.sent, False
 
     def _said(self, t: float, before: Mode, command: list[float], clipped: bool = False, blocked: str = "") -> Decision:
         changed = before is not self.mode
         return Decision(np.array(command), self._stamp_s(), self.mode, self.reason, changed, clipped, blocked)
 
     def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[Any]) -> Decision:
-        """Take a policy's command (2,) in m/s and rad/s; see :meth:`Machine.on_policy_command`."""
+        """Take a policy's command (2,) in m/s and rad/s; see :meth:`Guard.on_policy_command`."""
         self._blocked = ""
         decision = super().on_policy_command(time_s, stamp_s, command)
         if not self._blocked:
@@ -235,4 +248,4 @@ class BaseGuard(Machine[Observation]):
         )
 
 
-GUARD = BaseGuard
+GUARD = WheeledBaseGuard

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.guard.settings import Timing, settings
+from rlstack.guard.config import GuardConfig, load_config
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
 
@@ -17,7 +17,7 @@ _SCAN_PERIODS = 2.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseGuardConfig(Timing):
+class WheeledBaseGuardConfig(GuardConfig):
     """Limits and times of the guard of a wheeled base; make it with :meth:`from_robot`."""
 
     linear_velocity_m_s: float = value(unit="m/s", above=0.0)
@@ -57,7 +57,7 @@ class BaseGuardConfig(Timing):
             )
 
     @staticmethod
-    def from_robot(robot: WheeledBase, *, allow_wider: bool = False, **overrides: Any) -> BaseGuardConfig:
+    def from_robot(robot: WheeledBase, *, allow_wider: bool = False, **overrides: Any) -> WheeledBaseGuardConfig:
         """Return the robot's own limits, changed by ``overrides``.
 
         Args:
@@ -85,4 +85,4 @@ class BaseGuardConfig(Timing):
         others: dict[str, Any] = {"control_rate_hz": robot.control_rate_hz}
         if SCAN in robot.lidars:
             others["scan_timeout_s"] = _SCAN_PERIODS / robot.lidars[SCAN].rate_hz
-        return settings(BaseGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)
+        return load_config(WheeledBaseGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from rlstack.guard.observation import Observation
-from rlstack.kinds.wheeled_base.guard_config import BaseGuardConfig
+from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.guard_limits import forward_m_s
-from rlstack.kinds.wheeled_base.guard_protection import Protection
+from rlstack.kinds.wheeled_base.guard_protective_stop import ProtectiveStop
 
 _FACTORS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
 """Of a speed that something is in the way of: the largest of these that is not blocked is driven."""
@@ -19,16 +19,16 @@ _LONGEST_S = 0.1
 """A period of base policies, which may be slower than the base's own; a command may change by what this allows."""
 
 
-class Reins:
+class CommandLimiter:
     """Brings every command within the base's limits, the rate limit, and what the protective stop lets through.
 
     Args:
         config: The limits.
-        protection: Judges what is in the way.
+        protective_stop: Judges what is in the way.
     """
 
-    def __init__(self, config: BaseGuardConfig, protection: Protection) -> None:
-        self._config, self._protection = config, protection
+    def __init__(self, config: WheeledBaseGuardConfig, protective_stop: ProtectiveStop) -> None:
+        self._config, self._protective_stop = config, protective_stop
         self._longest_s = max(config.period_s, _LONGEST_S)
         self.sent = [0.0, 0.0]
         """The last published command, m/s and rad/s."""
@@ -76,20 +76,20 @@ class Reins:
 
     def _free(self, t: float, held: list[float], seen: Observation) -> tuple[list[float], str]:
         """Return the command as fast as nothing is in the way of it, but never braked harder than the base can."""
-        if self._protection.lidar is None:
+        if self._protective_stop.lidar is None:
             return held, ""
-        around = self._protection.around(seen)
+        around = self._protective_stop.around(seen)
         if not len(around):
             return held, ""
         measured, turning = forward_m_s(seen), held[1]
         # the robot may still be faster than it is told, or not yet as fast
         speed = math.copysign(max(abs(held[0]), abs(measured)), held[0]) if held[0] * measured > 0.0 else held[0]
-        blocked = self._protection.in_the_way(around, speed, turning)
+        blocked = self._protective_stop.in_the_way(around, speed, turning)
         if not blocked:
             return held, ""
         tries = [(factor * held[0], turning) for factor in _FACTORS if held[0]]
         for trial in [*tries, (0.0, turning), (0.0, 0.0)]:
-            if not self._protection.in_the_way(around, *trial):
+            if not self._protective_stop.in_the_way(around, *trial):
                 break
         return self._towards(t, trial), blocked
 

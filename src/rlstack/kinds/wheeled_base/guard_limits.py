@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rlstack.guard.observation import Observation
-from rlstack.kinds.wheeled_base.guard_config import BaseGuardConfig
+from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
 
 
 def forward_m_s(seen: Observation) -> float:
@@ -14,7 +14,7 @@ def forward_m_s(seen: Observation) -> float:
     return math.cos(seen.yaw_rad) * vx + math.sin(seen.yaw_rad) * vy
 
 
-def broken_limit(seen: Observation, config: BaseGuardConfig) -> str:
+def broken_limit(seen: Observation, config: WheeledBaseGuardConfig) -> str:
     """Return which limit the state breaks, with the figures, or an empty string."""
     if seen.tilt_rad > config.tilt_rad:
         return f"tilt {seen.tilt_rad:.2f} rad is over {config.tilt_rad:.2f} rad"
@@ -34,7 +34,7 @@ def broken_limit(seen: Observation, config: BaseGuardConfig) -> str:
     return ""
 
 
-def jump(before: Observation, now: Observation, config: BaseGuardConfig) -> str:
+def jump(before: Observation, now: Observation, config: WheeledBaseGuardConfig) -> str:
     """Return how far odometry went in what time, if its own speeds cannot explain it, or an empty string."""
     dt = max(0.0, now.stamp_s - before.stamp_s)  # below 0 where the clock was restarted
     gone = math.dist(before.position[:2], now.position[:2])

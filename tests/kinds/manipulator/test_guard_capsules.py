@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rlstack.kinds.manipulator.guard_body import NEIGHBOURS, PIECES, ArmBody, carriers
 from rlstack.kinds.manipulator.guard_capsules import Capsule, fit, segment_distance
-from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
+from rlstack.kinds.manipulator.guard_collision import NEIGHBOURS, PIECES, CollisionModel, carriers
+from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.robots.shell import edges_of, read_shell
-from tests.guard.reaching import panda
+from tests.kinds.manipulator.guard_loop import panda
 
 Array = NDArray[np.float64]
 
@@ -126,7 +126,7 @@ def test_segments_are_as_far_apart_as_their_nearest_points() -> None:
     assert segment_distance(np.zeros((2, 3)), np.ones((2, 3))) == pytest.approx(math.sqrt(3.0))
 
 
-def seen_by_mujoco(robot: Manipulator, body: ArmBody, drawn: Array) -> Array:
+def seen_by_mujoco(robot: Manipulator, body: CollisionModel, drawn: Array) -> Array:
     """Return how deep, m, links of pairs that the guard watches are in each other in postures (N, joints); (N,)."""
     mujoco = pytest.importorskip("mujoco")
     from rlstack.robots.mjcf import add_robot, new_world
@@ -159,7 +159,7 @@ def test_no_posture_in_which_mujoco_sees_links_touch_is_taken_for_clear(
     if name == "faces":
         (tmp_path / "faces.yaml").write_text(PAIR)
     robot = arm(str(tmp_path / "faces.yaml") if name == "faces" else name)
-    body = ArmBody(robot)
+    body = CollisionModel(robot)
     reach = [(max(drive.lower, -math.pi), min(drive.upper, math.pi)) for drive in robot.drives]
     low, high = np.array(reach).T
     drawn = np.random.default_rng(3).uniform(low, high, (postures, len(low)))
@@ -167,21 +167,21 @@ def test_no_posture_in_which_mujoco_sees_links_touch_is_taken_for_clear(
     touch = seen_by_mujoco(robot, body, drawn) > 1e-6  # less is rounding in MuJoCo
     assert touch.sum() >= touching
     assert gap[touch].max() <= 0.0  # without the 2 cm that the guard keeps free
-    apart = ArmGuardConfig.from_robot(robot).apart_m
+    apart = ManipulatorGuardConfig.from_robot(robot).apart_m
     assert (gap[~touch] < apart).mean() < refused
     rest = np.array([drive.rest for drive in robot.drives])
     assert body.place(rest[None])[1][0] > 2.0 * apart
 
 
 def test_the_nearest_pair_is_found_among_all() -> None:
-    body = ArmBody(panda())
+    body = CollisionModel(panda())
     drawn = np.random.default_rng(1).uniform(*np.array([(d.lower, d.upper) for d in panda().drives]).T, (40, 9))
     np.testing.assert_array_equal(body.place(drawn)[1], [body.place(joints[None])[1][0] for joints in drawn])
 
 
 def test_a_jaw_that_turns_is_where_its_joint_has_it() -> None:
     robot = arm("so100")
-    body = ArmBody(robot)
+    body = CollisionModel(robot)
     names = [drive.name for drive in robot.drives]
     drawn = np.tile([drive.rest for drive in robot.drives], (2, 1))
     drawn[:, names.index("gripper")] = 0.0, 2.0

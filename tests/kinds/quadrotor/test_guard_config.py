@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from tests.support import robots
 
 ROBOT = robots.crazyflie()
 
 
 def test_takes_the_robots_limits_and_rate() -> None:
-    config = GuardConfig.from_robot(ROBOT)
+    config = QuadrotorGuardConfig.from_robot(ROBOT)
     assert config.tilt_rad == ROBOT.limits.tilt_rad
     assert config.geofence_max_m == ROBOT.limits.geofence_max_m
     assert config.control_rate_hz == ROBOT.control_rate_hz
@@ -32,12 +32,12 @@ def test_takes_the_robots_limits_and_rate() -> None:
 def test_a_wider_limit_is_refused_unless_allowed(wider: dict[str, object]) -> None:
     name = next(iter(wider))
     with pytest.raises(UserError, match=rf"{name}: .* is wider than robot 'crazyflie' allows"):
-        GuardConfig.from_robot(ROBOT, **wider)
-    assert getattr(GuardConfig.from_robot(ROBOT, allow_wider=True, **wider), name) == wider[name]
+        QuadrotorGuardConfig.from_robot(ROBOT, **wider)
+    assert getattr(QuadrotorGuardConfig.from_robot(ROBOT, allow_wider=True, **wider), name) == wider[name]
 
 
 def test_tighter_limits_and_other_times_are_taken() -> None:
-    config = GuardConfig.from_robot(ROBOT, tilt_rad=0.5, geofence_max_m=[1, 1, 1], hover_before_landing_s=60.0)
+    config = QuadrotorGuardConfig.from_robot(ROBOT, tilt_rad=0.5, geofence_max_m=[1, 1, 1], hover_before_landing_s=60.0)
     assert (config.tilt_rad, config.geofence_max_m, config.hover_before_landing_s) == (0.5, (1.0, 1.0, 1.0), 60.0)
 
 
@@ -54,4 +54,4 @@ def test_tighter_limits_and_other_times_are_taken() -> None:
 )
 def test_bad_settings_are_refused_by_name(bad: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        GuardConfig.from_robot(ROBOT, **bad)
+        QuadrotorGuardConfig.from_robot(ROBOT, **bad)

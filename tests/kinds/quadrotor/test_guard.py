@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.guard import Decision, Mode
-from rlstack.kinds.quadrotor.guard import Guard
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.guard import CommonMode, Decision
+from rlstack.kinds.quadrotor.guard import QuadrotorGuard, QuadrotorMode
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.robots import frames
 from tests.support import robots
 
@@ -30,9 +30,9 @@ def signals(
     }
 
 
-def flying(config: GuardConfig | None = None) -> Guard:
+def flying(config: QuadrotorGuardConfig | None = None) -> QuadrotorGuard:
     """Return a guard in POLICY at time 0 that has passed on one hover command."""
-    guard = Guard(ROBOT, config)
+    guard = QuadrotorGuard(ROBOT, config)
     guard.on_observation(0.0, 0.0, signals())
     assert guard.arm(0.0) == (True, "armed in the air")
     assert guard.on_policy_command(0.0, 0.0, HOVER).command is not None
@@ -44,7 +44,12 @@ def test_a_good_command_passes_unchanged_with_its_own_stamp() -> None:
     guard.on_observation(0.010, 0.009, signals())
     decision = guard.on_policy_command(0.011, 0.009, HOVER * 1.01)
     np.testing.assert_array_equal(decision.command, HOVER * 1.01)
-    assert (decision.stamp_s, decision.mode, decision.clipped, decision.changed) == (0.009, Mode.POLICY, False, False)
+    assert (decision.stamp_s, decision.mode, decision.clipped, decision.changed) == (
+        0.009,
+        CommonMode.POLICY,
+        False,
+        False,
+    )
 
 
 def test_observations_are_left_to_the_policy_within_the_limits() -> None:
@@ -65,7 +70,7 @@ def test_observations_are_left_to_the_policy_within_the_limits() -> None:
 def test_a_broken_limit_is_answered_at_once_and_for_good(seen: dict[str, np.ndarray], word: str) -> None:
     guard = flying()
     decision = guard.on_observation(0.01, 0.01, seen)
-    assert decision.mode is Mode.HOVER
+    assert decision.mode is QuadrotorMode.HOVER
     assert decision.changed
     assert word in decision.reason
     assert decision.command is not None
@@ -74,12 +79,14 @@ def test_a_broken_limit_is_answered_at_once_and_for_good(seen: dict[str, np.ndar
     for k in range(2, 300):
         guard.on_observation(k * PERIOD, k * PERIOD, signals())
         assert guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER).command is None
-    assert guard.mode is Mode.HOVER
+    assert guard.mode is QuadrotorMode.HOVER
 
 
 def test_low_and_descending_is_no_broken_fence() -> None:
     guard = flying()
-    assert guard.on_observation(0.01, 0.01, signals((0.0, 0.0, 0.05), velocity=(0.0, 0.0, -1.5))).mode is Mode.POLICY
+    assert (
+        guard.on_observation(0.01, 0.01, signals((0.0, 0.0, 0.05), velocity=(0.0, 0.0, -1.5))).mode is CommonMode.POLICY
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,14 +105,14 @@ def test_a_malformed_command_hands_the_robot_to_the_guard_for_good(command: obje
     guard = flying()
     guard.on_observation(0.01, 0.01, signals())
     decision = guard.on_policy_command(0.01, 0.01, command)  # type: ignore[arg-type]
-    assert decision.mode is Mode.HOVER
+    assert decision.mode is QuadrotorMode.HOVER
     assert word in decision.reason
     assert np.all(np.isfinite(decision.command))
     assert guard.interventions == 1
     for k in range(2, 200):
         guard.on_observation(k * PERIOD, k * PERIOD, signals())
         guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
-    assert guard.mode is Mode.HOVER
+    assert guard.mode is QuadrotorMode.HOVER
 
 
 def test_a_malformed_command_while_hovering_for_lateness_takes_away_the_way_back() -> None:
@@ -115,12 +122,12 @@ def test_a_malformed_command_while_hovering_for_lateness_takes_away_the_way_back
     for k in range(2, 200):
         guard.on_observation(k * PERIOD, k * PERIOD, signals())
         guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
-    assert guard.mode is Mode.HOVER
+    assert guard.mode is QuadrotorMode.HOVER
     assert "not finite" in guard.reason
 
 
 def test_commands_are_held_to_the_rotors_limits_and_to_the_rate_limit() -> None:
-    guard = flying(GuardConfig.from_robot(ROBOT, rotor_acceleration_rad_s2=5000.0))
+    guard = flying(QuadrotorGuardConfig.from_robot(ROBOT, rotor_acceleration_rad_s2=5000.0))
     guard.on_observation(0.01, 0.01, signals())
     decision = guard.on_policy_command(0.01, 0.01, np.add(HOVER, [100.0, -100.0, 20.0, 1e6]))
     np.testing.assert_allclose(decision.command, np.add(HOVER, [50.0, -50.0, 20.0, 50.0]))
@@ -170,9 +177,9 @@ def test_a_command_within_two_periods_is_not_stale() -> None:
 def test_silence_is_found_by_the_tick_within_two_periods() -> None:
     guard = flying()
     guard.on_observation(0.01, 0.01, signals())
-    assert guard.on_tick(0.0199).mode is Mode.POLICY
+    assert guard.on_tick(0.0199).mode is CommonMode.POLICY
     decision = guard.on_tick(0.0205)
-    assert decision.mode is Mode.HOVER
+    assert decision.mode is QuadrotorMode.HOVER
     assert decision.command is not None
     assert decision.stamp_s == 0.01
     assert "late" in decision.reason
@@ -181,25 +188,25 @@ def test_silence_is_found_by_the_tick_within_two_periods() -> None:
 def test_silence_is_found_by_observations_without_any_tick() -> None:
     guard = flying()
     modes = [guard.on_observation(k * PERIOD, k * PERIOD, signals()).mode for k in range(1, 5)]
-    assert modes == [Mode.POLICY, Mode.POLICY, Mode.HOVER, Mode.HOVER]
+    assert modes == [CommonMode.POLICY, CommonMode.POLICY, QuadrotorMode.HOVER, QuadrotorMode.HOVER]
 
 
 def test_lock_step_takes_over_when_the_policy_gives_no_answer_and_repeats_itself() -> None:
     guard = flying()
     guard.on_observation(0.01, 0.01, signals())
     first = guard.policy_missing(0.01)
-    assert (first.mode, first.stamp_s, guard.interventions) == (Mode.HOVER, 0.01, 1)
+    assert (first.mode, first.stamp_s, guard.interventions) == (QuadrotorMode.HOVER, 0.01, 1)
     again = guard.policy_missing(0.01)
     np.testing.assert_array_equal(again.command, first.command)
     assert guard.interventions == 1
-    assert Guard(ROBOT).policy_missing(0.0).command is None
+    assert QuadrotorGuard(ROBOT).policy_missing(0.0).command is None
 
 
 def test_hover_holds_where_it_took_over_but_inside_the_fence_and_off_the_floor() -> None:
     guard = flying()
     guard.on_observation(0.01, 0.01, signals((3.2, 0.5, 0.02), velocity=(0.0, 0.0, 0.0)))
-    assert guard.mode is Mode.HOVER
-    assert guard._pilot.goal == pytest.approx([2.9, 0.5, guard.config.airborne_height_m])
+    assert guard.mode is QuadrotorMode.HOVER
+    assert guard._fallback.goal == pytest.approx([2.9, 0.5, guard.config.airborne_height_m])
 
 
 @pytest.mark.parametrize(
@@ -220,13 +227,13 @@ def test_an_invalid_observation_is_no_observation(spoil: dict[str, object]) -> N
     for k in range(1, 25):
         decision = guard.on_observation(k * PERIOD, k * PERIOD, bad)  # type: ignore[arg-type]
         guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
-    assert decision.mode is Mode.DISARMED
+    assert decision.mode is CommonMode.DISARMED
     assert "no valid observation" in decision.reason
     assert guard.arm(0.25)[0] is False
 
 
 def test_a_missing_signal_is_named() -> None:
-    guard = Guard(ROBOT)
+    guard = QuadrotorGuard(ROBOT)
     guard.on_observation(0.0, 0.0, {"position": np.zeros(3)})
     armed, why = guard.arm(0.0)
     assert not armed
@@ -237,7 +244,7 @@ def test_a_frozen_estimator_counts_as_silent() -> None:
     guard = flying()
     for k in range(1, 25):
         guard.on_observation(k * PERIOD, 0.0, signals())  # the same stamp again and again
-    assert guard.mode is Mode.DISARMED
+    assert guard.mode is CommonMode.DISARMED
     assert "no valid observation" in guard.reason
 
 
@@ -246,16 +253,16 @@ def test_a_frozen_estimator_counts_as_silent() -> None:
     [(signals(tilt=1.3), "tilt"), (signals((0.0, 0.0, 3.5)), "geofence"), (signals(velocity=(4.0, 0.0, 0.0)), "speed")],
 )
 def test_arming_outside_the_limits_is_refused_with_the_reason(seen: dict[str, np.ndarray], word: str) -> None:
-    guard = Guard(ROBOT)
+    guard = QuadrotorGuard(ROBOT)
     guard.on_observation(0.0, 0.0, seen)
     armed, why = guard.arm(0.0)
     assert not armed
     assert word in why
-    assert guard.mode is Mode.DISARMED
+    assert guard.mode is CommonMode.DISARMED
 
 
 def test_arming_without_or_with_an_old_observation_is_refused() -> None:
-    guard = Guard(ROBOT)
+    guard = QuadrotorGuard(ROBOT)
     assert guard.arm(0.0)[0] is False
     guard.on_observation(0.0, 0.0, signals())
     assert guard.arm(0.3)[0] is False
@@ -266,8 +273,8 @@ def test_arming_without_or_with_an_old_observation_is_refused() -> None:
 
 def test_a_start_beyond_the_flight_limit_needs_the_wider_guard() -> None:
     seen = signals(tilt=1.5)
-    wide = GuardConfig.from_robot(ROBOT, allow_wider=True, tilt_rad=np.pi)
-    guard = Guard(ROBOT, wide)
+    wide = QuadrotorGuardConfig.from_robot(ROBOT, allow_wider=True, tilt_rad=np.pi)
+    guard = QuadrotorGuard(ROBOT, wide)
     guard.on_observation(0.0, 0.0, seen)
     assert guard.arm(0.0)[0]
     assert guard.on_policy_command(0.0, 0.0, HOVER).command is not None
@@ -277,7 +284,7 @@ def test_disarmed_says_zero_once_then_nothing() -> None:
     guard = flying()
     decision = guard.disarm("operator")
     assert np.all(decision.command == 0.0)
-    assert (decision.mode, decision.reason, decision.changed) == (Mode.DISARMED, "operator", True)
+    assert (decision.mode, decision.reason, decision.changed) == (CommonMode.DISARMED, "operator", True)
     assert guard.on_tick(0.01).command is None
     assert guard.on_observation(0.02, 0.02, signals()).command is None
     assert guard.on_policy_command(0.02, 0.02, HOVER).command is None
@@ -295,7 +302,7 @@ def test_emergency_stop_holds_until_cleared_and_refuses_arming() -> None:
             guard.on_tick(k * PERIOD),
             guard.disarm("also"),
         ):
-            assert d.mode is Mode.ESTOP
+            assert d.mode is CommonMode.ESTOP
             assert d.command is None or np.all(d.command == 0.0)
     assert guard.on_tick(0.6).command is not None  # said again and again, in case one was lost
     armed, why = guard.arm(0.6)
@@ -314,7 +321,7 @@ def test_hands_over_after_recovery_only_within_the_limits() -> None:
         seen = signals(velocity=(2.9, 2.9, 0.0)) if k < 120 else signals()
         guard.on_observation(k * PERIOD, k * PERIOD, seen)
         guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
-        assert (guard.mode is Mode.POLICY) == (k >= 120)
+        assert (guard.mode is CommonMode.POLICY) == (k >= 120)
 
 
 def test_a_gap_restarts_the_recovery_time() -> None:
@@ -324,7 +331,7 @@ def test_a_gap_restarts_the_recovery_time() -> None:
         guard.on_observation(k * PERIOD, k * PERIOD, signals())
         if not 80 <= k < 84:
             guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
-    assert guard.mode is Mode.HOVER
+    assert guard.mode is QuadrotorMode.HOVER
 
 
 def test_clock_that_restarts_earlier_does_not_drop_the_robot() -> None:
@@ -337,11 +344,11 @@ def test_clock_that_restarts_earlier_does_not_drop_the_robot() -> None:
         time_s = k * PERIOD - 100.0
         guard.on_observation(time_s, time_s, signals())
         decisions.append(guard.on_policy_command(time_s, time_s, HOVER))
-    assert all(d.mode is Mode.POLICY and d.command is not None for d in decisions)
+    assert all(d.mode is CommonMode.POLICY and d.command is not None for d in decisions)
 
 
 def test_observations_are_counted_from_the_last_gap_on() -> None:
-    guard = Guard(ROBOT)
+    guard = QuadrotorGuard(ROBOT)
     for k in range(5):
         guard.on_observation(k * PERIOD, k * PERIOD, signals())
     assert guard.in_a_row == 5
@@ -356,12 +363,12 @@ def test_observations_are_counted_from_the_last_gap_on() -> None:
 
 @pytest.mark.parametrize(("climbed_m", "unseen"), [(0.0, True), (0.5, False)])
 def test_a_robot_out_of_sight_may_begin_again_only_from_the_ground(climbed_m: float, unseen: bool) -> None:
-    guard = Guard(ROBOT)
+    guard = QuadrotorGuard(ROBOT)
     guard.on_observation(0.0, 0.0, signals((0.0, 0.0, 0.02)))
     assert guard.arm(0.0)[0]
-    assert guard.mode is Mode.TAKEOFF
+    assert guard.mode is QuadrotorMode.TAKEOFF
     guard.on_observation(0.01, 0.01, signals((0.0, 0.0, 0.02 + climbed_m)))
-    assert guard.on_tick(0.3).mode is Mode.DISARMED
+    assert guard.on_tick(0.3).mode is CommonMode.DISARMED
     assert guard.stopped_unseen is unseen
     guard.on_observation(0.3, 0.3, signals((0.0, 0.0, 0.02)))
     assert guard.arm(0.3)[0]
@@ -370,7 +377,7 @@ def test_a_robot_out_of_sight_may_begin_again_only_from_the_ground(climbed_m: fl
 
 def test_who_stops_a_robot_by_hand_does_not_see_it_begin_again() -> None:
     for stop in (lambda guard: guard.disarm("asked to"), lambda guard: guard.estop("asked to")):
-        guard = Guard(ROBOT)
+        guard = QuadrotorGuard(ROBOT)
         guard.on_observation(0.0, 0.0, signals((0.0, 0.0, 0.02)))
         assert guard.arm(0.0)[0]
         guard.on_tick(0.3)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.guard.observation import Observation
-from rlstack.kinds.wheeled_base.guard_config import SCAN, BaseGuardConfig
+from rlstack.kinds.wheeled_base.guard_config import SCAN, WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import Lidar
 from rlstack.robots.outline import hull
@@ -26,7 +26,7 @@ _POSES_S = 2.0
 """How long poses are kept, to say where the robot was when a scan was taken."""
 
 
-class Protection:
+class ProtectiveStop:
     """Remembers the newest scan and judges motions by it.
 
     A motion is looked at as the robot would make it if it went on for ``reaction_s`` and then braked on the same
@@ -39,7 +39,7 @@ class Protection:
         config: Reaction, braking and clearance.
     """
 
-    def __init__(self, robot: WheeledBase, config: BaseGuardConfig) -> None:
+    def __init__(self, robot: WheeledBase, config: WheeledBaseGuardConfig) -> None:
         self._config = config
         self.lidar: Lidar | None = robot.lidars.get(SCAN) if config.protective_stop else None
         self._axle = np.array([robot.axle_m, 0.0])  # a twist turns the robot about it

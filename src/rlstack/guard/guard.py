@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.guard.decision import Decision, Mode
+from rlstack.guard.config import GuardConfig
+from rlstack.guard.decision import CommonMode, Decision, Mode
 from rlstack.guard.watch import SLACK_S, Clock, PolicyWatch
 
 Signals = Mapping[str, NDArray[np.floating]]
@@ -24,55 +25,37 @@ class Stamped(Protocol):
         """When it was measured, s."""
 
 
-class Times(Protocol):
-    """The settings that every guard has."""
-
-    @property
-    def observation_timeout_s(self) -> float:
-        """Longest time without a valid observation."""
-
-    @property
-    def staleness_s(self) -> float:
-        """Age from which a command is stale."""
-
-    @property
-    def period_s(self) -> float:
-        """One control period."""
-
-
 Seen = TypeVar("Seen", bound=Stamped)
 
 
-class Machine(ABC, Generic[Seen]):
+class Guard(ABC, Generic[Seen]):
     """A guard's events and answers; a kind of robot adds what it sees, what it allows and how it is stopped.
 
     It has no clock: every event brings the time, s, on the clock of the observations' stamps. Each event returns
     a :class:`Decision`; its command, if any, is to be published at once.
 
     Args:
-        times: How long it waits.
+        config: How long it waits.
         elements: How many numbers a command has.
     """
 
     OBSERVED: ClassVar[tuple[str, ...]] = ("position", "orientation", "linear_velocity", "angular_velocity")
     """Signals of one topic that an observation is made of."""
-    ACTS: ClassVar[tuple[Mode, ...]]
-    """Modes in which the guard itself answers observations."""
 
-    def __init__(self, times: Times, elements: int) -> None:
-        self.mode = Mode.DISARMED
+    def __init__(self, config: GuardConfig, elements: int) -> None:
+        self.mode: Mode = CommonMode.DISARMED
         self.reason = "not armed yet"
         self.interventions = 0
-        """How often it took over from the policy."""
+        """How often it has taken over from the policy since it was made."""
         self.in_a_row = 0
         """Valid observations so far without a gap beyond the time-out."""
         self.stopped_unseen = False
         """Whether it stopped before it had moved at all, only because observations stayed away."""
         self.elements = elements
         """How many numbers a command has."""
-        self._times = times
-        self._clock = Clock(times.observation_timeout_s)
-        self._watch = PolicyWatch(elements, times.staleness_s, times.period_s)
+        self._timing = config
+        self._clock = Clock(config.observation_timeout_s)
+        self._watch = PolicyWatch(elements, config.staleness_s, config.period_s)
         self._seen: Seen | None = None
         self._seen_t = self._newest_stamp_s = -math.inf
         self._refused_observation = "none has come"
@@ -82,9 +65,14 @@ class Machine(ABC, Generic[Seen]):
         self._stop_due = False
 
     @property
+    def _acts(self) -> bool:
+        """Whether the guard itself answers observations."""
+        return self.mode.role != "off" and self.mode is not CommonMode.POLICY
+
+    @property
     def tick_s(self) -> float:
         """How long after a command :meth:`on_tick` is to be called."""
-        return self._times.staleness_s
+        return self._timing.staleness_s
 
     # What a kind of robot adds.
 
@@ -106,7 +94,7 @@ class Machine(ABC, Generic[Seen]):
 
     @abstractmethod
     def _act(self, t: float, before: Mode) -> Decision:
-        """Answer the newest observation in one of :attr:`ACTS`, or move on to the mode that is due."""
+        """Answer the newest observation in one of the kind's own modes, or move on to the mode that is due."""
 
     @abstractmethod
     def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
@@ -130,11 +118,11 @@ class Machine(ABC, Generic[Seen]):
     def arm(self, time_s: float) -> tuple[bool, str]:
         """Let the robot move; return whether it may, and why (not)."""
         t = self._advance(time_s)
-        if self.mode is Mode.ESTOP:
+        if self.mode is CommonMode.ESTOP:
             return False, f"the emergency stop is set ({self.reason}): clear it first"
-        if self.mode is not Mode.DISARMED:
+        if self.mode is not CommonMode.DISARMED:
             return True, f"armed already, mode {self.mode}"
-        seen, timeout = self._seen, self._times.observation_timeout_s
+        seen, timeout = self._seen, self._timing.observation_timeout_s
         if seen is None or t - self._seen_t > timeout:
             return False, f"no valid observation within {timeout} s: {self._refused_observation}"
         broken = self._broken(seen)
@@ -151,19 +139,19 @@ class Machine(ABC, Generic[Seen]):
     def disarm(self, reason: str) -> Decision:
         """Stop the motors now and stay disarmed; an emergency stop stays set."""
         before = self.mode
-        if before is not Mode.ESTOP:
+        if before is not CommonMode.ESTOP:
             self._stop(reason)
         return self._off(before)
 
     def estop(self, reason: str) -> Decision:
         """Stop the motors now and keep them stopped until the emergency stop is cleared."""
         before = self.mode
-        self.mode, self.reason, self.stopped_unseen = Mode.ESTOP, reason, False
+        self.mode, self.reason, self.stopped_unseen = CommonMode.ESTOP, reason, False
         return self._off(before)
 
     def clear_estop(self) -> tuple[bool, str]:
         """Go from ESTOP to DISARMED; return whether an emergency stop was set, and what holds now."""
-        if self.mode is not Mode.ESTOP:
+        if self.mode is not CommonMode.ESTOP:
             return False, "no emergency stop is set"
         self._stop("emergency stop cleared")
         return True, self.reason
@@ -185,20 +173,20 @@ class Machine(ABC, Generic[Seen]):
             self._refused_observation = seen
             return self._tick(t, before, note=seen)
         silent_s = t - self._seen_t
-        unseen = silent_s > self._times.observation_timeout_s
+        unseen = silent_s > self._timing.observation_timeout_s
         late = self._lateness(t) if self._is_late(t) else ""
         if unseen:
             late = f"no valid observation for {silent_s:.2f} s: {self._refused_observation}"
         self.in_a_row = 1 if unseen else self.in_a_row + 1
         self._seen, self._seen_t, self._newest_stamp_s = seen, t, stamp_s
-        if self.mode is Mode.POLICY:
+        if self.mode is CommonMode.POLICY:
             broken = self._broken(seen)
             if broken:
                 return self._take_over(t, before, broken, may_return=False)
             if late:
                 return self._take_over(t, before, late, may_return=True)
             return Decision(None, stamp_s, self.mode, self.reason)
-        if self.mode in self.ACTS:
+        if self._acts:
             return self._act(t, before)
         return self._off(before)
 
@@ -213,15 +201,15 @@ class Machine(ABC, Generic[Seen]):
         before, t = self.mode, self._advance(time_s)
         numbers = self._watch.numbers(command)
         if isinstance(numbers, str):
-            if self.mode is Mode.POLICY:
+            if self.mode is CommonMode.POLICY:
                 return self._take_over(t, before, numbers, may_return=False)
-            if self.mode in self.ACTS:
+            if self._acts:
                 self._malformed(t, numbers)
             return self._nothing(before, numbers)
         problem = self._watch.lateness(t, self._clock.source_s, stamp_s)
-        if problem or self.mode is not Mode.POLICY:
+        if problem or self.mode is not CommonMode.POLICY:
             return self._nothing(before, problem or self.reason)
-        if t - self._seen_t > self._times.observation_timeout_s:
+        if t - self._seen_t > self._timing.observation_timeout_s:
             return self._tick(t, before)
         held, clipped = self._pass_on(t, numbers)
         self._accepted_t = t
@@ -238,9 +226,9 @@ class Machine(ABC, Generic[Seen]):
         Where the guard acts already, the last command is repeated, in case it was lost.
         """
         before, t = self.mode, self._advance(time_s)
-        if self._seen is None or self.mode in (Mode.DISARMED, Mode.ESTOP):
+        if self._seen is None or self.mode.role == "off":
             return self._off(before)
-        if self.mode is Mode.POLICY:
+        if self.mode is CommonMode.POLICY:
             return self._take_over(t, before, "the policy gave no answer", may_return=True)
         held, clipped = self._again(t)
         return Decision(np.array(held), self._seen.stamp_s, self.mode, self.reason, False, clipped)
@@ -255,7 +243,7 @@ class Machine(ABC, Generic[Seen]):
         return self._clock.elapsed_s
 
     def _fresh(self, stamp_s: float, signals: Signals) -> Seen | str:
-        timeout, age = self._times.observation_timeout_s, self._clock.source_s - stamp_s
+        timeout, age = self._timing.observation_timeout_s, self._clock.source_s - stamp_s
         if not abs(age) <= timeout:
             return f"the observation's stamp is {age:.3f} s old, more than {timeout} s from now"
         if stamp_s <= self._newest_stamp_s:
@@ -263,39 +251,39 @@ class Machine(ABC, Generic[Seen]):
         return self._parse(stamp_s, signals)
 
     def _is_late(self, t: float) -> bool:
-        return t - self._accepted_t > self._times.staleness_s + SLACK_S
+        return t - self._accepted_t > self._timing.staleness_s + SLACK_S
 
     def _lateness(self, t: float) -> str:
         return f"the policy is late: nothing accepted for {t - self._accepted_t:.3f} s"
 
     def _tick(self, t: float, before: Mode, note: str = "") -> Decision:
         silent_s = t - self._seen_t
-        unseen = silent_s > self._times.observation_timeout_s
+        unseen = silent_s > self._timing.observation_timeout_s
         if unseen:
             self.in_a_row = 0
-        if self.mode in (Mode.DISARMED, Mode.ESTOP):
+        if self.mode.role == "off":
             return self._off(before)
         if unseen:
             return self._blind(t, before, silent_s)
-        if self.mode is Mode.POLICY and self._is_late(t):
+        if self.mode is CommonMode.POLICY and self._is_late(t):
             return self._take_over(t, before, self._lateness(t), may_return=True)
         return self._nothing(before, note or self.reason)
 
     def _take_over(self, t: float, before: Mode, reason: str, may_return: bool) -> Decision:
-        self.interventions += 1
         self._hold(t, reason, may_return)
         return self._act(t, before)
 
     def _hand_over(self, t: float, before: Mode, reason: str) -> Decision:
         self._accepted_t = t
-        self._enter(Mode.POLICY, t, reason)
+        self._enter(CommonMode.POLICY, t, reason)
         return self._nothing(before, reason)
 
     def _enter(self, mode: Mode, t: float, reason: str) -> None:
+        self.interventions += self.mode is CommonMode.POLICY and mode.role == "intervention"
         self.mode, self._mode_t, self.reason = mode, t, reason
 
     def _stop(self, reason: str) -> None:
-        self.mode, self.reason, self.stopped_unseen = Mode.DISARMED, reason, False
+        self.mode, self.reason, self.stopped_unseen = CommonMode.DISARMED, reason, False
         self._stop_due = True
 
     # Answers.
@@ -309,6 +297,6 @@ class Machine(ABC, Generic[Seen]):
     def _off(self, before: Mode) -> Decision:
         """Motors off: said once when disarmed, again and again while the emergency stop is set."""
         command: NDArray[Any] | None = None
-        if self._stop_due or self.mode is Mode.ESTOP:
+        if self._stop_due or self.mode is CommonMode.ESTOP:
             command, self._stop_due = np.zeros(self.elements), False
         return Decision(command, self._stamp_s(), self.mode, self.reason, before is not self.mode)

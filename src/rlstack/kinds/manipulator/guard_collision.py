@@ -27,7 +27,7 @@ _POSTURES = 300
 """Drawn to find links that can never meet, or always overlap."""
 
 
-class ArmBody:
+class CollisionModel:
     """The chain from base to tool of an arm, or of each arm of several, and capsules about their links.
 
     Links that are joined, and pairs whose capsules overlap at rest or in most postures, pass each other: capsules are

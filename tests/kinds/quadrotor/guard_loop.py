@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlstack.control.hover import HoverController, HoverGains
 from rlstack.guard import Decision, Mode
-from rlstack.kinds.quadrotor.guard import Guard
+from rlstack.kinds.quadrotor.guard import QuadrotorGuard
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from tests.support.flights import measure
@@ -42,7 +42,7 @@ def good_policy(robot: Quadrotor, goal: tuple[float, float, float], speed_m_s: f
 class Loop:
     """Runs period by period: observation, policy, tick, physics; keeps what happened."""
 
-    def __init__(self, guard: Guard, start: tuple[float, float, float], floor_m: float = 0.0) -> None:
+    def __init__(self, guard: QuadrotorGuard, start: tuple[float, float, float], floor_m: float = 0.0) -> None:
         self.guard, self.robot = guard, guard.robot
         self.quad = ReferenceQuadrotor(guard.robot, step_s=5e-3, floor_m=floor_m)
         self.quad.state["position"] = np.array(start)

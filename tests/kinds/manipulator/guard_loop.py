@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.guard import Decision, Mode
-from rlstack.kinds.manipulator.guard import ArmGuard
+from rlstack.guard import CommonMode, Decision
+from rlstack.kinds.manipulator.guard import ManipulatorGuard
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 
@@ -30,7 +30,7 @@ class Following:
         every: Periods of the guard in one of the policy, which says the same in between.
     """
 
-    def __init__(self, guard: ArmGuard, position: Array | None = None, every: int = 1) -> None:
+    def __init__(self, guard: ManipulatorGuard, position: Array | None = None, every: int = 1) -> None:
         self.guard, self.every = guard, every
         self.period_s = guard.config.period_s
         rest = np.array([drive.rest for drive in guard.robot.drives])
@@ -69,7 +69,7 @@ class Following:
             answers.append(self.guard.on_tick(self.time_s))
             for answer in answers:
                 self.decisions.append(answer)
-                if answer.command is not None and answer.mode not in (Mode.DISARMED, Mode.ESTOP):
+                if answer.command is not None and answer.mode not in (CommonMode.DISARMED, CommonMode.ESTOP):
                     self.target = np.array(answer.command)
                     self.sent.append(self.target)
             change = (self.target - self.position) * (1.0 - np.exp(-self.period_s / 0.06))

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from rlstack.control.hover import LONGEST_STEP_S, HoverController
 from rlstack.control.landing import LEAD_M, Descent
 from rlstack.guard.observation import Observation
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 FENCE_MARGIN_M = 0.1
 """How far inside the geofence the guard keeps its own goals."""
 
 
-class Pilot:
+class HoverFallback:
     """Holds, climbs and descends, and brings every command within the rotors' limits and the rate limit.
 
     Args:
@@ -23,7 +23,7 @@ class Pilot:
         config: Limits and speeds.
     """
 
-    def __init__(self, robot: Quadrotor, config: GuardConfig) -> None:
+    def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig) -> None:
         self._config = config
         self._controller = HoverController(robot)
         self._low, self._high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.guard import Mode
-from rlstack.kinds.quadrotor.guard import Guard
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
-from tests.guard.loop import Loop, good_policy
+from rlstack.guard import CommonMode
+from rlstack.kinds.quadrotor.guard import QuadrotorGuard, QuadrotorMode
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
+from tests.kinds.quadrotor.guard_loop import Loop, good_policy
 from tests.support import robots
 
 AIR = (0.2, -0.1, 1.0)
@@ -17,7 +17,7 @@ ROBOTS = {"crazyflie": robots.crazyflie(), "large": robots.large()}
 
 def airborne(name: str = "crazyflie", **overrides: float) -> Loop:
     robot = ROBOTS[name]
-    loop = Loop(Guard(robot, GuardConfig.from_robot(robot, **overrides)), AIR)
+    loop = Loop(QuadrotorGuard(robot, QuadrotorGuardConfig.from_robot(robot, **overrides)), AIR)
     loop.observe()
     assert loop.guard.arm(0.0)[0]
     return loop
@@ -28,13 +28,13 @@ def test_a_killed_policy_ends_in_hover_then_on_the_floor_disarmed_within_all_lim
     loop = airborne(name)
     config = loop.guard.config
     loop.run(1.0, good_policy(loop.robot, (1.0, -1.0, 1.0)))
-    assert loop.guard.mode is Mode.POLICY
+    assert loop.guard.mode is CommonMode.POLICY
     where, when = loop.quad.state["position"].copy(), loop.time_s
-    loop.run(16.0, None, until=Mode.DISARMED)
+    loop.run(16.0, None, until=CommonMode.DISARMED)
 
-    assert loop.transitions() == [Mode.POLICY, Mode.HOVER, Mode.LAND, Mode.DISARMED]
+    assert loop.transitions() == [CommonMode.POLICY, QuadrotorMode.HOVER, QuadrotorMode.LAND, CommonMode.DISARMED]
     assert loop.guard.interventions == 1
-    hover_from = loop.modes.index(Mode.HOVER) / loop.robot.control_rate_hz
+    hover_from = loop.modes.index(QuadrotorMode.HOVER) / loop.robot.control_rate_hz
     assert hover_from - when <= config.staleness_s + 2 * config.period_s
     assert "landed" in loop.guard.reason
     assert "late" in loop.guard.reason
@@ -51,11 +51,11 @@ def test_a_policy_that_comes_back_in_time_flies_again() -> None:
     policy = good_policy(loop.robot, AIR)
     loop.run(0.5, policy)
     loop.run(0.5, None)
-    assert loop.guard.mode is Mode.HOVER
+    assert loop.guard.mode is QuadrotorMode.HOVER
     loop.run(0.9, policy)
-    assert loop.guard.mode is Mode.HOVER  # not yet for a whole second
+    assert loop.guard.mode is QuadrotorMode.HOVER  # not yet for a whole second
     loop.run(0.3, policy)
-    assert loop.guard.mode is Mode.POLICY
+    assert loop.guard.mode is CommonMode.POLICY
     assert "in time again" in loop.guard.reason
     loop.run(1.0, policy)
     assert np.linalg.norm(loop.quad.state["position"] - AIR) < 0.1
@@ -70,10 +70,10 @@ def test_a_policy_that_tilts_away_is_caught_inside_the_fence_and_never_flies_aga
         return hover * np.array([0.98, 1.04, 1.04, 0.98])
 
     loop.run(2.0, nose_down)
-    assert loop.guard.mode is Mode.HOVER
+    assert loop.guard.mode is QuadrotorMode.HOVER
     assert "is over" in loop.guard.reason
     loop.run(3.0, good_policy(loop.robot, AIR))  # good commands now, but the trust is gone
-    assert loop.guard.mode is Mode.HOVER
+    assert loop.guard.mode is QuadrotorMode.HOVER
     positions = np.array(loop.positions)
     assert np.all(positions > low)
     assert np.all(positions < high)
@@ -87,8 +87,8 @@ def test_a_policy_that_flies_to_the_fence_is_stopped_inside_it(
     goal: tuple[float, float, float], speed_m_s: float
 ) -> None:
     loop = airborne()
-    loop.run(12.0, good_policy(loop.robot, goal, speed_m_s), until=Mode.LAND)
-    assert Mode.HOVER in loop.modes
+    loop.run(12.0, good_policy(loop.robot, goal, speed_m_s), until=QuadrotorMode.LAND)
+    assert QuadrotorMode.HOVER in loop.modes
     assert "geofence" in loop.guard.reason
     assert np.all(np.min(loop.positions, axis=0) > loop.guard.config.geofence_min_m)
     assert np.all(np.max(loop.positions, axis=0) < loop.guard.config.geofence_max_m)
@@ -100,52 +100,52 @@ def test_one_command_that_is_not_a_number_is_never_passed_on_and_ends_the_flight
     loop.run(0.5, policy)
     calls = iter(range(1000))
     loop.run(0.5, lambda seen: policy(seen) * (np.nan if next(calls) == 0 else 1.0))
-    assert loop.guard.mode is Mode.HOVER
+    assert loop.guard.mode is QuadrotorMode.HOVER
     assert "not finite" in loop.guard.reason
-    loop.run(12.0, policy, until=Mode.DISARMED)
-    assert loop.transitions()[-2:] == [Mode.LAND, Mode.DISARMED]
+    loop.run(12.0, policy, until=CommonMode.DISARMED)
+    assert loop.transitions()[-2:] == [QuadrotorMode.LAND, CommonMode.DISARMED]
     assert all(np.all(np.isfinite(d.command)) for d in loop.decisions if d.command is not None)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_takes_off_from_the_floor_and_hands_over(name: str) -> None:
     robot = ROBOTS[name]
-    loop = Loop(Guard(robot), (0.5, 0.5, 0.0))
+    loop = Loop(QuadrotorGuard(robot), (0.5, 0.5, 0.0))
     loop.observe()
     assert loop.guard.arm(0.0) == (True, "armed on the ground")
     policy = good_policy(robot, (0.5, 0.5, 1.2))
-    loop.run(6.0, policy, until=Mode.POLICY)
-    assert loop.transitions() == [Mode.TAKEOFF, Mode.POLICY]
+    loop.run(6.0, policy, until=CommonMode.POLICY)
+    assert loop.transitions() == [QuadrotorMode.TAKEOFF, CommonMode.POLICY]
     assert abs(loop.quad.state["position"][2] - 1.0) < 0.16
     loop.run(3.0, policy)
-    assert loop.guard.mode is Mode.POLICY
+    assert loop.guard.mode is CommonMode.POLICY
     np.testing.assert_allclose(loop.quad.state["position"], (0.5, 0.5, 1.2), atol=0.1)
     assert loop.guard.interventions == 0
 
 
 def test_takes_off_without_a_policy_waits_and_lands() -> None:
     robot = ROBOTS["crazyflie"]
-    loop = Loop(Guard(robot), (0.0, 0.0, 0.0))
+    loop = Loop(QuadrotorGuard(robot), (0.0, 0.0, 0.0))
     loop.observe()
     loop.guard.arm(0.0)
-    loop.run(20.0, None, until=Mode.DISARMED)
-    assert loop.transitions() == [Mode.TAKEOFF, Mode.HOVER, Mode.LAND, Mode.DISARMED]
-    hovering = [p[2] for p, m in zip(loop.positions, loop.modes) if m is Mode.HOVER]
+    loop.run(20.0, None, until=CommonMode.DISARMED)
+    assert loop.transitions() == [QuadrotorMode.TAKEOFF, QuadrotorMode.HOVER, QuadrotorMode.LAND, CommonMode.DISARMED]
+    hovering = [p[2] for p, m in zip(loop.positions, loop.modes) if m is QuadrotorMode.HOVER]
     assert np.abs(np.array(hovering[100:]) - 1.0).max() < 0.1
 
 
 def test_takeoff_that_is_held_down_gives_up() -> None:
     robot = ROBOTS["crazyflie"]
-    guard = Guard(robot)
+    guard = QuadrotorGuard(robot)
     loop = Loop(guard, (0.0, 0.0, 0.0))
     loop.observe()
     guard.arm(0.0)
     for _ in range(1200):
         loop.quad.state.update(position=np.zeros(3), linear_velocity=np.zeros(3), angular_velocity=np.zeros(3))
         loop.run(0.01, None)
-        if guard.mode is Mode.DISARMED:
+        if guard.mode is CommonMode.DISARMED:
             break
-    assert loop.transitions() == [Mode.TAKEOFF, Mode.LAND, Mode.DISARMED]
+    assert loop.transitions() == [QuadrotorMode.TAKEOFF, QuadrotorMode.LAND, CommonMode.DISARMED]
 
 
 def test_lost_observations_stop_the_motors() -> None:
@@ -153,9 +153,9 @@ def test_lost_observations_stop_the_motors() -> None:
     loop.run(0.5, good_policy(loop.robot, AIR))
     decisions = [loop.guard.on_tick(loop.time_s + 0.01 * k) for k in range(40)]
     modes = [d.mode for d in decisions]
-    assert Mode.HOVER in modes
-    assert modes[-1] is Mode.DISARMED
-    stop = modes.index(Mode.DISARMED)
+    assert QuadrotorMode.HOVER in modes
+    assert modes[-1] is CommonMode.DISARMED
+    stop = modes.index(CommonMode.DISARMED)
     assert 0.2 <= 0.01 * stop <= 0.22
     assert np.all(decisions[stop].command == 0.0)
     assert decisions[stop].changed
@@ -168,5 +168,5 @@ def test_tumbled_robot_stops_its_motors() -> None:
     for _ in range(120):
         loop.quad.state.update(orientation=np.array([1.0, 0.0, 0.0, 0.0]), position=np.array(AIR))
         loop.run(0.01, None)
-    assert loop.guard.mode is Mode.DISARMED
+    assert loop.guard.mode is CommonMode.DISARMED
     assert "on its side or back" in loop.guard.reason

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.guard import Decision
-from rlstack.kinds.wheeled_base.guard import BaseGuard
+from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import Lidar, load_robot
 
@@ -48,7 +48,9 @@ def wall_scan(lidar: Lidar, x: float, y: float, yaw: float, wall_x: float) -> Ar
 class Rolling:
     """Runs period by period: scan, odometry, policy, tick, motion; the base does at once what it is told."""
 
-    def __init__(self, guard: BaseGuard, wall_x: float = 1e3, start: tuple[float, float, float] = (0.0, 0.0, 0.0)):
+    def __init__(
+        self, guard: WheeledBaseGuard, wall_x: float = 1e3, start: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    ):
         self.guard, self.wall_x = guard, wall_x
         self.time_s, self.period_s = 0.0, 0.1
         self.pose = list(start)

@@ -1,4 +1,4 @@
-"""Guard settings from a robot's own limits, changed by what an operator gives."""
+"""Guard configuration: a robot's own limits, changed by what an operator gives."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Config = TypeVar("Config")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
-    """How long the guard of any robot waits; ``staleness_s`` is each guard's own."""
+class GuardConfig:
+    """How long the guard of any robot waits; each kind's guard adds its limits and ``staleness_s``."""
 
     control_rate_hz: float = value(unit="Hz", above=0.0)
     observation_timeout_s: float = value(0.2, unit="s", above=0.0)
@@ -25,12 +25,17 @@ class Timing:
     """How long a late policy must be in time again before it commands again."""
 
     @property
+    def staleness_s(self) -> float:
+        """Age from which a policy's command is stale, and the longest silence of a policy."""
+        raise NotImplementedError
+
+    @property
     def period_s(self) -> float:
         """One control period."""
         return 1.0 / self.control_rate_hz
 
 
-def settings(
+def load_config(
     kind: type[Config],
     robot: RobotSpec,
     own: Mapping[str, Any],

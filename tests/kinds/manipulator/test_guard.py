@@ -12,26 +12,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.guard import Mode
+from rlstack.guard import CommonMode
 from rlstack.kinds import find_kind
-from rlstack.kinds.manipulator.guard import ArmGuard
-from rlstack.kinds.manipulator.guard_body import ArmBody
-from rlstack.kinds.manipulator.guard_config import ArmGuardConfig
-from rlstack.kinds.manipulator.guard_limiter import Reins
+from rlstack.kinds.manipulator.guard import ManipulatorGuard, ManipulatorMode
+from rlstack.kinds.manipulator.guard_collision import CollisionModel
+from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
+from rlstack.kinds.manipulator.guard_limiter import CommandLimiter
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from tests.guard.reaching import Following, panda
+from tests.kinds.manipulator.guard_loop import Following, panda
 
 ROBOT = panda()
-BODY = ArmBody(ROBOT)
-CONFIG = ArmGuardConfig.from_robot(ROBOT)
+BODY = CollisionModel(ROBOT)
+CONFIG = ManipulatorGuardConfig.from_robot(ROBOT)
 REST = np.array([drive.rest for drive in ROBOT.drives])
 LOWER, UPPER = np.array([d.lower for d in ROBOT.drives]), np.array([d.upper for d in ROBOT.drives])
 FASTEST = np.array([drive.velocity_max for drive in ROBOT.drives])
 
 
-def guard(**changes: Any) -> ArmGuard:
-    return ArmGuard(ROBOT, ArmGuardConfig.from_robot(ROBOT, **changes))
+def guard(**changes: Any) -> ManipulatorGuard:
+    return ManipulatorGuard(ROBOT, ManipulatorGuardConfig.from_robot(ROBOT, **changes))
 
 
 def moved(**joints: float) -> np.ndarray:
@@ -49,13 +49,13 @@ def armed(every: int = 1, position: np.ndarray | None = None, **changes: Any) ->
 
 
 def test_the_guard_is_found_by_the_kind() -> None:
-    assert find_kind(ROBOT.kind).load("guard") is ArmGuard
+    assert find_kind(ROBOT.kind).load("guard") is ManipulatorGuard
 
 
 def test_two_arms_on_one_table_are_kept_from_each_other() -> None:
     pair = load_robot("panda_pair")
     assert isinstance(pair, Manipulator)
-    both = ArmGuard(pair)
+    both = ManipulatorGuard(pair)
     rest = np.array([drive.rest for drive in pair.drives])
     tools, gap = both.body.place(rest[None])
     np.testing.assert_allclose(tools[0, 0] - tools[0, 1], (0.0, 0.6, 0.0), atol=1e-9)
@@ -75,18 +75,18 @@ def test_two_arms_on_one_table_are_kept_from_each_other() -> None:
 def test_limits_are_the_robots_own_and_only_tightened() -> None:
     assert CONFIG.workspace_max_m == ROBOT.limits.workspace_max_m
     with pytest.raises(UserError, match=r"tool_velocity_m_s: 3\.0 is wider than robot 'panda' allows"):
-        ArmGuardConfig.from_robot(ROBOT, tool_velocity_m_s=3.0)
+        ManipulatorGuardConfig.from_robot(ROBOT, tool_velocity_m_s=3.0)
     with pytest.raises(UserError, match=r"joint_speed: 2\.0 is wider"):
-        ArmGuardConfig.from_robot(ROBOT, joint_speed=2.0)
+        ManipulatorGuardConfig.from_robot(ROBOT, joint_speed=2.0)
     with pytest.raises(UserError, match="every number must be above workspace_min_m"):
-        ArmGuardConfig.from_robot(ROBOT, workspace_min_m=(0.5, 0.0, 0.1), workspace_max_m=(0.4, 0.1, 0.2))
+        ManipulatorGuardConfig.from_robot(ROBOT, workspace_min_m=(0.5, 0.0, 0.1), workspace_max_m=(0.4, 0.1, 0.2))
 
 
 def test_what_a_policy_slower_than_the_guard_commands_within_the_limits_passes_as_it_is() -> None:
     loop = armed(every=5)
     path = iter(REST + np.outer(np.arange(1, 40), moved(j1=0.02, j4=0.01) - REST))
     loop.run(1.5, lambda seen: next(path))
-    assert loop.guard.mode is Mode.POLICY and not any(decision.clipped for decision in loop.decisions)
+    assert loop.guard.mode is CommonMode.POLICY and not any(decision.clipped for decision in loop.decisions)
     assert np.diff(loop.sent[-20:], axis=0)[:, 0].max() == pytest.approx(0.02)  # at once, not smoothed
 
 
@@ -110,7 +110,7 @@ def test_a_command_beyond_speed_or_acceleration_is_slowed_and_said_so() -> None:
 def test_a_policy_of_any_rate_gets_all_of_the_joints_speed(rate_hz: int, repeated: bool) -> None:
     """In lock step a command is said again in every period, in real time once."""
     every = 100 // rate_hz
-    reins = Reins(ROBOT, ArmGuardConfig.from_robot(ROBOT, window_s=1.2 / rate_hz), BODY)
+    reins = CommandLimiter(ROBOT, ManipulatorGuardConfig.from_robot(ROBOT, window_s=1.2 / rate_hz), BODY)
     target = moved(j1=-2.0)
     reins.start(0.0, target)
     speed, reasons = 0.0, set()
@@ -131,8 +131,8 @@ STRETCHED = np.array([0.0, 0.6, 0.0, -0.9, 0.0, 1.6, 0.78, *REST[7:]])
 @pytest.mark.parametrize("limit", [0.05, 0.25, 0.8])
 @pytest.mark.parametrize("rate_hz", [10, 20, 100])
 def test_the_tool_is_as_fast_as_it_may_be_and_no_faster(rate_hz: int, limit: float) -> None:
-    config = ArmGuardConfig.from_robot(ROBOT, tool_velocity_m_s=limit, window_s=1.2 * max(1.0 / rate_hz, 0.05))
-    reins, goal = Reins(ROBOT, config, BODY), STRETCHED.copy()
+    config = ManipulatorGuardConfig.from_robot(ROBOT, tool_velocity_m_s=limit, window_s=1.2 * max(1.0 / rate_hz, 0.05))
+    reins, goal = CommandLimiter(ROBOT, config, BODY), STRETCHED.copy()
     goal[0] = 1.8
     reins.start(0.0, STRETCHED)
     sent, reasons = [STRETCHED], set()
@@ -153,7 +153,7 @@ def test_the_tool_is_as_fast_as_it_may_be_and_no_faster(rate_hz: int, limit: flo
 def test_a_target_stays_in_range_and_as_near_as_the_drives_can_pull() -> None:
     loop = armed(every=1)
     loop.run(4.0, lambda seen: np.full(9, 9.0))
-    assert (loop.sent[-1] <= UPPER).all() and loop.guard.mode is Mode.POLICY
+    assert (loop.sent[-1] <= UPPER).all() and loop.guard.mode is CommonMode.POLICY
     stuck = armed()
     where = stuck.position.copy()
     for _ in range(50):  # something holds the arm
@@ -193,13 +193,13 @@ def test_the_arm_stays_clear_of_itself() -> None:
 def test_a_malformed_command_holds_the_arm_for_good_and_it_parks_slowly(bad: Any) -> None:
     loop = armed(position=moved(j1=0.3), hold_before_parking_s=1.0)
     loop.run(0.05, lambda seen: bad)
-    assert loop.guard.mode is Mode.HOLD and all(np.isfinite(sent).all() for sent in loop.sent)
+    assert loop.guard.mode is ManipulatorMode.HOLD and all(np.isfinite(sent).all() for sent in loop.sent)
     loop.run(0.9, lambda seen: REST)
-    assert loop.guard.mode is Mode.HOLD
+    assert loop.guard.mode is ManipulatorMode.HOLD
     np.testing.assert_allclose(loop.target, moved(j1=0.3), atol=1e-6)
     first = len(loop.sent)
     loop.run(2.0, None)
-    assert loop.guard.mode is Mode.DISARMED and "parked" in loop.guard.reason
+    assert loop.guard.mode is CommonMode.DISARMED and "parked" in loop.guard.reason
     np.testing.assert_allclose(loop.target, REST, atol=1e-6)
     steps = np.abs(np.diff(loop.sent[first:], axis=0))
     assert steps.max() <= CONFIG.parking_speed * 2.175 * 0.01 + 1e-9
@@ -210,7 +210,7 @@ def test_it_parks_as_slowly_as_its_tool_must_be() -> None:
     loop.run(0.6, None)
     first = len(loop.sent)
     loop.run(10.0, None)
-    assert loop.guard.mode is Mode.DISARMED and "parked" in loop.guard.reason
+    assert loop.guard.mode is CommonMode.DISARMED and "parked" in loop.guard.reason
     np.testing.assert_allclose(loop.target, REST, atol=1e-6)
     tool = BODY.place(np.array(loop.sent[first:]))[0][:, 0]
     assert np.linalg.norm(tool[100:] - tool[:-100], axis=1).max() <= 1.01 * 0.02 * (1.0 + CONFIG.window_s)
@@ -219,25 +219,25 @@ def test_it_parks_as_slowly_as_its_tool_must_be() -> None:
 def test_a_late_policy_is_waited_for_and_commands_again_once_it_is_in_time() -> None:
     loop = armed()
     loop.run(0.1, None)
-    assert loop.guard.mode is Mode.POLICY  # 2.5 periods at 20 Hz
+    assert loop.guard.mode is CommonMode.POLICY  # 2.5 periods at 20 Hz
     loop.run(0.1, None)
-    assert loop.guard.mode is Mode.HOLD and loop.guard.interventions == 1
+    assert loop.guard.mode is ManipulatorMode.HOLD and loop.guard.interventions == 1
     loop.run(0.9, lambda seen: moved(j1=0.5))
     np.testing.assert_allclose(loop.target, REST)
     loop.run(0.5, lambda seen: moved(j1=0.5))
-    assert loop.guard.mode is Mode.POLICY and loop.target[0] > 0.1
+    assert loop.guard.mode is CommonMode.POLICY and loop.target[0] > 0.1
     loop.guard.estop("asked to")
     loop.run(0.2, lambda seen: REST)
-    assert loop.guard.mode is Mode.ESTOP
+    assert loop.guard.mode is CommonMode.ESTOP
 
 
 def test_without_joint_states_it_holds_and_then_disarms() -> None:
     loop = armed(hold_before_parking_s=1.0)
     loop.mute = True
     loop.run(0.5, lambda seen: moved(j1=0.5))
-    assert loop.guard.mode is Mode.HOLD and "no valid observation" in loop.guard.reason
+    assert loop.guard.mode is ManipulatorMode.HOLD and "no valid observation" in loop.guard.reason
     loop.run(1.0, lambda seen: REST)
-    assert loop.guard.mode is Mode.DISARMED
+    assert loop.guard.mode is CommonMode.DISARMED
     lame = guard()
     for broken, why in (
         ({}, "joint_position is missing"),
@@ -254,7 +254,7 @@ def test_a_joint_that_is_far_too_fast_ends_the_policys_turn() -> None:
     loop = armed()
     fast = {**loop.seen, "joint_velocity": np.eye(9)[0] * -4.0}
     decision = loop.guard.on_observation(loop.time_s + 0.01, loop.time_s + 0.01, fast)
-    assert decision.mode is Mode.HOLD and "panda_joint1 moves at -4.00" in decision.reason
+    assert decision.mode is ManipulatorMode.HOLD and "panda_joint1 moves at -4.00" in decision.reason
 
 
 def test_one_wrong_reading_of_a_joint_moves_nothing_and_several_hold_the_arm() -> None:
@@ -268,17 +268,17 @@ def test_one_wrong_reading_of_a_joint_moves_nothing_and_several_hold_the_arm() -
         assert answer.command is not None
         np.testing.assert_allclose(answer.command, REST, atol=1e-9)
     loop.run(0.1, lambda seen: REST)
-    assert loop.guard.mode is Mode.POLICY and len(loop.sent) > before
-    while decision.mode is Mode.POLICY:
+    assert loop.guard.mode is CommonMode.POLICY and len(loop.sent) > before
+    while decision.mode is CommonMode.POLICY:
         loop.periods += 1
         decision = loop.guard.on_observation(loop.time_s, loop.time_s, wrong)
-        if decision.mode is Mode.POLICY:
+        if decision.mode is CommonMode.POLICY:
             decision = loop.guard.on_policy_command(loop.time_s, loop.time_s, REST)
     assert "panda_joint7 is at 0.00 and was at 0.79" in decision.reason and "cannot have come" in decision.reason
 
 
 def test_a_target_is_brought_back_to_a_joint_that_was_pushed_no_faster_than_the_joint() -> None:
-    reins = Reins(ROBOT, ArmGuardConfig.from_robot(ROBOT, speed_up_s=0.0), BODY)
+    reins = CommandLimiter(ROBOT, ManipulatorGuardConfig.from_robot(ROBOT, speed_up_s=0.0), BODY)
     reins.start(0.0, REST)
     sent = [REST]
     for k in range(1, 61):
@@ -317,7 +317,7 @@ def test_who_is_outside_the_workspace_is_kept_from_touching_itself_all_the_same(
 @given(st.lists(st.lists(st.floats(-4.0, 4.0), min_size=9, max_size=9), min_size=3, max_size=25), st.integers(1, 6))
 @settings(deadline=None, max_examples=15)
 def test_whatever_is_wanted_what_is_published_keeps_all_limits(wanted: list[list[float]], every: int) -> None:
-    reins = Reins(ROBOT, CONFIG, BODY)
+    reins = CommandLimiter(ROBOT, CONFIG, BODY)
     reins.start(0.0, REST)
     position, t, sent = REST.copy(), 0.0, [REST.copy()]
     for target in wanted:

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from rlstack.guard import Decision, Mode
-from rlstack.kinds.quadrotor.guard import Guard
-from rlstack.kinds.quadrotor.guard_config import GuardConfig
+from rlstack.guard import CommonMode, Decision, Mode
+from rlstack.kinds.quadrotor.guard import QuadrotorGuard, QuadrotorMode
+from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.robots import frames
 from tests.support import robots
 
@@ -64,8 +64,8 @@ class AnySequence(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.config = GuardConfig.from_robot(self.robot, hover_before_landing_s=0.5, recover_after_s=0.05)
-        self.guard = Guard(self.robot, self.config)
+        self.config = QuadrotorGuardConfig.from_robot(self.robot, hover_before_landing_s=0.5, recover_after_s=0.05)
+        self.guard = QuadrotorGuard(self.robot, self.config)
         self.time_s = 0.0
         self.newest_s = 0.0
         self.elapsed_s = 0.0  # an upper bound: all steps forward
@@ -87,14 +87,14 @@ class AnySequence(RuleBasedStateMachine):
         assert decision.changed == (before is not decision.mode)
         assert decision.reason
         assert math.isfinite(decision.stamp_s)
-        if before is Mode.ESTOP:
-            assert decision.mode is Mode.ESTOP
+        if before is CommonMode.ESTOP:
+            assert decision.mode is CommonMode.ESTOP
         if decision.command is None:
             return
         command = decision.command
         assert command.shape == (4,)
         assert np.all(np.isfinite(command))
-        if decision.mode in (Mode.DISARMED, Mode.ESTOP):
+        if decision.mode in (CommonMode.DISARMED, CommonMode.ESTOP):
             assert np.all(command == 0.0)
             self.sent = None
             return
@@ -141,31 +141,31 @@ class AnySequence(RuleBasedStateMachine):
         before = self.guard.mode
         armed, why = self.guard.arm(self.pass_time(step))
         assert why
-        if before is Mode.ESTOP:
+        if before is CommonMode.ESTOP:
             assert not armed
         if not armed:
             assert self.guard.mode is before
-        elif before is Mode.DISARMED:
-            assert self.guard.mode in (Mode.TAKEOFF, Mode.POLICY)
+        elif before is CommonMode.DISARMED:
+            assert self.guard.mode in (QuadrotorMode.TAKEOFF, CommonMode.POLICY)
             self.sent = None
 
     @rule()
     def disarm(self) -> None:
         before = self.guard.mode
         self.judge(before, self.guard.disarm("test"))
-        assert self.guard.mode in (Mode.DISARMED, Mode.ESTOP)
+        assert self.guard.mode in (CommonMode.DISARMED, CommonMode.ESTOP)
 
     @rule()
     def estop(self) -> None:
         before = self.guard.mode
         self.judge(before, self.guard.estop("test"))
-        assert self.guard.mode is Mode.ESTOP
+        assert self.guard.mode is CommonMode.ESTOP
 
-    @precondition(lambda self: self.guard.mode is Mode.ESTOP)
+    @precondition(lambda self: self.guard.mode is CommonMode.ESTOP)
     @rule()
     def clear(self) -> None:
         assert self.guard.clear_estop()[0]
-        assert self.guard.mode is Mode.DISARMED
+        assert self.guard.mode is CommonMode.DISARMED
 
 
 AnySequence.TestCase.settings = settings(deadline=None, max_examples=100, stateful_step_count=30)
