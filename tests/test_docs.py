@@ -398,30 +398,29 @@ def _words(cell: str) -> list[str]:
 def test_thresholds_are_those_of_the_code() -> None:
     from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 
-    batch, topic = HoverTask().thresholds, HoverTask().thresholds_over_topics
+    batch, topic = (bounds.limits for bounds in (HoverTask().bounds, HoverTask().bounds_over_topics))
     page = docs.text("docs/verification.md")
-    assert f"| success, at least | {100 * batch.success:g}% | {100 * topic.success:g}% |" in page
-    assert f"| lost, at most | {100 * batch.lost:g}% | {100 * topic.lost:g}% |" in page
-    assert f"| episodes, at least | {batch.episodes} | {topic.episodes} |" in page
-    assert topic.intervened is not None
-    assert f"| episodes with an intervention, at most | - | {100 * topic.intervened:g}% |" in page
+    assert f"| success, at least | {100 * batch['success']:g}% | {100 * topic['success']:g}% |" in page
+    assert f"| lost, at most | {100 * batch['lost']:g}% | {100 * topic['lost']:g}% |" in page
+    assert f"| episodes, at least | {batch['episodes']} | {topic['episodes']} |" in page
+    assert f"| episodes with an intervention, at most | - | {100 * topic['intervened']:g}% |" in page
 
 
 def test_what_is_asked_of_bases_is_that_of_the_code() -> None:
     from rlstack.tasks.catalog.base_navigation import NavigationTask
 
     inside, other, topic = (
-        getattr(NavigationTask, name) for name in ("thresholds", "thresholds_elsewhere", "thresholds_over_topics")
+        getattr(NavigationTask, name).limits for name in ("bounds", "bounds_elsewhere", "bounds_over_topics")
     )
     page = docs.text("docs/verification.md")
-    assert other == NavigationTask.thresholds_among
-    assert f"| ways, at least | {inside.episodes} | {other.episodes} | {topic.episodes} |" in page
-    shares = [f"{100 * asked.success:g}%" for asked in (inside, other, topic)]
+    assert other == NavigationTask.bounds_among.limits
+    assert f"| ways, at least | {inside['episodes']} | {other['episodes']} | {topic['episodes']} |" in page
+    shares = [f"{100 * asked['success']:g}%" for asked in (inside, other, topic)]
     assert f"| success, at least | {' | '.join(shares)} |" in page
-    assert other.collided is None
-    assert f"| contact, at most | {100 * inside.collided:g}% | - | {100 * topic.collided:g}% |" in page
-    assert f"at most | {inside.time_ratio:g} | - | {topic.time_ratio:g} |" in page
-    assert f"took over, at most | - | - | {100 * topic.intervened:g}% |" in page
+    assert "collided" not in other
+    assert f"| contact, at most | {100 * inside['collided']:g}% | - | {100 * topic['collided']:g}% |" in page
+    assert f"at most | {inside['time_ratio']:g} | - | {topic['time_ratio']:g} |" in page
+    assert f"took over, at most | - | - | {100 * topic['intervened']:g}% |" in page
 
 
 def test_what_other_tasks_ask_is_that_of_the_code() -> None:

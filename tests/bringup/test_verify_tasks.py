@@ -21,7 +21,7 @@ from rlstack.policies import contract_for, load_policy, write_policy
 from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
 from rlstack.tasks.bases.expedition import Expedition
-from rlstack.tasks.bases.thresholds import DriveThresholds
+from rlstack.tasks.bounds import Bounds
 from tests.policies.test_people import write_wary_policy
 from tests.support.bases import turtlebot, write_exploring_policy
 
@@ -187,8 +187,8 @@ def test_floors_that_robots_drive_over_are_the_terrain_of_the_grids() -> None:
 
 def test_who_is_to_be_held_against_a_planner_needs_one() -> None:
     assert planners_of(["dwa", "dwa", "orca"]) == ["dwa", "orca"] and planners_of([]) == []
-    assert planners_of([], DriveThresholds()) == []
+    assert planners_of([], Bounds(at_least={"success": 0.95})) == []
     with pytest.raises(UserError, match="name at least one, such as --drivers dwa"):
-        planners_of([], DriveThresholds(lead_high=0.0))
+        planners_of([], Bounds(at_least={"success": 0.95, "lead_high": 0.0}))
     with pytest.raises(UserError, match="Unknown planner 'orka'"):
         planners_of(["orka"])

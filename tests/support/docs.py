@@ -98,12 +98,15 @@ def judgement_table(names: Iterable[str]) -> str:
     rows = []
     for name in names:
         task = TASKS.load(name)()
-        c, inside, over = task.criteria, task.thresholds, task.thresholds_over_topics
-        limits = [("error", inside.error_m, over.error_m), ("RMSE", inside.rmse_m, over.rmse_m)]
+        c, inside, over = task.criteria, task.bounds.limits, task.bounds_over_topics.limits
+        limits = [
+            ("error", inside.get("error_m"), over.get("error_m")),
+            ("RMSE", inside.get("rmse_m"), over.get("rmse_m")),
+        ]
         asked = "; ".join(f"{what} {_both(a, b, ' m')}" for what, a, b in limits if a is not None)
         within = f"{c.radius_m:g} m, second {c.from_s:g} to {c.to_s:g} of {c.duration_s:g}"
-        success = _both(100.0 * inside.success, 100.0 * over.success, "%")
-        rows.append((f"`{name}`", within, success, _both(100.0 * inside.lost, 100.0 * over.lost, "%"), asked))
+        success = _both(100.0 * inside["success"], 100.0 * over["success"], "%")
+        rows.append((f"`{name}`", within, success, _both(100.0 * inside["lost"], 100.0 * over["lost"], "%"), asked))
     return table(("task", "succeeds within", "success, at least", "lost, at most", "median, at most"), rows)
 
 

@@ -75,8 +75,8 @@ def test_paths_families_and_what_is_judged_are_shown(robot: Quadrotor, name: str
     judged, c = section(text, "what a held-out flight is judged by"), task.criteria
     assert f"never farther than {c.radius_m:g} m from {c.from_s:g} s to {c.to_s:g} s of {c.duration_s:g} s" in judged
     passing = section(text, "what all of them must reach")
-    assert re.search(rf"success, at least +{100 * task.thresholds.success:g}% ", passing)
-    assert re.search(rf"interventions?, at most +- +{100 * task.thresholds_over_topics.intervened:g}%", passing)
+    assert re.search(rf"success, at least +{100 * task.bounds.limits['success']:g}% ", passing)
+    assert re.search(rf"interventions?, at most +- +{100 * task.bounds_over_topics.limits['intervened']:g}%", passing)
     assert re.search(r" ahead_s +0[.\d]*(, 0[.\d]*)+ +s$", section(text, "settings of the observation"), re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 120
 
@@ -128,8 +128,8 @@ def test_what_a_base_must_reach_and_how_robots_answer_is_shown() -> None:
     task = TASKS.load("base_navigation")()
     text = describe_task(task, load_robot("turtlebot3_burger"))
     asked = section(text, "what all of them must reach")
-    assert re.search(rf"success, at least +{100 * task.thresholds.success:g}% ", asked)
-    assert re.search(rf"time over the planner's, at most +{task.thresholds.time_ratio:g} ", asked)
+    assert re.search(rf"success, at least +{100 * task.bounds.limits['success']:g}% ", asked)
+    assert re.search(rf"time over the planner's, at most +{task.bounds.limits['time_ratio']:g} ", asked)
     assert re.search(r"command_delay_s +0 .. 0.1 +s", section(text, "response of each robot"))
     assert re.search(r" ahead +-0.22 +0.22 +m/s", section(text, "actions"))
     assert re.search(r"margin_m +0.1 +m", section(text, "settings of the reward"))

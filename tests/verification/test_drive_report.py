@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rlstack.policies import contract_for
-from rlstack.tasks.bases.thresholds import DriveThresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.verification.drive_page import render, shown
 from rlstack.verification.drive_plots import interesting
 from rlstack.verification.drive_report import Column, DriveVerification, record_drives, write_drive_report
@@ -28,7 +28,7 @@ INPUTS = ("position", "orientation", "scan", "goal_position")
 NASTY = "<script>alert(1)</script>"
 
 
-def column(endings: list[str], theirs: list[str], simulator: str = "batch", **asked: object) -> Column:
+def column(endings: list[str], theirs: list[str], simulator: str = "batch", success: float = 0.95) -> Column:
     course = course_of(ROBOT, [room(k, kind=kind) for k, kind in zip(range(len(endings)), ["clutter", "mazes"] * 9)])
     kinds = course.pool.kinds.tolist()
     drives = recorded(endings, [2.0 + 0.1 * k for k in range(len(endings))], kinds=kinds, simulator=simulator)
@@ -37,7 +37,7 @@ def column(endings: list[str], theirs: list[str], simulator: str = "batch", **as
         course=course,
         drives=drives,
         baselines={"dwa": dwa},
-        thresholds=DriveThresholds(episodes=1, **asked),  # type: ignore[arg-type]
+        bounds=Bounds(at_least={"success": success}, episodes=1),
         reference="dwa",
         arrival_m=0.2,
     )
@@ -89,7 +89,7 @@ def test_the_verdict_is_that_of_every_column() -> None:
     both = verification(batch=GOOD, mujoco=BAD)
     assert not both.passed
     assert both.failures == ["mujoco: Success is 50.0%, but at least 90.0% is asked."]
-    assert verification(batch=replace(BAD, thresholds=None)).passed
+    assert verification(batch=replace(BAD, bounds=None)).passed
 
 
 def test_the_record_holds_what_deployment_asks_for() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.tasks.bases.thresholds import DriveThresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.verification.drive_cell import drive_cell
 from rlstack.verification.drive_score import DriveScore, figures, score_drives
 from rlstack.verification.drives import ENDINGS
@@ -74,7 +74,7 @@ def test_the_interval_of_a_lead_holds_it_unless_few_ways_say_all(pairs: list[tup
 def test_a_driver_that_is_worse_beyond_chance_does_not_pass() -> None:
     count = 200
     theirs = recorded(["arrived"] * count, [1.0] * count, driver="dwa")
-    asked = DriveThresholds(success=0.9, lead_high=0.0, time_ratio=1.1)
+    asked = Bounds(at_least={"success": 0.9, "lead_high": 0.0}, at_most={"time_ratio": 1.1})
     near = recorded(["collided"] + ["arrived"] * (count - 1), [1.0] * count)
     far = recorded(["collided"] * 15 + ["arrived"] * (count - 15), [1.0] * count)
     assert judge(score_drives(near, arrival_m=0.2, beside=theirs), asked) == (True, [])
@@ -120,7 +120,7 @@ def test_people_guard_and_latency_are_counted_where_they_are() -> None:
 def test_every_figure_has_a_definition_and_every_threshold_a_figure() -> None:
     keys = {figure.key for figure in figures(score_drives(recorded(["arrived"], [1.0]), arrival_m=0.2))}
     assert all(figure.definition for figure in figures(score_drives(recorded(["arrived"], [1.0]), arrival_m=0.2)))
-    assert set(DriveThresholds.__dataclass_fields__) <= keys
+    assert set(Bounds.__dataclass_fields__) <= keys
     assert "by_label" in DriveScore.__dataclass_fields__ and len(ENDINGS) == 4
 
 

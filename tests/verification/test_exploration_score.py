@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rlstack.tasks.bases.exploration_thresholds import ExplorationThresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.verification.exploration_plots import worth_seeing
 from rlstack.verification.exploration_score import Seen, score_exploration
 from rlstack.verification.metrics import judge
@@ -50,7 +50,9 @@ def test_contact_is_no_success_and_seconds_are_said() -> None:
     assert (score.success, score.crashed, score.to_90) == (0.5, 0.5, 1.0)
     title, text = next((f.title, f.text(number)) for f, number in score.figures() if f.key == "to_90")
     assert (title, text) == ("Time to 90%", "1.00 s")
-    failures = judge(score, ExplorationThresholds(episodes=2, steps_ratio=1.0))[1]
+    failures = judge(
+        score, Bounds(at_least={"success": 0.98}, at_most={"crashed": 0.0, "steps_ratio": 1.0}, episodes=2)
+    )[1]
     assert [reason.split(" is ")[0] for reason in failures[:2]] == ["Success", "Contact"]
     assert "was not measured" in failures[2]
     assert worth_seeing(hit, 2) == [0, 1]

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rlstack.tasks.criteria import Criteria, Thresholds
+from rlstack.tasks.bounds import Bounds
+from rlstack.tasks.criteria import Criteria
 from rlstack.verification.metrics import Group, figures, judge, score, wilson
 
 HOVER = Criteria()
@@ -115,9 +116,15 @@ def test_text(flights):
 
 def test_judge_passes_and_says_why_not(flights):
     good = score(flights(hover(*[0.05] * 100)), HOVER)
-    assert judge(good, Thresholds()) == (True, [])
+    assert judge(good, Bounds(at_least={"success": 0.95}, at_most={"lost": 0.01})) == (True, [])
     bad = score(flights(hover(*[0.05] * 9, 3.0)), HOVER)
-    passed, reasons = judge(bad, Thresholds(error_m=0.01, rmse_m=0.02, latency_p99_ms=2.0, recover_s=1.0, episodes=100))
+    passed, reasons = judge(
+        bad,
+        Bounds(
+            at_least={"success": 0.95},
+            at_most={"lost": 0.01, "error_m": 0.01, "rmse_m": 0.02, "latency_p99_ms": 2.0, "recover_s": 1.0},
+        ),
+    )
     assert not passed
     assert reasons == [
         "10 episodes prove too little: at least 100 are asked.",
@@ -132,11 +139,13 @@ def test_judge_passes_and_says_why_not(flights):
 def test_judge_refuses_what_is_infinite_and_shows_near_misses(flights):
     episodes = flights(hover(3.0, 0.05))
     never = score(episodes, HOVER)
-    assert judge(never, Thresholds(success=0, lost=1, recover_s=5.0, episodes=2))[1] == [
+    assert judge(never, Bounds(at_least={"success": 0}, at_most={"lost": 1, "recover_s": 5.0}, episodes=2))[1] == [
         "Time to recover is never, but at most 5.00 s is asked."
     ]
     near = dataclasses.replace(never, success=0.94996, lost=0.0)
-    assert judge(near, Thresholds(episodes=1))[1] == ["Success is 0.94996, but at least 95.0% is asked."]
+    assert judge(near, Bounds(at_least={"success": 0.95}, at_most={"lost": 0.01}, episodes=1))[1] == [
+        "Success is 0.94996, but at least 95.0% is asked."
+    ]
 
 
 @given(st.integers(0, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

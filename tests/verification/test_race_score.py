@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rlstack.tasks.racing.thresholds import RaceThresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.verification.metrics import judge
 from rlstack.verification.race_plots import ending, worth_seeing
 from rlstack.verification.race_score import Raced, score_races
@@ -49,7 +49,7 @@ def test_laps_are_held_against_the_yardsticks_on_tracks_that_both_finish() -> No
 
 
 def test_contact_slow_laps_and_too_few_races_fail() -> None:
-    asked = RaceThresholds(lap_ratio=1.1, episodes=3)
+    asked = Bounds(at_least={"success": 0.95}, at_most={"contact": 0.02, "lap_ratio": 1.1}, episodes=3)
     assert judge(score_races(raced([[11.0, 10.5]] * 3), YARDSTICK), asked) == (True, [])
     failures = judge(score_races(MINE, YARDSTICK), asked)[1]
     assert [reason.split(" is ")[0] for reason in failures] == ["Success", "Contact"]

@@ -15,7 +15,8 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import contract_for
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.criteria import Criteria, Thresholds
+from rlstack.tasks.bounds import Bounds
+from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.scenario import Scenario
 from rlstack.verification.metrics import figures, score
 from rlstack.verification.page import render
@@ -87,9 +88,9 @@ def make(flights):
             "sha256": "a1" * 32,
             "robot": ROBOT,
             "scores": {k: score(e, Criteria()) for k, e in episodes.items()},
-            "thresholds": {
-                "batch": Thresholds(episodes=1),
-                "mujoco": Thresholds(success=0.93, latency_p99_ms=1.5, episodes=1),
+            "bounds": {
+                "batch": Bounds(at_least={"success": 0.95}, at_most={"lost": 0.01}, episodes=1),
+                "mujoco": Bounds(at_least={"success": 0.93}, at_most={"lost": 0.01, "latency_p99_ms": 1.5}, episodes=1),
             },
             "episodes": episodes,
             "scenarios": {k: scenario(4, labels) for k in episodes},
@@ -230,7 +231,7 @@ def test_no_new_record_if_the_rest_cannot_be_written(make, tmp_path):
 
 
 def test_a_report_of_nothing_flown_says_why(make, tmp_path):
-    empty = make(scores={}, thresholds={}, episodes={}, scenarios={}, reasons=("mujoco is not installed.",))
+    empty = make(scores={}, bounds={}, episodes={}, scenarios={}, reasons=("mujoco is not installed.",))
     page = write_report(tmp_path, empty)
     assert "mujoco is not installed." in Page(page.read_text()).text
     assert json.loads((tmp_path / "verify.json").read_text())["backends"] == {}
@@ -238,9 +239,9 @@ def test_a_report_of_nothing_flown_says_why(make, tmp_path):
 
 def test_what_does_not_fit_together_is_refused(make, flights):
     with pytest.raises(ValueError, match="no reason"):
-        make(scores={}, thresholds={}, episodes={}, scenarios={})
-    with pytest.raises(ValueError, match="thresholds are of"):
-        make(thresholds={"batch": Thresholds()})
+        make(scores={}, bounds={}, episodes={}, scenarios={})
+    with pytest.raises(ValueError, match="bounds are of"):
+        make(bounds={"batch": Bounds(at_least={"success": 0.95}, at_most={"lost": 0.01})})
     good = make()
     with pytest.raises(ValueError, match="different criteria"):
         make(scores={**good.scores, "mujoco": score(good.episodes["mujoco"], Criteria(radius_m=0.5))})

@@ -88,7 +88,7 @@ class Curriculum:
 class QuadrotorTask(ABC):
     """A task for quadrotors that command rotor speeds.
 
-    A subclass defines ``inputs``, ``criteria``, ``thresholds``, ``thresholds_over_topics``, ``sample``, ``held_out``,
+    A subclass defines ``inputs``, ``criteria``, ``bounds``, ``bounds_over_topics``, ``sample``, ``held_out``,
     ``pipeline`` and ``envelope``, and narrows ``reward`` to its own weights.
     """
 

@@ -13,18 +13,6 @@ from rlstack.tasks.pipeline import Pipeline
 from rlstack.tasks.privileged import privileged_terms
 from rlstack.tasks.sheet import Row, Sheet, asked_rows, seconds
 
-_ASKED = {
-    "success": ("success, at least", 100.0, "%"),
-    "lost": ("lost, at most", 100.0, "%"),
-    "error_m": ("position error, median, at most", 1.0, " m"),
-    "rmse_m": ("RMSE, median, at most", 1.0, " m"),
-    "recover_s": ("time to recover, median, at most", 1.0, " s"),
-    "intervened": ("episodes with an intervention, at most", 100.0, "%"),
-    "latency_p99_ms": ("control latency, 99th percentile, at most", 1.0, " ms"),
-    "episodes": ("episodes, at least", 1.0, ""),
-}
-"""Thresholds by name: in words, and how the number is shown."""
-
 
 def quadrotor_sheet(task: Any, robot: Quadrotor, pipeline: Pipeline) -> Sheet:
     """Return the sheet of a :class:`rlstack.tasks.quadrotor.QuadrotorTask`."""
@@ -52,7 +40,7 @@ def quadrotor_sheet(task: Any, robot: Quadrotor, pipeline: Pipeline) -> Sheet:
             ("lost", f"ever farther than {criteria.lost_m:g} m"),
         ),
         asked_of=("batch simulator", "over topics"),
-        asked=asked_rows(_ASKED, (task.thresholds, task.thresholds_over_topics)),
+        asked=asked_rows((task.bounds, task.bounds_over_topics)),
     )
 
 

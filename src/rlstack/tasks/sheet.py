@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlstack.interfaces.signals import commanded
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.pipeline import Pipeline, TermInfo
 
 Row = tuple[str, ...]
@@ -70,16 +71,27 @@ def columns_after(pipeline: Pipeline, terms: tuple[tuple[str, int, str, str], ..
     return tuple(rows)
 
 
-def asked_rows(named: Mapping[str, tuple[str, float, str]], kinds: tuple[Any, ...]) -> tuple[Row, ...]:
-    """Return what thresholds ask for, one column for each of ``kinds``; what none of them asks is left out.
+ASKED: Mapping[str, tuple[str, float, str]] = {
+    "success": ("success, at least", 100.0, "%"),
+    "lost": ("lost, at most", 100.0, "%"),
+    "collided": ("collisions, at most", 100.0, "%"),
+    "lead_high": ("lead over the planner, 95% interval's end, at least", 100.0, "%"),
+    "time_ratio": ("time over the planner's, at most", 1.0, ""),
+    "error_m": ("position error, median, at most", 1.0, " m"),
+    "rmse_m": ("RMSE, median, at most", 1.0, " m"),
+    "recover_s": ("time to recover, median, at most", 1.0, " s"),
+    "intervened": ("episodes with an intervention, at most", 100.0, "%"),
+    "latency_p99_ms": ("control latency, 99th percentile, at most", 1.0, " ms"),
+    "episodes": ("episodes, at least", 1.0, ""),
+}
+"""Bounds by the key of the figure: in words, and the scale and unit of the number that is shown."""
 
-    Args:
-        named: Thresholds by name: in words, scale and unit of the number that is shown.
-        kinds: Thresholds; None asks nothing.
-    """
-    rows: list[Row] = []
-    for name, (words, scale, unit) in named.items():
-        asked = [getattr(kind, name, None) for kind in kinds]
-        if any(limit is not None for limit in asked):
-            rows.append((words, *("-" if limit is None else f"{scale * limit:g}{unit}" for limit in asked)))
-    return tuple(rows)
+
+def asked_rows(columns: Sequence[Bounds | None]) -> tuple[Row, ...]:
+    """Return a row for each figure that has a bound in any of ``columns``; None asks nothing."""
+    limits = [{} if bounds is None else bounds.limits for bounds in columns]
+    return tuple(
+        (words, *(f"{scale * row[key]:g}{unit}" if key in row else "-" for row in limits))
+        for key, (words, scale, unit) in ASKED.items()
+        if any(key in row for row in limits)
+    )

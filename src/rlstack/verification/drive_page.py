@@ -76,12 +76,13 @@ def _value(column: Column, figure: Figure) -> str:
     score = column.score
     number = getattr(score, figure.key)
     text = _text(score, figure)
-    asked = None if column.thresholds is None else getattr(column.thresholds, figure.key, None)
-    if asked is None or (figure.key == "episodes" and asked <= 1):
+    bounds = column.bounds
+    limit = None if bounds is None else bounds.limits.get(figure.key)
+    if bounds is None or limit is None or (figure.key == "episodes" and limit <= 1):
         return text
-    reached = judged(figure, number, asked)
+    reached = judged(figure, number, bounds)
     mark, word = ("ok", "&#10003;") if reached else ("short", "&#10007;")
-    return f'<span class="{mark}">{text}</span><small>{word} {escape(requirement(figure, asked))}</small>'
+    return f'<span class="{mark}">{text}</span><small>{word} {escape(requirement(figure, bounds))}</small>'
 
 
 def _text(score: DriveScore, figure: Figure) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies.contract import Contract
-from rlstack.schema import to_data
-from rlstack.tasks.bases.thresholds import DriveThresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.verification.courses import Course
 from rlstack.verification.drive_cell import drive_cell
 from rlstack.verification.drive_score import DriveScore, score_drives
@@ -38,7 +37,7 @@ class Column:
         course: The ways.
         drives: Of the driver that is judged.
         baselines: Of classical planners by their names, over the first of the same ways, in process.
-        thresholds: What the judged driver had to reach; None: nothing.
+        bounds: What the judged driver had to reach; None: nothing.
         reference: Which of the baselines it is held against; empty: none.
         arrival_m: How near the goal is there.
     """
@@ -46,7 +45,7 @@ class Column:
     course: Course
     drives: Drives
     baselines: Mapping[str, Drives]
-    thresholds: DriveThresholds | None
+    bounds: Bounds | None
     reference: str
     arrival_m: float
 
@@ -119,13 +118,13 @@ class DriveVerification:
         """Why it does not pass, a sentence each; empty if it passes."""
         failures = list(self.reasons)
         for name, column in self.columns.items():
-            if column.thresholds is not None:
-                failures += [f"{name}: {reason}" for reason in judge(column.score, column.thresholds)[1]]
+            if column.bounds is not None:
+                failures += [f"{name}: {reason}" for reason in judge(column.score, column.bounds)[1]]
         return failures
 
     @property
     def passed(self) -> bool:
-        """Whether every column reached its thresholds and nothing else spoke against it."""
+        """Whether every column reached its bounds and nothing else spoke against it."""
         return not self.failures
 
     @property
@@ -171,7 +170,7 @@ def record_drives(verification: DriveVerification) -> dict[str, Any]:
 
 
 def _entry(column: Column) -> dict[str, Any]:
-    asked = {} if column.thresholds is None else to_data(column.thresholds)
+    asked = {} if column.bounds is None else column.bounds.limits
     baselines = {}
     for who, score in column.theirs.items():
         beside = column.against(who)
@@ -180,7 +179,7 @@ def _entry(column: Column) -> dict[str, Any]:
     return {
         "flown_in": column.drives.simulator,
         **column.score.to_json(),
-        "asked": {key: number for key, number in asked.items() if number is not None},
+        "asked": asked,
         "baselines": baselines,
     }
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlstack.robots import frames
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.criteria import Criteria
 from rlstack.verification.episodes import Array, Episodes
 from rlstack.verification.outcome import Outcome, judge_window, outcome
@@ -214,7 +215,7 @@ class Score:
 
 
 class Judged(Protocol):
-    """A score of any kind of robot; thresholds have fields of the same names as its figures."""
+    """A score of any kind of robot; bounds have fields of the same names as its figures."""
 
     def figures(self) -> list[tuple[Figure, float | None]]:
         """Return each figure with its definition and its value."""
@@ -283,37 +284,34 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
     return min(max(0.0, centre - half), share), max(min(1.0, centre + half), share)
 
 
-_AT_LEAST = ("episodes", "success", "lead_high")
-
-
-def judge(score: Judged, thresholds: Any) -> tuple[bool, list[str]]:
+def judge(score: Judged, bounds: Bounds) -> tuple[bool, list[str]]:
     """Return whether ``score`` passes, and for each figure that does not, a sentence that says why."""
     reasons = []
     for figure, reached in score.figures():
-        asked = getattr(thresholds, figure.key, None)
-        if asked is None:
+        if (limit := bounds.limits.get(figure.key)) is None or judged(figure, reached, bounds):
             continue
+        asked = requirement(figure, bounds)
         if reached is None:
-            reasons.append(f"{figure.title} was not measured, but {requirement(figure, asked)} is asked.")
-        elif not judged(figure, reached, asked):
-            if figure.key == "episodes":
-                reasons.append(f"{figure.text(reached)} episodes prove too little: at least {asked:,} are asked.")
-                continue
+            reasons.append(f"{figure.title} was not measured, but {asked} is asked.")
+        elif figure.key == "episodes":
+            reasons.append(f"{figure.text(reached)} episodes prove too little: at least {limit:,.0f} are asked.")
+        else:
             shown = figure.text(reached)
-            if shown == figure.text(asked):  # a near miss must not read as if it had been reached
+            if shown == figure.text(limit):  # a near miss must not read as if it had been reached
                 shown = repr(reached)
-            reasons.append(f"{figure.title} is {shown}, but {requirement(figure, asked)} is asked.")
+            reasons.append(f"{figure.title} is {shown}, but {asked} is asked.")
     return not reasons, reasons
 
 
-def judged(figure: Figure, reached: float | None, asked: float) -> bool:
-    """Return whether a figure reaches what a threshold asks; one that was not measured does not."""
-    return reached is not None and (reached >= asked if figure.key in _AT_LEAST else reached <= asked)
+def judged(figure: Figure, reached: float | None, bounds: Bounds) -> bool:
+    """Return whether a figure reaches its bound; one that was not measured does not."""
+    limit = bounds.limits[figure.key]
+    return reached is not None and (reached >= limit if bounds.is_least(figure.key) else reached <= limit)
 
 
-def requirement(figure: Figure, asked: float) -> str:
-    """Return what a threshold asks of a figure in words, such as ``at least 95.0%``."""
-    return f"{'at least' if figure.key in _AT_LEAST else 'at most'} {figure.text(asked)}"
+def requirement(figure: Figure, bounds: Bounds) -> str:
+    """Return what a bound asks of a figure in words, such as ``at least 95.0%``."""
+    return f"{'at least' if bounds.is_least(figure.key) else 'at most'} {figure.text(bounds.limits[figure.key])}"
 
 
 def _by_label(episodes: Episodes, result: Outcome) -> dict[str, Group]:

@@ -80,12 +80,13 @@ def _value(v: Verification, name: str, figure: Figure, column: Mapping[str, floa
     if figure.key == "success":
         low, high = column["success_low"] or 0.0, column["success_high"] or 0.0
         text += f"<small>95% interval {100 * low:.1f} to {100 * high:.1f}%</small>"
-    asked = getattr(v.thresholds[name], figure.key, None)
-    if asked is None or (figure.key == "episodes" and asked <= 1):
+    bounds = v.bounds[name]
+    limit = None if bounds is None else bounds.limits.get(figure.key)
+    if bounds is None or limit is None or (figure.key == "episodes" and limit <= 1):
         return text
-    reached = judged(figure, number, asked)
+    reached = judged(figure, number, bounds)
     mark, word = ("ok", "&#10003;") if reached else ("short", "&#10007;")
-    return f'<span class="{mark}">{text}</span><small>{word} {escape(requirement(figure, asked))}</small>'
+    return f'<span class="{mark}">{text}</span><small>{word} {escape(requirement(figure, bounds))}</small>'
 
 
 def _transfer(v: Verification) -> Iterator[str]:

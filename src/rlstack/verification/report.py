@@ -16,8 +16,7 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.contract import Contract
-from rlstack.schema import to_data
-from rlstack.tasks.criteria import Thresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.scenario import Scenario
 from rlstack.verification.disagreement import Disagreement
 from rlstack.verification.episodes import Episodes
@@ -49,7 +48,7 @@ class Verification:
         sha256: Of the policy file's bytes, as ``sha256sum`` prints it.
         robot: What was flown.
         scores: The figures.
-        thresholds: What each backend had to reach.
+        bounds: What each backend had to reach.
         episodes: The flights; may be left out of the record, not of the report.
         scenarios: What was flown.
         reasons: Why it fails whatever the figures say, such as a backend that was asked for and is not installed.
@@ -65,7 +64,7 @@ class Verification:
     sha256: str
     robot: Quadrotor
     scores: Mapping[str, Score]
-    thresholds: Mapping[str, Thresholds]
+    bounds: Mapping[str, Bounds]
     episodes: Mapping[str, Episodes]
     scenarios: Mapping[str, Scenario]
     reasons: tuple[str, ...] = ()
@@ -77,7 +76,7 @@ class Verification:
 
     def __post_init__(self) -> None:
         names = list(self.scores)
-        for what in ("thresholds", "episodes", "scenarios"):
+        for what in ("bounds", "episodes", "scenarios"):
             if list(getattr(self, what)) != names:
                 raise ValueError(f"{what} are of {list(getattr(self, what))}, but scores of {names}")
         if not set(self.baselines) <= set(names):
@@ -99,12 +98,12 @@ class Verification:
         """Why it does not pass, a sentence each; empty if it passes."""
         failures = list(self.reasons)
         for name, score in self.scores.items():
-            failures += [f"{name}: {reason}" for reason in judge(score, self.thresholds[name])[1]]
+            failures += [f"{name}: {reason}" for reason in judge(score, self.bounds[name])[1]]
         return failures
 
     @property
     def passed(self) -> bool:
-        """Whether every backend reached its thresholds and nothing else spoke against it."""
+        """Whether every backend reached its bounds and nothing else spoke against it."""
         return not self.failures
 
 
@@ -146,7 +145,7 @@ def record(verification: Verification) -> dict[str, Any]:
             name: {
                 "flown_in": v.episodes[name].backend,
                 **score.to_json(),
-                "asked": {key: asked for key, asked in to_data(v.thresholds[name]).items() if asked is not None},
+                "asked": v.bounds[name].limits,
                 "baselines": {who: theirs.to_json() for who, theirs in v.baselines.get(name, {}).items()},
             }
             for name, score in v.scores.items()

@@ -73,11 +73,12 @@ def _value(column: TrialColumn, key: str) -> str:
         if figure.key != key:
             continue
         text = escape(figure.text(number))
-        asked = None if column.thresholds is None else getattr(column.thresholds, key, None)
-        if asked is None or (key == "episodes" and asked <= 1):
+        bounds = column.bounds
+        limit = None if bounds is None else bounds.limits.get(key)
+        if bounds is None or limit is None or (key == "episodes" and limit <= 1):
             return text
-        mark, word = ("ok", "&#10003;") if judged(figure, number, asked) else ("short", "&#10007;")
-        return f'<span class="{mark}">{text}</span><small>{word} {escape(requirement(figure, asked))}</small>'
+        mark, word = ("ok", "&#10003;") if judged(figure, number, bounds) else ("short", "&#10007;")
+        return f'<span class="{mark}">{text}</span><small>{word} {escape(requirement(figure, bounds))}</small>'
     return "-"
 
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from rlstack.policies.contract import Contract
 from rlstack.robots import RobotSpec
-from rlstack.schema import to_data
 from rlstack.verification.metrics import Figure, judge
 from rlstack.verification.plots import Plot
 from rlstack.verification.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME, RECORD_VERSION, worth, write_files
@@ -61,14 +60,14 @@ class TrialColumn:
         simulator: Where, such as ``batch``, ``mujoco (in process)`` or ``mujoco (topics)``.
         score: The judged driver's.
         theirs: Of classical planners by their names.
-        thresholds: What the judged driver had to reach; None: nothing.
+        bounds: What the judged driver had to reach; None: nothing.
         told: What was tried, in a sentence.
     """
 
     simulator: str
     score: Score
     theirs: Mapping[str, Score]
-    thresholds: Any | None
+    bounds: Any | None
     told: str
 
 
@@ -118,13 +117,13 @@ class TrialVerification:
         """Why it does not pass, a sentence each; empty if it passes."""
         failures = []
         for name, column in self.columns.items():
-            if column.thresholds is not None:
-                failures += [f"{name}: {reason}" for reason in judge(column.score, column.thresholds)[1]]
+            if column.bounds is not None:
+                failures += [f"{name}: {reason}" for reason in judge(column.score, column.bounds)[1]]
         return failures
 
     @property
     def passed(self) -> bool:
-        """Whether every column reached its thresholds."""
+        """Whether every column reached its bounds."""
         return not self.failures
 
     @cached_property
@@ -163,11 +162,11 @@ def record_trials(verification: TrialVerification) -> dict[str, Any]:
 
 
 def _entry(column: TrialColumn) -> dict[str, Any]:
-    asked = {} if column.thresholds is None else to_data(column.thresholds)
+    asked = {} if column.bounds is None else column.bounds.limits
     return {
         "flown_in": column.simulator,
         **column.score.to_json(),
-        "asked": {key: number for key, number in asked.items() if number is not None},
+        "asked": asked,
         "baselines": {who: score.to_json() for who, score in column.theirs.items()},
     }
 

@@ -244,8 +244,8 @@ def test_the_script_that_pushes_goes_on_until_it_is_as_near_as_asked() -> None:
 
 def test_a_policy_that_sees_is_asked_for_no_more_over_topics() -> None:
     task = TASKS.load("arm_pick_place_camera")()
-    assert task.thresholds_over_topics.success < task.thresholds.success
-    assert task.thresholds_over_topics.lost == task.thresholds.lost
+    assert task.bounds_over_topics.limits["success"] < task.bounds.limits["success"]
+    assert task.bounds_over_topics.limits["lost"] == task.bounds.limits["lost"]
 
 
 def test_bad_settings_and_robots_are_refused_in_words() -> None:

@@ -15,6 +15,7 @@ from rlstack.registry import Registry
 from rlstack.robots import RobotSpec
 from rlstack.sim.world import World
 from rlstack.tasks import TASKS
+from rlstack.tasks.bounds import Bounds
 from rlstack.verification.flock import BATCH
 from rlstack.verification.report import OVER_TOPICS
 
@@ -154,12 +155,12 @@ def held_by(names: Sequence[str], robot: RobotSpec, world: World | str = "") -> 
     return tuple(held), left_out
 
 
-def planners_of(names: Sequence[str], asked: Any = None) -> list[str]:
+def planners_of(names: Sequence[str], asked: Bounds | None = None) -> list[str]:
     """Return names of planners, each once.
 
     Args:
         names: Of planners.
-        asked: The thresholds of who is held against the first of them; None: nobody is.
+        asked: The bounds of who is held against the first of them; None: nobody is.
 
     Raises:
         UserError: One is unknown, or there is none and one is needed.
@@ -168,7 +169,7 @@ def planners_of(names: Sequence[str], asked: Any = None) -> list[str]:
         if name not in PLANNERS.names():
             raise unknown_name("planner", name, PLANNERS.names())
     against = ("lead_high", "time_ratio", "lap_ratio", "steps_ratio")
-    if not names and any(getattr(asked, name, None) is not None for name in against):
+    if not names and asked is not None and any(name in asked.limits for name in against):
         raise UserError(
             "drivers: none is not allowed, because the task asks its policies to be held against a planner: name at"
             " least one, such as --drivers dwa, or leave --drivers out for the task's own."

@@ -24,7 +24,7 @@ from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.bases.scenes import Scenes, circle_crossing, halls
 from rlstack.sim.maps.pool import pool_of
 from rlstack.sim.maps.world import world_of
-from rlstack.tasks.bases.thresholds import DriveThresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.catalog.base_crowd import CrowdTask, People
 from rlstack.verification.courses import Course
 from rlstack.verification.drive_report import Column, DriveVerification
@@ -107,9 +107,9 @@ class _Asked:
     """What is asked of a setting."""
 
     planners: tuple[str, ...]
-    here: DriveThresholds
-    crowded: DriveThresholds | None
-    over_topics: DriveThresholds
+    here: Bounds
+    crowded: Bounds | None
+    over_topics: Bounds
 
 
 def course_of(task: CrowdTask, robot: WheeledBase, count: int, seed: int, times: float = 1.0) -> Course:
@@ -143,9 +143,9 @@ class _Trial:
         crossing = task.scene == "circle_crossing"
         self._asked = _Asked(
             planners=task.planners[:1] if crossing else task.planners,
-            here=task.thresholds_crossing if crossing else task.thresholds,
-            crowded=None if crossing else task.thresholds_crowded,
-            over_topics=task.thresholds_over_topics,
+            here=task.bounds_crossing if crossing else task.bounds,
+            crowded=None if crossing else task.bounds_crowded,
+            over_topics=task.bounds_over_topics,
         )
         chosen = self._asked.planners if request.drivers is None else request.drivers
         self._planners = planners_of(chosen, self._asked.here)
@@ -185,7 +185,7 @@ class _Trial:
             columns[label] = self._column(course, driven, beside, asked.over_topics)
         return columns
 
-    def _driven(self, simulator: str, label: str, course: Course, planned: int, asked: DriveThresholds) -> Column:
+    def _driven(self, simulator: str, label: str, course: Course, planned: int, asked: Bounds) -> Column:
         drives = self._drive(simulator, label, course, None)
         some = course.take(slice(0, planned))
         beside = {who: self._drive(simulator, f"{label}: {who}", some, who) for who in self._planners}
@@ -206,12 +206,12 @@ class _Trial:
             on_progress=request.shown(label),
         )
 
-    def _column(self, course: Course, drives: Drives, beside: dict[str, Drives], asked: DriveThresholds) -> Column:
+    def _column(self, course: Course, drives: Drives, beside: dict[str, Drives], asked: Bounds) -> Column:
         return Column(
             course=course,
             drives=drives,
             baselines=beside,
-            thresholds=asked,
+            bounds=asked,
             reference=next(iter(beside), ""),
             arrival_m=self._task.arrival_m,
         )

@@ -85,7 +85,7 @@ def verify_exploration(request: Request) -> Verified:
             f"{robot.name} cannot be led by an explorer, which takes a wheeled base with a lidar called scan: give"
             " --robot turtlebot3_burger."
         )
-    planners = planners_of(task.planners if request.drivers is None else request.drivers, task.thresholds)
+    planners = planners_of(task.planners if request.drivers is None else request.drivers, task.bounds)
     if strange := [name for name in planners if name not in ON_GRIDS]:
         raise UserError(f"drivers: {strange[0]} does not explore: one or more of {', '.join(ON_GRIDS)}.")
     expedition = expedition_of(contract)
@@ -100,7 +100,7 @@ def verify_exploration(request: Request) -> Verified:
     if BATCH in held:
         sites = expedition.held_out(_STREAM + request.seed, request.episodes or SITES)
         columns[BATCH] = _on_grids(request, expedition, sites, planners)
-        asked[BATCH] = task.thresholds
+        asked[BATCH] = task.bounds
         told[BATCH] = f"{len(sites)} grids of {expedition.terrain.side} cells of {expedition.cell_m:g} m a side"
     for name in held:
         label, many = (DRIVEN, FLOORS) if name == BATCH else (name, FLOORS_IN_ENGINES)
@@ -119,7 +119,7 @@ def verify_exploration(request: Request) -> Verified:
             who: explore_in_parallel(who, fewer, name=who, on_progress=request.shown(f"{label}: {who}"), **common)
             for who in planners
         }
-        columns[label], asked[label] = (mine, theirs), task.thresholds_driven
+        columns[label], asked[label] = (mine, theirs), task.bounds_driven
         told[label] = f"{len(some)} floors, {seconds} s each"
     for name in (name for name in held if request.topics and name != BATCH):
         label, some = over_topics(name), floors[: request.episodes or FLOORS_OVER_TOPICS]
@@ -134,7 +134,7 @@ def verify_exploration(request: Request) -> Verified:
             seed=request.seed,
             on_progress=request.shown(label),
         )
-        columns[label], asked[label] = (mine, columns[name][1]), task.thresholds_over_topics
+        columns[label], asked[label] = (mine, columns[name][1]), task.bounds_over_topics
         told[label] = f"{len(some)} floors, {seconds} s each"
     verification = TrialVerification(
         contract=contract,
@@ -145,7 +145,7 @@ def verify_exploration(request: Request) -> Verified:
                 simulator=mine.simulator,
                 score=score_exploration(mine, beside),
                 theirs={who: score_exploration(one) for who, one in beside.items()},
-                thresholds=asked[name],
+                bounds=asked[name],
                 told=told[name],
             )
             for name, (mine, beside) in columns.items()

@@ -15,8 +15,8 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import Contract
 from rlstack.tasks import TASKS
 from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import Trials
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.trained import in_words, own_settings, trained_task
 from rlstack.verification.arm_cell import world_of
 from rlstack.verification.arm_plots import draw_trials
@@ -62,12 +62,12 @@ def verify_arm(request: Request) -> Verified:
     if not held:
         raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
     tried: dict[str, ArmTried] = {}
-    asked: dict[str, ArmThresholds] = {}
+    asked: dict[str, Bounds] = {}
     for name in held:
         some = trials.take(np.arange(request.episodes or (TRIALS if name == BATCH else TRIALS_IN_ENGINES)))
         shown = request.shown(name)
         tried[name] = try_in_parallel(request.policy, task, robot, some, name, seed=request.seed, on_progress=shown)
-        asked[name] = task.thresholds
+        asked[name] = task.bounds
     for name in (name for name in held if request.topics and name != BATCH):
         label, some = over_topics(name), trials.take(np.arange(request.episodes or TRIALS_OVER_TOPICS))
         tried[label] = try_over_topics_in_parallel(
@@ -80,7 +80,7 @@ def verify_arm(request: Request) -> Verified:
             seed=request.seed,
             on_progress=request.shown(label),
         )
-        asked[label] = task.thresholds_over_topics
+        asked[label] = task.bounds_over_topics
     words = f"{task.moved.replace('_', ' ')} within {task.tolerance_m:g} m of the goal for {task.hold_s:g} s"
     words += "" if task.ends else ", and still there at the end"
     columns = {
@@ -88,7 +88,7 @@ def verify_arm(request: Request) -> Verified:
             simulator=one.simulator,
             score=score_arm(one, words),
             theirs={},
-            thresholds=asked[name],
+            bounds=asked[name],
             told=f"the first {len(one)} trials of {task.episode_s:g} s",
         )
         for name, one in tried.items()

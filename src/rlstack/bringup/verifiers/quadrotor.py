@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import family_departures
 from rlstack.tasks import TASKS
-from rlstack.tasks.criteria import Thresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.scenario import Scenario
 from rlstack.verification.baselines import baselines
 from rlstack.verification.disagreement import Disagreement, disagreements
@@ -79,14 +79,14 @@ def verify_quadrotor(request: Request) -> Verified:
     drawn = draw(task, spec, max(*flights_of.values(), EPISODES_OVER_TOPICS), seed)
     scenarios: dict[str, Scenario] = {}
     flights: dict[str, Episodes] = {}
-    thresholds: dict[str, Thresholds] = {}
+    bounds: dict[str, Bounds] = {}
     beside: dict[str, dict[str, Score]] = {}
     cells: dict[str, dict[str, Cell]] = {loaded.contract.name: {}}
     classical = baselines(loaded.contract, spec)
     for name in names:
         mine = drawn.take(slice(0, flights_of[name]))
         scenarios[name] = mine if name == BATCH else mine.shifted(ABOVE_FLOOR)
-        show, thresholds[name] = request.shown(name), task.thresholds
+        show, bounds[name] = request.shown(name), task.bounds
         flights[name] = rollout(loaded, scenarios[name], spec, duration_s, show, simulator=name, noise_seed=seed)
         beside[name] = {}
         for who, controller in classical.items():
@@ -97,7 +97,7 @@ def verify_quadrotor(request: Request) -> Verified:
     for name in (name for name in names if topics and name != BATCH):
         column = over_topics(name)
         scenarios[column] = drawn.take(slice(0, episodes or EPISODES_OVER_TOPICS)).shifted(ABOVE_FLOOR)
-        show, thresholds[column] = request.shown(column), task.thresholds_over_topics
+        show, bounds[column] = request.shown(column), task.bounds_over_topics
         flights[column] = fly_in_parallel(
             path, scenarios[column], spec, name, duration_s, robot_name=request.named, seed=seed, on_progress=show
         )
@@ -107,7 +107,7 @@ def verify_quadrotor(request: Request) -> Verified:
         sha256=request.sha256,
         robot=spec,
         scores={name: score(flight, criteria) for name, flight in flights.items()},
-        thresholds=thresholds,
+        bounds=bounds,
         episodes=flights,
         scenarios=scenarios,
         baselines=beside,

@@ -10,8 +10,8 @@ from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, draw_track
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.catalog.base_racing import RacingTask
-from rlstack.tasks.racing.thresholds import RaceThresholds
 from rlstack.verification.examiners.racing import VALIDATION
 from rlstack.verification.flock import BATCH
 from rlstack.verification.race_plots import draw_races
@@ -54,7 +54,7 @@ def verify_racing(request: Request) -> Verified:
     if not held:
         raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
     races: dict[str, tuple[Raced, dict[str, Raced]]] = {}
-    asked: dict[str, RaceThresholds] = {}
+    asked: dict[str, Bounds] = {}
     options = {"rate_hz": contract.rate_hz, "laps": LAPS, "seed": request.seed}
     for name in held:
         some = seeds[: request.episodes or (RACES if name == BATCH else RACES_IN_ENGINES)]
@@ -63,7 +63,7 @@ def verify_racing(request: Request) -> Verified:
         )
         shown = request.shown(f"{name}: {NAME}")
         theirs = race_in_parallel(None, some, robot, name, name=NAME, on_progress=shown, **options)
-        races[name], asked[name] = (mine, {NAME: theirs}), task.thresholds
+        races[name], asked[name] = (mine, {NAME: theirs}), task.bounds
     for name in (name for name in held if request.topics and name != BATCH):
         label, some = over_topics(name), seeds[: request.episodes or RACES_OVER_TOPICS]
         mine = race_over_topics_in_parallel(
@@ -77,13 +77,13 @@ def verify_racing(request: Request) -> Verified:
             seed=request.seed,
             on_progress=request.shown(label),
         )
-        races[label], asked[label] = (mine, races[name][1]), task.thresholds_over_topics
+        races[label], asked[label] = (mine, races[name][1]), task.bounds_over_topics
     columns = {
         name: TrialColumn(
             simulator=mine.simulator,
             score=score_races(mine, beside[NAME]),
             theirs={who: score_races(one) for who, one in beside.items()},
-            thresholds=asked[name],
+            bounds=asked[name],
             told=f"{len(mine)} races of {LAPS} laps, seeds {mine.race.seeds.min()} to {mine.race.seeds.max()}",
         )
         for name, (mine, beside) in races.items()

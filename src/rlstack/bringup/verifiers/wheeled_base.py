@@ -22,7 +22,7 @@ from rlstack.robots import load_robot
 from rlstack.sim.bases.movers import Moving
 from rlstack.tasks import TASKS
 from rlstack.tasks.bases.task import BaseTask
-from rlstack.tasks.bases.thresholds import DriveThresholds
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.trained import within
 from rlstack.verification.courses import Course, held_out_course
 from rlstack.verification.drive_page import shown
@@ -60,11 +60,11 @@ def verify_base(request: Request) -> Verified:
     robot, contract = request.robot, request.loaded.contract
     assert isinstance(robot, WheeledBase)
     task = replace(task_on_maps(contract.task), rate_hz=contract.rate_hz)
-    planners = planners_of(task.planners if request.drivers is None else request.drivers, task.thresholds)
+    planners = planners_of(task.planners if request.drivers is None else request.drivers, task.bounds)
     trial = _Trial(task, robot, request.episodes, request.seed, request.shown, planners, _POLICYS_WAYS)
-    columns = trial.in_process(request.policy, contract.name, request.names, task.thresholds, *_asked(task, contract))
+    columns = trial.in_process(request.policy, contract.name, request.names, task.bounds, *_asked(task, contract))
     for name in (name for name in request.names if request.topics and name != BATCH):
-        beside, asked = columns[name].baselines, task.thresholds_over_topics
+        beside, asked = columns[name].baselines, task.bounds_over_topics
         by = request.policy, contract.name, name, request.named
         columns[over_topics(name)] = trial.over_topics(*by, beside, asked)
     verification = DriveVerification(
@@ -172,18 +172,18 @@ def task_on_maps(name: str) -> Any:
     return task
 
 
-def _asked(task: BaseTask, contract: Contract) -> tuple[DriveThresholds | None, DriveThresholds | None]:
+def _asked(task: BaseTask, contract: Contract) -> tuple[Bounds | None, Bounds | None]:
     """Return what is asked on the other kinds of maps, and where something moves: nothing of who never trained there.
 
     A policy that does not say what it was trained on is judged by all that its task can train on.
     """
     told = within(contract.training, "recipe", "task_settings")
     if told is None:
-        return task.thresholds_elsewhere, None
+        return task.bounds_elsewhere, None
     others = set(task.maps.kinds) - set(task.verified_on)  # type: ignore[attr-defined]
     everywhere = others <= set((within(told, "maps") or {}).get("kinds", others))
     met = list((within(told, "moving") or {}).get("count", ()))[-1:] not in ([], [0])
-    return task.thresholds_elsewhere if everywhere else None, task.thresholds_among if met else None
+    return task.bounds_elsewhere if everywhere else None, task.bounds_among if met else None
 
 
 class _Trial:
@@ -222,9 +222,9 @@ class _Trial:
         driver: str | Path,
         name: str,
         simulators: Sequence[str],
-        asked: DriveThresholds | None = None,
-        elsewhere: DriveThresholds | None = None,
-        among: DriveThresholds | None = None,
+        asked: Bounds | None = None,
+        elsewhere: Bounds | None = None,
+        among: Bounds | None = None,
     ) -> dict[str, Column]:
         """Return a column for each simulator; after the first, one with movers and one for the other kinds of maps.
 
@@ -257,7 +257,7 @@ class _Trial:
         simulator: str,
         robot: str,
         beside: Mapping[str, Drives],
-        asked: DriveThresholds | None,
+        asked: Bounds | None,
         driver: str = "",
     ) -> Column:
         """Return a column of the first ways, driven through the nodes of a deployment.
@@ -286,15 +286,13 @@ class _Trial:
         )
         return self._column(course, driven, {who: d.take(slice(0, len(course))) for who, d in beside.items()}, asked)
 
-    def _column(
-        self, course: Course, drives: Drives, beside: dict[str, Drives], asked: DriveThresholds | None
-    ) -> Column:
+    def _column(self, course: Course, drives: Drives, beside: dict[str, Drives], asked: Bounds | None) -> Column:
         """Return one column."""
         return Column(
             course=course,
             drives=drives,
             baselines=beside,
-            thresholds=asked,
+            bounds=asked,
             reference=next(iter(beside), ""),
             arrival_m=self._task.arrival_m,
         )
@@ -307,7 +305,7 @@ class _Trial:
         label: str,
         course: Course,
         many: int,
-        asked: DriveThresholds | None,
+        asked: Bounds | None,
     ) -> Column:
         course = course.take(slice(0, many))
         drives = self._drive(driver, name, simulator, label, course, self._led)

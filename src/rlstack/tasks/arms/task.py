@@ -17,10 +17,9 @@ from rlstack.schema import value
 from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks.arms.fitting import fitted
 from rlstack.tasks.arms.motion import Motion
-from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import OBJECT, ArmNoise, ObjectRange, Region, Starts, Trials, draw_starts
 from rlstack.tasks.arms.view import ArmView
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.worlds import ArmWorlds
@@ -86,9 +85,11 @@ class ArmTask(ABC):
     """Whether it can be done elsewhere, and with objects of another size; see :mod:`rlstack.tasks.arms.fitting`."""
     differentiable: ClassVar[bool] = False
     examiner: ClassVar[str] = "arm"
-    thresholds: ClassVar[ArmThresholds] = ArmThresholds()
+    bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.95}, at_most={"lost": 0.02})
     """What a policy must reach in each simulator in process to pass its verification."""
-    thresholds_over_topics: ClassVar[ArmThresholds] = ArmThresholds(episodes=ENOUGH_OVER_TOPICS, intervened=0.05)
+    bounds_over_topics: ClassVar[Bounds] = Bounds(
+        at_least={"success": 0.95}, at_most={"lost": 0.02, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
+    )
     """The same through the nodes that are deployed."""
 
     def __post_init__(self) -> None:

@@ -10,17 +10,6 @@ from rlstack.tasks.bases.step import GUIDE_WIDTH
 from rlstack.tasks.pipeline import Pipeline, TermInfo
 from rlstack.tasks.sheet import Row, Sheet, asked_rows, columns_after, seconds
 
-_ASKED = {
-    "success": ("success, at least", 100.0, "%"),
-    "collided": ("collisions, at most", 100.0, "%"),
-    "lead_high": ("lead over the planner, 95% interval's end, at least", 100.0, "%"),
-    "time_ratio": ("time over the planner's, at most", 1.0, ""),
-    "intervened": ("ways with an intervention, at most", 100.0, "%"),
-    "latency_p99_ms": ("control latency, 99th percentile, at most", 1.0, " ms"),
-    "episodes": ("ways, at least", 1.0, ""),
-}
-"""Thresholds by name: in words, and how the number is shown."""
-
 
 def critic_columns(pipeline: Pipeline) -> tuple[TermInfo, ...]:
     """Return what only a critic sees, as columns after those of the policy."""
@@ -53,5 +42,5 @@ def base_sheet(task: Any, robot: WheeledBase, pipeline: Pipeline) -> Sheet:
         drawn=responses(robot),
         judged=(("succeeds", f"comes within {task.arrival_m:g} m of the goal in time, and touches nothing before"),),
         asked_of=asked_of,
-        asked=asked_rows(_ASKED, (task.thresholds, task.thresholds_over_topics, task.thresholds_elsewhere)),
+        asked=asked_rows((task.bounds, task.bounds_over_topics, task.bounds_elsewhere)),
     )

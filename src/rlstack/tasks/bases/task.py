@@ -15,9 +15,8 @@ from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.bases.movers import Moving
 from rlstack.sim.bases.parameters import Speeds
-from rlstack.tasks.bases.thresholds import DriveThresholds
 from rlstack.tasks.bases.view import BaseView
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 
 if TYPE_CHECKING:
     import torch
@@ -102,16 +101,16 @@ class BaseTask(ABC):
     examiner: ClassVar[str] = "wheeled_base"
     """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
     verified_on: ClassVar[tuple[str, ...]] = ()
-    """Kinds of maps that verification judges by ``thresholds``; empty: there is no verification on maps."""
-    thresholds: ClassVar[DriveThresholds] = DriveThresholds()
+    """Kinds of maps that verification judges by ``bounds``; empty: there is no verification on maps."""
+    bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.95})
     """What a policy must reach on them, in process."""
-    thresholds_over_topics: ClassVar[DriveThresholds] = DriveThresholds(episodes=ENOUGH_OVER_TOPICS)
+    bounds_over_topics: ClassVar[Bounds] = Bounds(at_least={"success": 0.95}, episodes=ENOUGH_OVER_TOPICS)
     """The same over topics."""
-    thresholds_elsewhere: ClassVar[DriveThresholds | None] = None
+    bounds_elsewhere: ClassVar[Bounds | None] = None
     """The same on the other kinds, of policies that were trained on them; None: nothing is asked there."""
     verified_among: ClassVar[Moving | None] = None
     """What moves in the maps of verification's column with movers; None: there is no such column."""
-    thresholds_among: ClassVar[DriveThresholds | None] = None
+    bounds_among: ClassVar[Bounds | None] = None
     """What is asked there of policies that were trained among movers; None: nothing."""
     planners: ClassVar[tuple[str, ...]] = ()
     """Classical planners that reports show beside a policy, the first of which it is held against."""

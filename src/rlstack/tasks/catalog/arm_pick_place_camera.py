@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.sight import SightRange
-from rlstack.tasks.arms.thresholds import ArmThresholds
 from rlstack.tasks.arms.trials import OBJECT
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
 
 if TYPE_CHECKING:
     from rlstack.tasks.arms.pipeline import ArmPipeline
@@ -41,8 +40,10 @@ class SeenPickPlaceTask(PickPlaceTask):
         "scene_image",
         "scene_image_age",
     )
-    thresholds = ArmThresholds(success=0.85, lost=0.05)
-    thresholds_over_topics = ArmThresholds(success=0.8, lost=0.05, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
+    bounds = Bounds(at_least={"success": 0.85}, at_most={"lost": 0.05})
+    bounds_over_topics = Bounds(
+        at_least={"success": 0.8}, at_most={"lost": 0.05, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
+    )
 
     def sight(self, robot: Manipulator, count: int, seed: int) -> Sight:
         """Return what cameras of N arms see."""

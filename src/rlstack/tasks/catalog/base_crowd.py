@@ -20,9 +20,8 @@ from rlstack.sim.bases.layout import ABSENT_M, BOX_ROWS, CIRCLE_ROWS, STATE
 from rlstack.sim.bases.people import Orca, SocialForce
 from rlstack.sim.bases.scenes import Hall, Scenes, circle_crossing, halls
 from rlstack.tasks.bases.task import BaseReward, BaseTask
-from rlstack.tasks.bases.thresholds import DriveThresholds
 from rlstack.tasks.bases.view import BaseView
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 
 if TYPE_CHECKING:
     import torch
@@ -96,11 +95,13 @@ class CrowdTask(BaseTask):
     """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
     planners = ("orca", "dwa")
     # in halls; HEIGHT's policy reaches 88% (arXiv 2411.12150)
-    thresholds = DriveThresholds(success=0.85, collided=0.12, lead_high=0.0)
-    thresholds_over_topics = DriveThresholds(success=0.8, collided=0.15, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
-    thresholds_crowded: ClassVar[DriveThresholds] = DriveThresholds(success=0.77, collided=0.2, lead_high=0.0)
+    bounds = Bounds(at_least={"success": 0.85, "lead_high": 0.0}, at_most={"collided": 0.12})
+    bounds_over_topics = Bounds(
+        at_least={"success": 0.8}, at_most={"collided": 0.15, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
+    )
+    bounds_crowded: ClassVar[Bounds] = Bounds(at_least={"success": 0.77, "lead_high": 0.0}, at_most={"collided": 0.2})
     """With half as many people again."""
-    thresholds_crossing: ClassVar[DriveThresholds] = DriveThresholds(success=0.95, collided=0.05, lead_high=0.0)
+    bounds_crossing: ClassVar[Bounds] = Bounds(at_least={"success": 0.95, "lead_high": 0.0}, at_most={"collided": 0.05})
     """In CrowdNav's setting."""
 
     @property

@@ -13,8 +13,7 @@ from rlstack.interfaces.robot_signals import command_range
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.bases.expedition import Expedition
-from rlstack.tasks.bases.exploration_thresholds import ExplorationThresholds
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 
 if TYPE_CHECKING:
     from rlstack.tasks.bases.exploration import ExplorerPipeline
@@ -85,13 +84,13 @@ class ExplorationTask:
     examiner = "exploration"
     planners = ("frontier_greedy", "frontier_utility")
     # on grids; not later than the soonest planner
-    thresholds: ClassVar[ExplorationThresholds] = ExplorationThresholds(steps_ratio=1.0)
-    thresholds_driven: ClassVar[ExplorationThresholds] = ExplorationThresholds(
-        success=0.85, crashed=0.05, steps_ratio=1.1, episodes=ENOUGH_OVER_TOPICS
+    bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.98}, at_most={"crashed": 0.0, "steps_ratio": 1.0})
+    bounds_driven: ClassVar[Bounds] = Bounds(
+        at_least={"success": 0.85}, at_most={"crashed": 0.05, "steps_ratio": 1.1}, episodes=ENOUGH_OVER_TOPICS
     )
     """Of a robot that the policy leads over floors."""
-    thresholds_over_topics: ClassVar[ExplorationThresholds] = ExplorationThresholds(
-        success=0.8, crashed=0.05, intervened=0.1, episodes=ENOUGH_OVER_TOPICS
+    bounds_over_topics: ClassVar[Bounds] = Bounds(
+        at_least={"success": 0.8}, at_most={"crashed": 0.05, "intervened": 0.1}, episodes=ENOUGH_OVER_TOPICS
     )
     """The same over topics."""
 

@@ -11,8 +11,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
 from rlstack.sim.bases.movers import Moving, moving_scenes
 from rlstack.tasks.bases.task import BaseReward, BaseTask, Stages
-from rlstack.tasks.bases.thresholds import DriveThresholds
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 
 if TYPE_CHECKING:
     import torch
@@ -70,13 +69,15 @@ class NavigationTask(BaseTask):
     )
     verified_on = ("clutter",)
     # not worse than the tuned local planner beyond chance, and in at most 1.1 times its time
-    thresholds = DriveThresholds(success=0.95, collided=0.03, lead_high=0.0, time_ratio=1.1)
-    thresholds_over_topics = DriveThresholds(
-        success=0.93, collided=0.05, time_ratio=1.1, intervened=0.05, episodes=ENOUGH_OVER_TOPICS
+    bounds = Bounds(at_least={"success": 0.95, "lead_high": 0.0}, at_most={"collided": 0.03, "time_ratio": 1.1})
+    bounds_over_topics = Bounds(
+        at_least={"success": 0.93},
+        at_most={"collided": 0.05, "time_ratio": 1.1, "intervened": 0.05},
+        episodes=ENOUGH_OVER_TOPICS,
     )
-    thresholds_elsewhere = DriveThresholds(success=0.8, lead_high=0.0)
+    bounds_elsewhere = Bounds(at_least={"success": 0.8, "lead_high": 0.0})
     verified_among = Moving(count=(1, 3))
-    thresholds_among = DriveThresholds(success=0.8, lead_high=0.0)
+    bounds_among = Bounds(at_least={"success": 0.8, "lead_high": 0.0})
     planners = ("dwa", "astar_dwa")
 
     def rays(self, robot: WheeledBase) -> tuple[int, ...]:

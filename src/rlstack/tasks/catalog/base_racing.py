@@ -12,7 +12,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.maps.tracks import TRAINING_SEEDS
-from rlstack.tasks.racing.thresholds import RaceThresholds
+from rlstack.tasks.bounds import Bounds
 
 if TYPE_CHECKING:
     from rlstack.tasks.pipeline import Pipeline
@@ -89,10 +89,12 @@ class RacingTask:
     differentiable = True
     examiner: ClassVar[str] = "racing"
     """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
-    thresholds: ClassVar[RaceThresholds] = RaceThresholds(lap_ratio=1.1)
+    bounds: ClassVar[Bounds] = Bounds(
+        at_least={"success": 0.95}, at_most={"contact": 0.02, "lap_ratio": 1.1}, episodes=20
+    )
     """What a policy must reach in process."""
-    thresholds_over_topics: ClassVar[RaceThresholds] = RaceThresholds(
-        success=0.9, contact=0.05, lap_ratio=1.2, intervened=0.05
+    bounds_over_topics: ClassVar[Bounds] = Bounds(
+        at_least={"success": 0.9}, at_most={"contact": 0.05, "lap_ratio": 1.2, "intervened": 0.05}, episodes=20
     )
     """The same over topics, where the guard slows down near walls."""
 

@@ -14,7 +14,8 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.tasks import figures, quadrotor
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.family import Family, family_scenario, nominal_robot, sample_family
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps
@@ -78,14 +79,18 @@ class FoundationTask(QuadrotorTask):
         return Criteria(radius_m=1.0, from_s=9.0, to_s=10.0, lost_m=5.0, duration_s=10.0)
 
     @property
-    def thresholds(self) -> Thresholds:
+    def bounds(self) -> Bounds:
         """What a policy must reach in the batch simulator."""
-        return Thresholds(success=0.95, lost=0.05, error_m=0.15)
+        return Bounds(at_least={"success": 0.95}, at_most={"lost": 0.05, "error_m": 0.15})
 
     @property
-    def thresholds_over_topics(self) -> Thresholds:
+    def bounds_over_topics(self) -> Bounds:
         """What it must reach in every backend over topics."""
-        return Thresholds(success=0.95, lost=0.05, error_m=0.15, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
+        return Bounds(
+            at_least={"success": 0.95},
+            at_most={"lost": 0.05, "error_m": 0.15, "intervened": 0.05},
+            episodes=ENOUGH_OVER_TOPICS,
+        )
 
     @property
     def path_window(self) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ import numpy as np
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import value
 from rlstack.tasks import quadrotor
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.quadrotor import MOTION, QuadrotorTask, dealt, rotor_pipeline
 from rlstack.tasks.sampling import Randomisation, Starts
 from rlstack.tasks.scenario import Scenario
@@ -67,14 +68,16 @@ class HoverTask(QuadrotorTask):
         return Criteria(radius_m=0.2, from_s=3.0, to_s=8.0, lost_m=2.0, duration_s=8.0)
 
     @property
-    def thresholds(self) -> Thresholds:
+    def bounds(self) -> Bounds:
         """What a policy must reach in the batch simulator."""
-        return Thresholds(success=0.95, lost=0.01)
+        return Bounds(at_least={"success": 0.95}, at_most={"lost": 0.01})
 
     @property
-    def thresholds_over_topics(self) -> Thresholds:
+    def bounds_over_topics(self) -> Bounds:
         """What it must reach in every backend over topics; fewer episodes are flown there, so one more may fail."""
-        return Thresholds(success=0.93, lost=0.02, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
+        return Bounds(
+            at_least={"success": 0.93}, at_most={"lost": 0.02, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
+        )
 
     @property
     def max_delay_s(self) -> float:

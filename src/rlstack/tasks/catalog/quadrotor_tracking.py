@@ -10,7 +10,8 @@ import numpy as np
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import in_order, value
 from rlstack.tasks import figures, quadrotor
-from rlstack.tasks.criteria import ENOUGH_OVER_TOPICS, Criteria, Thresholds
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps, rotor_pipeline
 from rlstack.tasks.sampling import Randomisation, Starts
@@ -79,14 +80,18 @@ class TrackingTask(QuadrotorTask):
         return Criteria(radius_m=0.3, from_s=1.0, to_s=5.5, lost_m=2.0, duration_s=5.5)
 
     @property
-    def thresholds(self) -> Thresholds:
+    def bounds(self) -> Bounds:
         """What a policy must reach in the batch simulator."""
-        return Thresholds(success=0.9, lost=0.01, rmse_m=0.15)
+        return Bounds(at_least={"success": 0.9}, at_most={"lost": 0.01, "rmse_m": 0.15})
 
     @property
-    def thresholds_over_topics(self) -> Thresholds:
+    def bounds_over_topics(self) -> Bounds:
         """What it must reach in every backend over topics."""
-        return Thresholds(success=0.88, lost=0.02, rmse_m=0.15, intervened=0.05, episodes=ENOUGH_OVER_TOPICS)
+        return Bounds(
+            at_least={"success": 0.88},
+            at_most={"lost": 0.02, "rmse_m": 0.15, "intervened": 0.05},
+            episodes=ENOUGH_OVER_TOPICS,
+        )
 
     @property
     def path_window(self) -> tuple[int, ...]:
