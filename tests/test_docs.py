@@ -341,7 +341,7 @@ def test_tables_are_those_of_the_code() -> None:
 
 
 def test_the_parameters_of_a_family_are_those_of_the_code() -> None:
-    from rlstack.robots.family import PARAMETERS
+    from rlstack.kinds.quadrotor.spec_family import PARAMETERS
 
     rows = [(f"`{name}`", meaning) for name, meaning in PARAMETERS.items()]
     assert docs.table(("parameter", "meaning"), rows) in docs.text("docs/policy-file.md")

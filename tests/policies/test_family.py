@@ -15,6 +15,7 @@ from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.interfaces.signals import ROBOT_FILE, SENSED
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec_family import PARAMETERS, family_parameters
 from rlstack.policies import (
     Contract,
     Policy,
@@ -29,7 +30,6 @@ from rlstack.policies import (
 )
 from rlstack.policies.catalogue import check_robot
 from rlstack.policies.table import WIDTH
-from rlstack.robots.family import PARAMETERS, family_parameters
 from tests.policies.graphs import (
     FAMILY,
     FAMILY_INPUTS,

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.kinds.manipulator.spec import ArmLimits, Manipulator, PrismaticJoint, RevoluteJoint
+from rlstack.kinds.manipulator.spec import ArmLimits, Manipulator
 from rlstack.robots import RobotSpec, load_robot, robot_names
+from rlstack.robots.joints import PrismaticJoint, RevoluteJoint
 from rlstack.robots.mjcf import mujoco_spec, to_mjcf
 from rlstack.robots.model import read_urdf
-from rlstack.robots.model_check import Tolerance, check_file, check_model, checked_model
+from rlstack.robots.model_check import Tolerance
+from rlstack.robots.robot_models import check_file, check_model, checked_model
 from rlstack.robots.urdf import to_urdf
 from tests.support.robots import car, crazyflie
 

@@ -17,7 +17,7 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.kinds.quadrotor.urdf import rotor_inertial
 from rlstack.robots import Camera, Lidar, RobotSpec, load_robot, robot_names
 from rlstack.robots.model import read_urdf
-from rlstack.robots.model_check import check_model, mass_properties
+from rlstack.robots.robot_models import check_model, mass_properties
 from rlstack.robots.urdf import to_urdf
 from tests.support.robots import car, crazyflie, large, modelled
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec_family import family_parameters
 from rlstack.robots import frames
-from rlstack.robots.family import family_parameters
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.tasks.family import Family, Vehicles, family_scenario, nominal_robot, sample_family
 from rlstack.tasks.paths import Paths

@@ -46,7 +46,7 @@ class OperationalSpace:
     """
 
     def __init__(self, robot: Manipulator, gains: SpaceGains | None = None, link: str | None = None) -> None:
-        self._dynamics, self._gains = ArmDynamics(robot, link), gains or SpaceGains()
+        self._dynamics, self._gains = ArmDynamics(robot, link or ""), gains or SpaceGains()
         self.chain = self._dynamics.chain
         drives = [robot.drives[k] for k in self.chain.index]
         self._rest = np.array([drive.rest for drive in drives])

@@ -14,10 +14,10 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import signals
 from rlstack.interfaces.robot_signals import command_range
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.spec_family import PARAMETERS, family_parameters
 from rlstack.policies.catalogue import port_for, port_of
 from rlstack.policies.contract import SCHEMA_VERSION, Contract, Port, StatePort
 from rlstack.robots import RobotSpec, robot_names
-from rlstack.robots.family import PARAMETERS, family_parameters
 
 Array = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def contract_for_family(
 
     Args:
         family: Lowest and highest value of each parameter that it was trained over, by the names of
-            :data:`rlstack.robots.family.PARAMETERS`.
+            :data:`rlstack.kinds.quadrotor.spec_family.PARAMETERS`.
         inputs: Names of sensed signals and of :data:`rlstack.interfaces.signals.ROBOT_FILE`, among these
             ``rotor_position``, which tells the rotors apart.
         outputs: Names of commanded signals.

@@ -9,8 +9,8 @@ from typing import Any
 
 from rlstack.interfaces.picture_data import PictureGeometry
 from rlstack.interfaces.scan_data import ScanGeometry
+from rlstack.kinds.quadrotor.spec_family import PARAMETERS
 from rlstack.policies.contract import Contract, Port
-from rlstack.robots.family import PARAMETERS
 
 WIDTH = 110
 """Characters per line."""

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.inertia import Inertial, together
 from rlstack.robots.kinematics import Carried, Chain, chain_in
-from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.robots.urdf.description import model_of
+from rlstack.robots.robot_models import robot_model
+from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
 
 Array = NDArray[np.float64]
 
@@ -34,15 +33,15 @@ class ArmDynamics:
 
     Args:
         robot: The arm; its drives' ``armature`` counts, their gains do not.
-        link: To which the chain leads; by default its ``tool_link``.
+        link: To which the chain leads; by default its end effector.
 
     Raises:
         UserError: The model cannot be read, has no such link, or the robot file does not name a joint on the way.
     """
 
-    def __init__(self, robot: Manipulator, link: str | None = None) -> None:
-        model = model_of(robot).seen_from("base_link")
-        self.chain: Chain = chain_in(model, robot, link or robot.tool_link)
+    def __init__(self, robot: RobotSpec, link: str = "") -> None:
+        model = robot_model(robot).seen_from("base_link")
+        self.chain: Chain = chain_in(model, robot, link or robot.end_effector)
         moved_by = {joint.child: joint.name for joint in model.joints}
         groups: list[list[Inertial]] = [[] for _ in self.chain.joints]
         for name, piece in model.pieces.items():

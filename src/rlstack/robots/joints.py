@@ -1,9 +1,12 @@
-"""A joint as engines drive it, whatever kind of robot it is on."""
+"""Joints: as robot files describe them, and as engines drive them, whatever kind of robot they are on."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
+
+from rlstack.schema import value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,3 +32,92 @@ class DrivenJoint:
     """Where it is at reset."""
     armature: float = 0.0
     """Inertia of the motor as felt through its gear, kg m^2 or kg."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevoluteJoint:
+    """A joint that turns, driven by a position loop."""
+
+    name: str
+    """As in the model."""
+    position_min_rad: float | None = None
+    position_max_rad: float | None = None
+    """Both left out: it turns without limit."""
+    velocity_max_rad_s: float = value(unit="rad/s", above=0.0)
+    effort_max_n_m: float = value(unit="N m", above=0.0)
+    stiffness_n_m_per_rad: float = value(unit="N m/rad", above=0.0)
+    damping_n_m_s_per_rad: float = value(unit="N m s/rad", at_least=0.0)
+    armature_kg_m2: float = value(0.0, unit="kg m^2", at_least=0.0)
+    """The motor's inertia as felt through its gear."""
+    rest_rad: float = value(0.0, unit="rad")
+
+    def __post_init__(self) -> None:
+        if (self.position_min_rad is None) != (self.position_max_rad is None):
+            raise ValueError("position_min_rad and position_max_rad must both be there, or neither.")
+        _check_range("rad", self.driven)
+
+    @property
+    def driven(self) -> DrivenJoint:
+        """It, as engines drive it."""
+        unlimited = self.position_min_rad is None or self.position_max_rad is None
+        return DrivenJoint(
+            name=self.name,
+            type="continuous" if unlimited else "revolute",
+            mode="position",
+            lower=-math.inf if self.position_min_rad is None else self.position_min_rad,
+            upper=math.inf if self.position_max_rad is None else self.position_max_rad,
+            velocity_max=self.velocity_max_rad_s,
+            effort_max=self.effort_max_n_m,
+            stiffness=self.stiffness_n_m_per_rad,
+            damping=self.damping_n_m_s_per_rad,
+            armature=self.armature_kg_m2,
+            rest=self.rest_rad,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrismaticJoint:
+    """A joint that slides, driven by a position loop."""
+
+    name: str
+    """As in the model."""
+    position_min_m: float = value(unit="m")
+    position_max_m: float = value(unit="m")
+    velocity_max_m_s: float = value(unit="m/s", above=0.0)
+    effort_max_n: float = value(unit="N", above=0.0)
+    stiffness_n_per_m: float = value(unit="N/m", above=0.0)
+    damping_n_s_per_m: float = value(unit="N s/m", at_least=0.0)
+    armature_kg: float = value(0.0, unit="kg", at_least=0.0)
+    """The motor's inertia as felt through its gear."""
+    rest_m: float = value(0.0, unit="m")
+
+    def __post_init__(self) -> None:
+        _check_range("m", self.driven)
+
+    @property
+    def driven(self) -> DrivenJoint:
+        """It, as engines drive it."""
+        return DrivenJoint(
+            name=self.name,
+            type="prismatic",
+            mode="position",
+            lower=self.position_min_m,
+            upper=self.position_max_m,
+            velocity_max=self.velocity_max_m_s,
+            effort_max=self.effort_max_n,
+            stiffness=self.stiffness_n_per_m,
+            damping=self.damping_n_s_per_m,
+            armature=self.armature_kg,
+            rest=self.rest_m,
+        )
+
+
+def _check_range(unit: str, joint: DrivenJoint) -> None:
+    if joint.lower >= joint.upper:
+        raise ValueError(
+            f"position_max_{unit}: {joint.upper} is not allowed: must be above position_min_{unit} ({joint.lower})."
+        )
+    if not joint.lower <= joint.rest <= joint.upper:
+        raise ValueError(
+            f"rest_{unit}: {joint.rest} is not allowed: must be from {joint.lower} to {joint.upper} {unit}."
+        )

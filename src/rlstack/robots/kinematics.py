@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.model import Model
-from rlstack.robots.urdf.description import model_of
+from rlstack.robots.robot_models import robot_model
+from rlstack.robots.spec import RobotSpec
 
 Array = NDArray[np.float64]
 
@@ -80,16 +80,16 @@ class Chain:
     screws: Screws
 
 
-def chain_of(robot: Manipulator, link: str | None = None) -> Chain:
-    """Return the chain of an arm's joints from ``base_link`` to a link, by default its ``tool_link``.
+def chain_of(robot: RobotSpec, link: str = "") -> Chain:
+    """Return the chain of a robot's joints from ``base_link`` to a link, by default its end effector.
 
     Raises:
         UserError: The model cannot be read, has no such link, or the robot file does not name a joint on the way.
     """
-    return chain_in(model_of(robot), robot, link or robot.tool_link)
+    return chain_in(robot_model(robot), robot, link or robot.end_effector)
 
 
-def chain_in(model: Model, robot: Manipulator, link: str) -> Chain:
+def chain_in(model: Model, robot: RobotSpec, link: str) -> Chain:
     """Return the chain to a link of a model that is read already; see :func:`chain_of`."""
     model = model.seen_from("base_link")
     if link not in model.poses:

@@ -1,4 +1,4 @@
-"""Links of an arm as a robot file describes them: what they weigh, what they look like, and how they hang together."""
+"""Links as a robot file describes them: what they weigh, what they look like, and how they hang together."""
 
 from __future__ import annotations
 
@@ -81,19 +81,6 @@ class Link:
     def __post_init__(self) -> None:
         if not np.linalg.norm(self.axis) > 1e-9:
             raise ValueError(f"axis: {list(self.axis)} is not allowed: it must have a length.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MountedArm:
-    """One arm of several that stand together and are one robot."""
-
-    robot: str
-    """Its robot file, by name or path."""
-    prefix: str
-    """Of the names of its links and joints, such as ``left_``."""
-    position_m: Three = value((0.0, 0.0, 0.0), unit="m")
-    """Of its ``base_link``, in that of all."""
-    rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
 
 
 def check_links(links: tuple[Link, ...], joints: tuple[str, ...]) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.model import Model, read_urdf
 from rlstack.robots.sensing import rotation_from_rpy
+from rlstack.robots.spec import RobotSpec
 from rlstack.robots.urdf import to_urdf
 
 Array = NDArray[np.float64]
@@ -24,8 +24,8 @@ _AROUND = 12
 """Points on the circles of cylinders."""
 
 
-def read_shell(robot: Manipulator) -> tuple[Model, dict[str, Array]]:
-    """Return an arm's model and by link its edges (E, 2, 3), m in ``base_link`` with all joints at zero.
+def read_shell(robot: RobotSpec) -> tuple[Model, dict[str, Array]]:
+    """Return a robot's model and by link its edges (E, 2, 3), m in ``base_link`` with all joints at zero.
 
     They are those of boxes, of prisms about cylinders, spheres and capsules, and of meshes' faces: between two planes a
     solid is in the convex hull of its corners there and of where its edges cross the planes. Meshes are read from OBJ

@@ -59,6 +59,21 @@ class RobotSpec:
         return False
 
     @property
+    def fixed_base(self) -> bool:
+        """Whether ``base_link`` is fixed in the world; otherwise it moves freely."""
+        return False
+
+    @property
+    def end_effector(self) -> str:
+        """The link that is led to places, such as an arm's tool; empty: there is none."""
+        return ""
+
+    @property
+    def gravity_compensation(self) -> bool:
+        """Whether its controller adds the torques that hold its links up, so that none is left to the stiffness."""
+        return False
+
+    @property
     def drives(self) -> tuple[DrivenJoint, ...]:
         """Its joints in the file's order, which is that of every joint array; rotors are none of them."""
         return ()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.robots import RobotSpec
-from rlstack.robots.mjcf import rest_height
+from rlstack.robots.robot_models import rest_height
 from rlstack.sim.drives import rest_positions
 from rlstack.sim.engine import BODY_ROWS, Engine
 

@@ -60,7 +60,7 @@ class Family:
 
     @property
     def ranges(self) -> dict[str, Range]:
-        """Ranges of the parameters (:mod:`rlstack.robots.family`) that are drawn, for the policy file."""
+        """Ranges of the parameters (:mod:`rlstack.kinds.quadrotor.spec_family`) that are drawn, for the policy file."""
         low, high = self.torque_to_inertia_rad_s2
         pitch = _NOMINAL_INERTIA[0] / _NOMINAL_INERTIA[1]
         return {

@@ -10,7 +10,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import RobotSpec, frames, load_robot
-from rlstack.robots.model_check import mass_properties
+from rlstack.robots.robot_models import mass_properties
 from rlstack.sim.backends.isaac import IsaacEngine
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Scene
 from rlstack.sim.obstacle import Obstacle

@@ -1,23 +1,73 @@
-"""A manipulator as URDF: the model that its file names, with the file's limits and with its meshes found."""
+"""A manipulator as URDF, with the robot file's limits.
+
+Its links come from a model file, from the links of its robot file, or from the arms that it is made of.
+"""
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.model import read_urdf
-from rlstack.robots.model_check import check_model
-from rlstack.robots.urdf.description import describe, rename
-from rlstack.robots.urdf.parts import BODY, add_frames, add_joint, add_link, number
+from rlstack.robots.model import parse_urdf, read_urdf
+from rlstack.robots.model_file import find_mesh, resolve
+from rlstack.robots.robot_models import Meshes, UrdfOptions, check_model
+from rlstack.robots.spec import load_robot
+from rlstack.robots.urdf.parts import (
+    BODY,
+    add_joint,
+    add_link,
+    for_each_mesh,
+    joint_limit,
+    links_urdf,
+    number,
+    rename,
+    robot_element,
+)
 
-Meshes = Literal["path", "uri", "none"]
+
+@dataclass(frozen=True)
+class Description:
+    """An arm as it is described.
+
+    Args:
+        where: What to call it in errors.
+        urdf: Its ``robot`` element, whose meshes are absolute paths; None: it is an MJCF.
+        path: Of its MJCF.
+    """
+
+    where: str
+    urdf: ET.Element | None
+    path: Path | None = None
 
 
-def manipulator_urdf(robot: Manipulator, prefix: str, meshes: Meshes, frames: bool) -> ET.Element:
+def describe(robot: Manipulator) -> Description:
+    """Return an arm as its robot file, or the model that it names, describes it.
+
+    Raises:
+        UserError: The model, or a mesh of it, is missing or malformed.
+    """
+    if robot.arms:
+        return Description(f"the model of {robot.name}", _stand_together(robot))
+    if robot.links:
+        return Description(f"the model of {robot.name}", links_urdf(robot, robot.links))
+    path = resolve(robot.model, robot.name)
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".xml" and "<mujoco" in text:
+        if robot.inertials:
+            raise UserError(f"{robot.name}: inertials are not for an MJCF such as {path}: leave them out.")
+        return Description(str(path), None, path)
+    root = parse_urdf(text, str(path))
+    read_urdf(text, str(path))
+    for_each_mesh(root, lambda name: str(find_mesh(name, path)))
+    _weigh(robot, root, str(path))
+    return Description(str(path), root)
+
+
+def manipulator_urdf(robot: Manipulator, options: UrdfOptions) -> ET.Element:
     """Return the robot's URDF; see :func:`rlstack.robots.urdf.to_urdf`."""
     found = describe(robot)
     if found.urdf is None:
@@ -29,18 +79,14 @@ def manipulator_urdf(robot: Manipulator, prefix: str, meshes: Meshes, frames: bo
     listed = {joint.name: joint for joint in robot.drives}
     for link in root.findall("link"):
         _settle_inertial(link)
-        _place_meshes(link, meshes)
+        _place_meshes(link, options.meshes)
     for element in root.findall("joint"):
         if (joint := listed.get(element.get("name", ""))) is not None:
             _set_limits(element, joint)
-    if prefix:
-        rename(root, prefix)
-    model_root = prefix + model.root
-    if model_root != prefix + BODY:
-        add_link(root, prefix + BODY)
-        add_joint(root, f"{prefix}{BODY}_joint", "fixed", prefix + BODY, model_root)
-    if frames:
-        add_frames(root, robot, prefix)
+    if model.root != BODY:
+        add_link(root, BODY)
+        add_joint(root, f"{BODY}_joint", "fixed", BODY, model.root)
+    rename(root, options.prefix)
     return root
 
 
@@ -61,11 +107,8 @@ def _set_limits(element: ET.Element, joint: DrivenJoint) -> None:
     limit = element.find("limit")
     if limit is None:
         limit = ET.SubElement(element, "limit")
-    if joint.type != "continuous":
-        limit.set("lower", number(joint.lower))
-        limit.set("upper", number(joint.upper))
-    limit.set("velocity", number(joint.velocity_max))
-    limit.set("effort", number(joint.effort_max))
+    for key, bound in joint_limit(joint).items():
+        limit.set(key, number(bound))
     for tag in ("mimic", "safety_controller"):  # it is driven itself; and soft limits are not those of the file
         if (other := element.find(tag)) is not None:
             element.remove(other)
@@ -80,3 +123,36 @@ def _place_meshes(link: ET.Element, meshes: Meshes) -> None:
             link.remove(use)
         elif meshes == "uri":
             mesh.set("filename", Path(mesh.get("filename", "")).as_uri())
+
+
+def _weigh(robot: Manipulator, root: ET.Element, where: str) -> None:
+    """Put the robot file's masses and inertias in place of the model's."""
+    links = {link.get("name", ""): link for link in root.findall("link")}
+    for name, own in robot.inertials.items():
+        if name not in links:
+            raise UserError(f"{where} has no link '{name}', for which {robot.name} has inertials: {', '.join(links)}.")
+        inertial = add_link(ET.Element("robot"), name, own.piece).find("inertial")
+        assert inertial is not None
+        if (old := links[name].find("inertial")) is not None:
+            links[name].remove(old)
+        links[name].insert(0, inertial)
+
+
+def _stand_together(robot: Manipulator) -> ET.Element:
+    """Return the URDF of several arms on one ``base_link``."""
+    whole = robot_element(robot)
+    add_link(whole, BODY)
+    for arm in robot.arms:
+        part = load_robot(arm.robot)
+        assert isinstance(part, Manipulator)
+        found = describe(part)
+        if found.urdf is None:
+            raise UserError(f"{robot.name}: the model of {part.name} is an MJCF, {found.where}: it wants a URDF.")
+        rename(found.urdf, arm.prefix)
+        links = [link.get("name", "") for link in found.urdf.findall("link")]
+        children = {end.get("link") for end in found.urdf.findall("joint/child")}
+        (first,) = (name for name in links if name not in children)
+        known = {material.get("name") for material in whole.findall("material")}
+        whole.extend(e for e in found.urdf if e.tag != "material" or e.get("name") not in known)
+        add_joint(whole, f"{arm.prefix}mount", "fixed", BODY, first, xyz=arm.position_m, rpy=arm.rpy_rad)
+    return whole

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.robots.mjcf.parts import BODY, COLLISION_GROUP, VISUAL_GROUP, add_camera
+from rlstack.robots.inertia import inertial
+from rlstack.robots.mjcf.parts import BODY, COLLISION_GROUP, VISUAL_GROUP, add_camera, set_inertial
 from rlstack.robots.mjcf.world import import_mujoco
 
 _FRONT, _REAR, _DARK, _LIGHT = (1.0, 0.42, 0.05), (0.15, 0.45, 0.85), (0.12, 0.12, 0.14), (0.75, 0.75, 0.78)
@@ -24,8 +25,7 @@ def add_quadrotor(spec: Any, robot: Quadrotor, prefix: str, timestep_s: float) -
     """
     mujoco, name = import_mujoco(), prefix + BODY
     body = spec.worldbody.add_body(name=name, pos=[0.0, 0.0, robot.body.collision_height_m / 2.0])
-    body.explicitinertial, body.ipos, body.iquat = True, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]
-    body.mass, body.inertia = robot.body.mass_kg, list(robot.body.inertia_kg_m2)
+    set_inertial(body, inertial(robot.body.mass_kg, (0.0, 0.0, 0.0), robot.body.inertia_kg_m2))
     body.add_freejoint(name=name)
     _add_collision(mujoco, body, robot, name, timestep_s)
     _add_visuals(mujoco, body, robot)

@@ -9,9 +9,9 @@ import numpy as np
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, Rotor
 from rlstack.robots.inertia import Inertial, inertial, is_physical, moved, without
+from rlstack.robots.robot_models import UrdfOptions
 from rlstack.robots.urdf.parts import (
     BODY,
-    add_frames,
     add_joint,
     add_link,
     add_shape,
@@ -57,9 +57,9 @@ def body_without_rotors(robot: Quadrotor) -> Inertial:
     return left
 
 
-def quadrotor_urdf(robot: Quadrotor, prefix: str, rotors: str, frames: bool) -> ET.Element:
+def quadrotor_urdf(robot: Quadrotor, options: UrdfOptions) -> ET.Element:
     """Return the robot's URDF; see :func:`rlstack.robots.urdf.to_urdf`."""
-    root = robot_element(robot)
+    root, prefix, rotors = robot_element(robot), options.prefix, options.rotors
     turning = rotors == "continuous"
     whole = inertial(robot.body.mass_kg, (0.0, 0.0, 0.0), robot.body.inertia_kg_m2)
     body = add_link(root, prefix + BODY, body_without_rotors(robot) if turning else whole)
@@ -84,8 +84,6 @@ def quadrotor_urdf(robot: Quadrotor, prefix: str, rotors: str, frames: bool) -> 
             axis=axis if turning else None,
             limit=limit if turning else None,
         )
-    if frames:
-        add_frames(root, robot, prefix)
     return root
 
 

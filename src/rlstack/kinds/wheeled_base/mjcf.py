@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import Wheel, WheeledBase
-from rlstack.robots.inertia import Inertial
-from rlstack.robots.mjcf.drives import add_drive, limit_joint
-from rlstack.robots.mjcf.parts import BODY, COLLISION_GROUP, VISUAL_GROUP, add_camera
+from rlstack.robots.mjcf.parts import (
+    BODY,
+    COLLISION_GROUP,
+    VISUAL_GROUP,
+    add_camera,
+    add_drive,
+    limit_joint,
+    set_inertial,
+)
 from rlstack.robots.mjcf.world import import_mujoco
 from rlstack.robots.urdf.parts import MATERIALS, link_of
 
@@ -31,7 +37,7 @@ def add_wheeled_base(spec: Any, robot: WheeledBase, prefix: str, timestep_s: flo
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC  # the same grip in all directions; a pyramid's has corners
     body = spec.worldbody.add_body(name=name, pos=[0.0, 0.0, robot.rest_height_m])
     body.add_freejoint(name=name)
-    _set_inertial(body, robot.chassis_inertial())
+    set_inertial(body, robot.chassis_inertial())
     chassis = robot.chassis
     box = {"type": mujoco.mjtGeom.mjGEOM_BOX, "mass": 0.0, "pos": list(chassis.collision_centre_m)}
     box["size"] = [0.5 * side for side in chassis.collision_size_m]
@@ -51,12 +57,12 @@ def add_wheeled_base(spec: Any, robot: WheeledBase, prefix: str, timestep_s: flo
         parent, position = body, wheel.position_m
         if wheel.steering:
             parent = body.add_body(name=prefix + link_of(wheel.steering), pos=list(position))
-            _set_inertial(parent, robot.knuckle_inertial())
+            set_inertial(parent, robot.knuckle_inertial())
             hinge = parent.add_joint(name=prefix + wheel.steering, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
             limit_joint(spec, hinge, joints[wheel.steering])
             position = (0.0, 0.0, 0.0)
         link = parent.add_body(name=prefix + link_of(wheel.name), pos=list(position))
-        _set_inertial(link, robot.wheel_inertial(wheel))
+        set_inertial(link, robot.wheel_inertial(wheel))
         hinge = link.add_joint(name=prefix + wheel.name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 1, 0])
         limit_joint(spec, hinge, joints[wheel.name])
         _add_tyre(mujoco, link, robot, wheel, prefix, felt)
@@ -83,15 +89,6 @@ def _add_tyre(mujoco: Any, link: Any, robot: WheeledBase, wheel: Wheel, prefix: 
     _add_seen(link, "dark", **round_)
     spoke = [0.8 * wheel.radius_m, 0.525 * wheel.width_m, 0.1 * wheel.radius_m]
     _add_seen(link, "rear", type=mujoco.mjtGeom.mjGEOM_BOX, mass=0.0, size=spoke)
-
-
-def _set_inertial(body: Any, piece: Inertial) -> None:
-    (xx, xy, xz), (_, yy, yz), (_, _, zz) = piece.inertia_kg_m2.tolist()
-    body.explicitinertial, body.mass, body.ipos = True, piece.mass_kg, piece.centre_m.tolist()
-    if xy or xz or yz:
-        body.fullinertia = [xx, yy, zz, xy, xz, yz]
-    else:
-        body.iquat, body.inertia = [1.0, 0.0, 0.0, 0.0], [xx, yy, zz]
 
 
 def _add_seen(body: Any, material: str, **geom: Any) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from rlstack.kinds.wheeled_base.spec import Wheel, WheeledBase
 from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.urdf.parts import BODY, add_frames, add_joint, add_link, add_shape, link_of, robot_element
+from rlstack.robots.urdf.parts import BODY, add_joint, add_link, add_shape, joint_limit, link_of, robot_element
 
 _UPRIGHT = (0.5 * math.pi, 0.0, 0.0)
 """Roll that lays a cylinder's axis, z, along y."""
 
 
-def wheeled_base_urdf(robot: WheeledBase, prefix: str, frames: bool) -> ET.Element:
+def wheeled_base_urdf(robot: WheeledBase, prefix: str) -> ET.Element:
     """Return the robot's URDF; see :func:`rlstack.robots.urdf.to_urdf`."""
     robot.require_wheels()
     root = robot_element(robot)
@@ -43,8 +43,6 @@ def wheeled_base_urdf(robot: WheeledBase, prefix: str, frames: bool) -> ET.Eleme
         link = add_link(root, name, robot.wheel_inertial(wheel))
         _add_wheel(link, robot, wheel)
         _add_joint(root, prefix, joints[wheel.name], parent, name, position, (0.0, 1.0, 0.0))
-    if frames:
-        add_frames(root, robot, prefix)
     return root
 
 
@@ -57,9 +55,7 @@ def _add_joint(
     position: tuple[float, float, float],
     axis: tuple[float, float, float],
 ) -> None:
-    limit = {"velocity": joint.velocity_max, "effort": joint.effort_max}
-    if joint.type != "continuous":
-        limit = {"lower": joint.lower, "upper": joint.upper, **limit}
+    limit = joint_limit(joint)
     add_joint(root, prefix + joint.name, joint.type, parent, child, xyz=position, axis=axis, limit=limit)
 
 

@@ -6,28 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.kinds.manipulator.mjcf import add_manipulator
-from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.kinds.quadrotor.mjcf import add_quadrotor
-from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.kinds.wheeled_base.mjcf import add_wheeled_base
-from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots.mjcf.parts import BODY, CAMERA
 from rlstack.robots.mjcf.world import import_mujoco, new_world
+from rlstack.robots.robot_models import models_of
 from rlstack.robots.spec import RobotSpec
 
-__all__ = ["BODY", "CAMERA", "add_robot", "import_mujoco", "mujoco_spec", "new_world", "rest_height", "to_mjcf"]
-
-
-def rest_height(robot: RobotSpec) -> float:
-    """Return the height of ``base_link`` above a level floor that the robot stands on, m."""
-    if isinstance(robot, Quadrotor):
-        return robot.body.collision_height_m / 2.0
-    if isinstance(robot, WheeledBase):
-        return robot.rest_height_m
-    if isinstance(robot, Manipulator):
-        return 0.0
-    raise _no_model(robot)
+__all__ = ["BODY", "CAMERA", "add_robot", "import_mujoco", "mujoco_spec", "new_world", "to_mjcf"]
 
 
 def add_robot(spec: Any, robot: RobotSpec, prefix: str = "", *, timestep_s: float = 0.001) -> Any:
@@ -48,15 +32,10 @@ def add_robot(spec: Any, robot: RobotSpec, prefix: str = "", *, timestep_s: floa
     """
     if spec.body(prefix + BODY) is not None:
         raise UserError(f"The world has a body called '{prefix + BODY}', which is the robot's name: rename it.")
-    if isinstance(robot, Quadrotor):
-        return add_quadrotor(spec, robot, prefix, timestep_s)
-    # Damping that is far stiffer than the step is exact in it; RK4 would be unstable.
-    spec.option.integrator = import_mujoco().mjtIntegrator.mjINT_IMPLICITFAST
-    if isinstance(robot, WheeledBase):
-        return add_wheeled_base(spec, robot, prefix, timestep_s)
-    if isinstance(robot, Manipulator):
-        return add_manipulator(spec, robot, prefix)
-    raise _no_model(robot)
+    if robot.drives:
+        # Damping that is far stiffer than the step is exact in it; RK4 would be unstable.
+        spec.option.integrator = import_mujoco().mjtIntegrator.mjINT_IMPLICITFAST
+    return models_of(robot).add_to_mujoco(spec, robot, prefix, timestep_s)
 
 
 def mujoco_spec(
@@ -93,7 +72,3 @@ def to_mjcf(robot: RobotSpec) -> str:
     spec.modelname = robot.name
     spec.compile()
     return str(spec.to_xml())
-
-
-def _no_model(robot: RobotSpec) -> UserError:
-    return UserError(f"There is no MuJoCo model of a {robot.kind} such as {robot.name}.")

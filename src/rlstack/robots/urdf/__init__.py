@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from rlstack.errors import UserError
-from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.kinds.manipulator.urdf import Meshes, manipulator_urdf
-from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.kinds.quadrotor.urdf import quadrotor_urdf
-from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.kinds.wheeled_base.urdf import wheeled_base_urdf
+from rlstack.robots.robot_models import Meshes, Rotors, UrdfOptions, models_of
 from rlstack.robots.spec import RobotSpec
-from rlstack.robots.urdf.parts import BODY, text_of
+from rlstack.robots.urdf.parts import BODY, add_frames, text_of
 
 __all__ = ["BODY", "to_urdf"]
 
@@ -21,13 +13,13 @@ def to_urdf(
     robot: RobotSpec,
     *,
     prefix: str = "",
-    rotors: Literal["continuous", "fixed", "none"] = "continuous",
+    rotors: Rotors = "continuous",
     meshes: Meshes = "path",
     frames: bool = True,
 ) -> str:
     """Return the robot as URDF text. Its root link is ``base_link``; joints come in the robot file's order.
 
-    A quadrotor's mass and inertia, and a base's, are those of the file to the last digit. A manipulator's links are its
+    Mass and inertia of a quadrotor and a base are those of the file to the last digit. A manipulator's links are its
     model's, which is checked against the file first, and its limits the file's.
 
     Args:
@@ -42,12 +34,7 @@ def to_urdf(
     Raises:
         UserError: There is no URDF of such a robot, or its model is missing, malformed or not what the file says.
     """
-    if isinstance(robot, Quadrotor):
-        root = quadrotor_urdf(robot, prefix, rotors, frames)
-    elif isinstance(robot, WheeledBase):
-        root = wheeled_base_urdf(robot, prefix, frames)
-    elif isinstance(robot, Manipulator):
-        root = manipulator_urdf(robot, prefix, meshes, frames)
-    else:
-        raise UserError(f"There is no URDF of a {robot.kind} such as {robot.name}.")
+    root = models_of(robot).urdf(robot, UrdfOptions(prefix=prefix, rotors=rotors, meshes=meshes))
+    if frames:
+        add_frames(root, robot, prefix)
     return text_of(root)

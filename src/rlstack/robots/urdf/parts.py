@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.robots.inertia import Inertial
+from rlstack.robots.joints import DrivenJoint
+from rlstack.robots.links import Link
 from rlstack.robots.sensing import sensor_frame
 from rlstack.robots.spec import RobotSpec
 
@@ -106,6 +108,45 @@ def add_shape(
         ET.SubElement(element, "material", name=material)
 
 
+def links_urdf(robot: RobotSpec, links: Sequence[Link]) -> ET.Element:
+    """Return the URDF of a robot whose file describes its links; joints have the limits of the robot's drives."""
+    root = robot_element(robot)
+    joints = {drive.name: drive for drive in robot.drives}
+    for k, link in enumerate(links):
+        element = add_link(root, link.name, link.inertial.piece if link.inertial is not None else None)
+        look = "light" if k % 2 else "dark"
+        for use, material in (("visual", look), ("collision", "")):
+            for box in link.boxes:
+                at, turn = box.position_m, box.rpy_rad
+                add_shape(element, use, "box", xyz=at, rpy=turn, material=material, size=box.size_m)
+            for tube in link.cylinders:
+                add_shape(
+                    element,
+                    use,
+                    "cylinder",
+                    xyz=tube.position_m,
+                    rpy=tube.rpy_rad,
+                    material=material,
+                    radius=tube.radius_m,
+                    length=tube.length_m,
+                )
+        if k == 0:
+            continue
+        parent, at, turn = link.parent or links[k - 1].name, link.position_m, link.rpy_rad
+        if not link.joint:
+            add_joint(root, f"{link.name}_joint", "fixed", parent, link.name, xyz=at, rpy=turn)
+            continue
+        own = joints[link.joint]
+        add_joint(root, own.name, own.type, parent, link.name, xyz=at, rpy=turn, axis=link.axis, limit=joint_limit(own))
+    return root
+
+
+def joint_limit(drive: DrivenJoint) -> dict[str, float]:
+    """Return a joint's limits as :func:`add_joint` takes them."""
+    ends = {"lower": drive.lower, "upper": drive.upper} if drive.type != "continuous" else {}
+    return {**ends, "velocity": drive.velocity_max, "effort": drive.effort_max}
+
+
 def add_frames(root: ET.Element, robot: RobotSpec, prefix: str) -> None:
     """Add the frames of cameras and lidars that messages bear."""
     for name, camera in robot.cameras.items():
@@ -120,6 +161,24 @@ def add_frames(root: ET.Element, robot: RobotSpec, prefix: str) -> None:
         link = prefix + sensor_frame(name)
         add_link(root, link)
         add_joint(root, f"{link}_joint", "fixed", prefix + BODY, link, xyz=lidar.position_m, rpy=lidar.rpy_rad)
+
+
+def for_each_mesh(root: ET.Element, change: Callable[[str], str]) -> None:
+    """Give each mesh of a URDF another name."""
+    for mesh in root.iter("mesh"):
+        mesh.set("filename", change(mesh.get("filename", "")))
+
+
+def rename(root: ET.Element, prefix: str) -> None:
+    """Put a prefix before the names of all links and joints of a URDF."""
+    for element in [*root.findall("link"), *root.findall("joint")]:
+        element.set("name", prefix + element.get("name", ""))
+    for joint in root.findall("joint"):
+        for tag in ("parent", "child"):
+            if (end := joint.find(tag)) is not None:
+                end.set("link", prefix + end.get("link", ""))
+        if (mimic := joint.find("mimic")) is not None:
+            mimic.set("joint", prefix + mimic.get("joint", ""))
 
 
 def text_of(root: ET.Element) -> str:

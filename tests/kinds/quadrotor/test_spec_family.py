@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
-from rlstack.robots.family import PARAMETERS, family_parameters
+from rlstack.kinds.quadrotor.spec_family import PARAMETERS, family_parameters
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 CRAZYFLIE = load_quadrotor("crazyflie")
