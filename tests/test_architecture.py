@@ -16,7 +16,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "src" / "rlstack"
 FILES = sorted(SOURCES.rglob("*.py"))
 
 FLOORS = {
-    **dict.fromkeys(("errors", "files", "kinds", "processes", "registry", "resources", "schema"), 0),
+    **dict.fromkeys(("arrays", "errors", "files", "kinds", "processes", "registry", "resources", "schema"), 0),
     **dict.fromkeys(("fused", "robots", "interfaces"), 1),
     **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception"), 2),
     **dict.fromkeys(("guard", "tasks"), 3),

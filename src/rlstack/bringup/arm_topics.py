@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.bringup.goals import GoalSender
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.bringup.turns import LEAST_TURNS, Recorder, take_turns
-from rlstack.interfaces.backend import Array, Signals
+from rlstack.interfaces.backend import Signals
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
 from rlstack.tasks.arms.trials import Trials

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.bringup.process import Parameter, Process
 from rlstack.errors import UserError, unknown_name
-from rlstack.interfaces.backend import BACKENDS, Array
+from rlstack.interfaces.backend import BACKENDS
 from rlstack.nodes.robot_backends import robot_namespaces
 from rlstack.robots import load_robot
 from rlstack.sim.given import start_places

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.bringup.goals import GoalSender
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.bringup.turns import LEAST_TURNS, Recorder, Worlds, take_turns
-from rlstack.interfaces.backend import Array, Signals
+from rlstack.interfaces.backend import Signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.maps.world import world_of

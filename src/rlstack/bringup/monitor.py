@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import GoalPath, SignalReader
 from rlstack.interfaces.signals import SENSED

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.bringup.turns import LEAST_TURNS, Recorder, Worlds, take_turns
-from rlstack.interfaces.backend import Array, Signals
+from rlstack.interfaces.backend import Signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.sim.bases.race import Marshal

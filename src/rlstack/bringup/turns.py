@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.parallel import OnProgress
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
 from rlstack.guard import CommonMode
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
+from rlstack.interfaces.backend import BACKENDS, Capture, Reading, Signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames, load_robot
 from rlstack.sim.world import World

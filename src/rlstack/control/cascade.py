@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.hover import LONGEST_STEP_S, authority
 from rlstack.control.lee import widest_tilt
 from rlstack.control.reference import Reference
@@ -23,8 +23,6 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
 
 SHORTEST_STEP_S = 1e-6
 """Nothing is learnt of a derivative from calls that are closer than this."""

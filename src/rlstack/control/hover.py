@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.mixer import Mixer, allocation
 from rlstack.control.motors import MotorModel
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 
-Array = NDArray[np.float64]
 Vector = Sequence[float] | NDArray[np.floating]
 
 LONGEST_STEP_S = 0.1

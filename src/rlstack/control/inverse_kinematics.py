@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import Chain, cross, library_of, tool_motion
-
-Array = NDArray[np.float64]
 
 DAMPING = 0.03
 """m and rad per rad: a direction in which the tool moves this much per rad of the joints is followed by half."""

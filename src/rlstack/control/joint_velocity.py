@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.inverse_kinematics import DAMPING, Limits, solve_damped
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import library_of
-
-Array = NDArray[np.float64]
 
 LEAD_S = 0.15
 """Targets are at most so far ahead of the joints, in time at their greatest speed."""

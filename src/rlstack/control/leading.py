@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.inverse_kinematics import ALL, Limits, led_step, limits_of, span_of
 from rlstack.control.joint_velocity import tool_velocity
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import ToolMotion, chain_of, tool_motion
-
-Array = NDArray[np.float64]
 
 LEAD_S = 0.15
 """Targets run ahead of the joints by no more than these could go in this time: a hand that is let go stops the arm, and

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.hover import LONGEST_STEP_S, authority
 from rlstack.control.reference import Reference
 from rlstack.control.rotors import RotorBatch, bounded, cross, feasible, integrated
@@ -21,8 +21,6 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

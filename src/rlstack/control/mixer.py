@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
-
-Array = NDArray[np.float64]
 
 Wrench = tuple[float, float, float, float]
 """Collective thrust along body z in N, then torque about body x, y, z in N m."""

@@ -10,14 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.dynamics import ArmDynamics
 from rlstack.robots.kinematics import tool_motion
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from rlstack.arrays import Array
 
 NODES = 192
 """Of the line around the track."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots import frames
-
-Array = NDArray[np.float64]
 
 WINDOW = 7
 """Poses through which a polynomial is laid to take derivatives."""

@@ -11,11 +11,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.mixer import Mixer
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
-
-Array = NDArray[np.float64]
 
 
 class RotorBatch:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.leading import placed
 from rlstack.demonstrations.recording import Choice, Decide
 from rlstack.errors import UserError
@@ -17,8 +17,6 @@ from rlstack.hardware.takeover import LeaderMoved, Takeover
 from rlstack.tasks.arms.environment import ArmEnvironment
 from rlstack.tasks.arms.inverse import action_toward
 from rlstack.tasks.arms.station import Station
-
-Array = NDArray[np.float64]
 
 
 class ByHand:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rlstack.demonstrations.recording import Choice
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
@@ -13,8 +10,6 @@ from rlstack.tasks.arms.station import Station
 from rlstack.tasks.arms.task import ArmTask
 from rlstack.verification.manipulation import check_fits, commanded
 from rlstack.verification.rollout import Steppable
-
-Array = NDArray[np.float64]
 
 _OFF = 1e-3
 """rad or m off by which a command is no motion of this task: far beyond rounding, a fiftieth of what a step may be."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.data.bags import Moments, Recording, moments
 from rlstack.data.bags.reading import POSES
 from rlstack.data.lerobot import DatasetWriter, Feature, film
@@ -19,8 +20,6 @@ from rlstack.interfaces.topics import GOAL, OBJECT
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.inverse import followed
 from rlstack.tasks.arms.task import ArmTask
-
-Array = NDArray[np.float64]
 
 _OFF_M = 0.01
 """m from where commands led the tool, in half of the frames, beyond which the actions say something else."""

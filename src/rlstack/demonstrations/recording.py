@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.data.lerobot import DatasetWriter
 from rlstack.demonstrations import sheet
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.station import Acted, Station
 from rlstack.tasks.arms.task import ArmTask
-
-Array = NDArray[np.float64]
 
 SAVE, DISCARD, STOP = "save", "discard", "stop"
 """What somebody can say of the episode: it is over and good; it is not to be kept; that was the last."""

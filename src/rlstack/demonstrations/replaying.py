@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.data.lerobot import Dataset
 from rlstack.demonstrations import sheet
 from rlstack.errors import UserError
 from rlstack.tasks.arms.station import Station
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlstack.arrays import Array32, Index
 from rlstack.environments.deck import NOISE_AHEAD, Deck
 from rlstack.environments.settings import Setting
 from rlstack.environments.vehicles import Vehicles
@@ -17,8 +18,6 @@ from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
 from rlstack.sim.state import checked_states
 from rlstack.tasks.step import NOISE_WIDTH
 
-Array = NDArray[np.float32]
-Index = NDArray[np.intp]
 State = Mapping[str, ArrayLike]
 
 _LANES = 16
@@ -42,7 +41,7 @@ class Flights:
         self.task, step = setting.task, setting.step
         self._period_s = 1.0 / self.task.rate_hz
         self.term_names: tuple[str, ...] = (*step.terms, "lost")
-        self._wide: dict[str, Array] = {}
+        self._wide: dict[str, Array32] = {}
         self._state, self._parameters = self._rows("state", STATE_WIDTH), self._rows("parameters", PARAMETER_WIDTH)
         self._memory = self._rows("memory", step.memory_width)
         self._next_memory = self._rows("next_memory", step.memory_width)
@@ -170,7 +169,7 @@ class Flights:
         """Release the simulator."""
         self.vehicles.close()
 
-    def _rows(self, name: str, rows: int) -> Array:
+    def _rows(self, name: str, rows: int) -> Array32:
         """Return an array (rows, N) that kernels know by name; they have it with as many robots as they do at once."""
         self._wide[name] = zeros(rows, max(self.count, _LANES))
         return self._wide[name][:, : self.count]
@@ -179,7 +178,7 @@ class Flights:
         self.vehicles.read(self._state)
         self._state[-1] = self.age * self._period_s
 
-    def _fill_goal(self, rows: Array) -> None:
+    def _fill_goal(self, rows: Array32) -> None:
         """Write what is to be followed now: the window's points, the reference after the step and its velocity."""
         index = np.minimum(self._path_step[:, None] + self._ahead, self._paths.shape[1] - 1)
         points = self._paths[self._robots, index]  # (N, window + 2, 3)

@@ -12,14 +12,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from rlstack.arrays import Mask
 from rlstack.environments.flights import Flights
 from rlstack.environments.settings import make_setting
 from rlstack.environments.spaces import action_space, observation_space
 from rlstack.environments.vehicles import make_vehicles
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds.quadrotor.spec import Quadrotor
-
-Mask = NDArray[np.bool_]
 
 
 class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
-
+from rlstack.arrays import Array
 
 Role = Literal["off", "normal", "intervention"]
 """What a mode means to whoever watches: nothing moves, all is well, or the guard has taken over from the policy."""

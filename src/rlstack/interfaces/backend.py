@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.registry import Registry
 from rlstack.robots import RobotSpec
 
-Array = NDArray[np.float64]
 Signals = Mapping[str, Array]
 """Arrays by signal name; :mod:`rlstack.interfaces.signals` gives each name's shape, unit and frame."""
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.interfaces.messages import Array, set_stamp
+from rlstack.arrays import Array
+from rlstack.interfaces.messages import set_stamp
 from rlstack.robots import Camera
 
 ENCODINGS: dict[str, tuple[str, int]] = {

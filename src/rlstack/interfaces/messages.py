@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 
-Array = NDArray[np.float64]
 Reader = Callable[[Any], Array]
 NANOSECONDS = 1_000_000_000
 

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces import topics
 from rlstack.interfaces.clouds import cloud_fields
 from rlstack.interfaces.images import filled
 from rlstack.interfaces.messages import set_stamp, stamp_to_ns
 from rlstack.interfaces.signals import FAR_M
-
-Array = NDArray[np.float64]
 
 RADIUS_M = 0.25
 """Of a person where a message gives none: the radius of HEIGHT's simulated people (arXiv 2411.12150)."""

@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
 from rlstack.robots import Lidar
 from rlstack.robots.sensing import sensor_frame
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
 
 NEIGHBOUR_RAD = math.radians(5.0)
 """How far a ray that was not measured looks for neighbours that were."""

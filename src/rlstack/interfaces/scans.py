@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces.messages import set_stamp
 from rlstack.robots import Lidar
-
-Array = NDArray[np.float64]
 
 
 class ScanMessage:

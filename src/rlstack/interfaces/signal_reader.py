@@ -10,18 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import cdr, topics
 from rlstack.interfaces import signals as catalogue
-from rlstack.interfaces.messages import (
-    NANOSECONDS,
-    Array,
-    NameOrder,
-    Reader,
-    field_reader,
-    leaf_fields,
-    stamp_to_ns,
-)
+from rlstack.interfaces.messages import NANOSECONDS, NameOrder, Reader, field_reader, leaf_fields, stamp_to_ns
 
 
 class SignalReader:

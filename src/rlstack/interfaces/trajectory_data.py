@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, set_stamp, stamp_to_ns
-
-Array = NDArray[np.float64]
 
 
 class TrajectoryMessage:

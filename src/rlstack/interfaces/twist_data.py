@@ -8,12 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
-
-Array = NDArray[np.float64]
 
 _NUMBERS = ("linear.x", "linear.y", "angular.z")
 

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.signals import commanded
 from rlstack.interfaces.trajectory_data import TrajectoryMessage

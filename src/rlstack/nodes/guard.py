@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.guard import CommonMode, Decision, Mode
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.readers import topic_reader
 from rlstack.interfaces.robot_signals import element_names

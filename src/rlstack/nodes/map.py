@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import Motion, Scanner
 from rlstack.control.navigation.occupancy import GridSettings, OccupancyGrids
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.map_data import Occupancy, map_message
 from rlstack.interfaces.scan_data import ScanReader, scan_geometry
 from rlstack.interfaces.signal_reader import SignalReader

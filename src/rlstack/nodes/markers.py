@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import set_stamp
 from rlstack.interfaces.path_data import read_path_data
 from rlstack.robots import RobotSpec, frames

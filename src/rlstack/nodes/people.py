@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.control.navigation.body import Body
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
 from rlstack.interfaces.people_data import PeopleMessage
 from rlstack.interfaces.scan_data import ScanReader, scan_geometry

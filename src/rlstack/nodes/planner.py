@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.control.navigation import PLANNERS, Driver, Status
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import pose_message
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy import PARAMETERS as OF_POLICIES

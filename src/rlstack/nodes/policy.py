@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS, Reader, field_reader
 from rlstack.interfaces.signal_reader import GoalPath
 from rlstack.interfaces.signals import SENSED

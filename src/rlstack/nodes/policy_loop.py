@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.picture_data import age_s
 from rlstack.interfaces.shutter import turn_at, turn_there

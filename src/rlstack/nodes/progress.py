@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rlstack.interfaces.backend import Array
+from rlstack.arrays import Array
 from rlstack.interfaces.messages import NANOSECONDS
 
 _BETTER_M = 0.05

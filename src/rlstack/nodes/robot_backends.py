@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.interfaces.backend import BACKENDS, Array, Backend
+from rlstack.interfaces.backend import BACKENDS, Backend
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.robot_kind import kind_of
 from rlstack.robots import load_robot

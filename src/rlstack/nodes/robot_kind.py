@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rlstack.interfaces.backend import Array, Backend, Signals
+from rlstack.arrays import Array
+from rlstack.interfaces.backend import Backend, Signals
 from rlstack.kinds import find_kind
 from rlstack.nodes.parameters import ParameterSet
 from rlstack.robots import RobotSpec

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import tf2_messages, topics
-from rlstack.interfaces.backend import Array
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
 from rlstack.robots import RobotSpec
 from rlstack.robots.frame_tree import TURNING, FrameTree, Joint, read_frames

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces.images import Calibration
 from rlstack.perception.libraries import import_open3d
 from rlstack.robots import lens
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

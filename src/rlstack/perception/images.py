@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces.images import ENCODINGS, Calibration, image_array, rgb_array
 from rlstack.perception.libraries import import_opencv
 from rlstack.robots import lens
-
-Array = NDArray[np.float64]
 
 
 class Straightener:

@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from rlstack.arrays import Array, Mask
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 FAR_M = 1e3
 """Where nobody is, m."""

@@ -12,9 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots import Camera, Lidar
-
-Array = NDArray[np.float64]
 
 STEP_RAD = math.radians(1.0)
 """Between the rays of a scan that stands for no lidar of the robot's."""

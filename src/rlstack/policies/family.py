@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import rlstack
+from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import signals
 from rlstack.interfaces.robot_signals import command_range
@@ -18,8 +18,6 @@ from rlstack.kinds.quadrotor.spec_family import PARAMETERS, family_parameters
 from rlstack.policies.catalogue import port_for, port_of
 from rlstack.policies.contract import SCHEMA_VERSION, Contract, Port, StatePort
 from rlstack.robots import RobotSpec, robot_names
-
-Array = NDArray[np.float64]
 
 ROTORS = {"quadrotor": 4}
 """The families that a policy may be for, which are kinds of robots, with their number of rotors."""

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import onnx
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.policies.catalogue import check_contract, check_robot
 from rlstack.policies.container import EXPORT_AGAIN, contract_from, pack, unpack
 from rlstack.policies.contract import Contract
-from rlstack.policies.family import Array, bind, check_family
+from rlstack.policies.family import bind, check_family
 from rlstack.policies.graph import check_graph, check_model, clean
 from rlstack.policies.probe import probe
 from rlstack.policies.runner import Policy, open_session

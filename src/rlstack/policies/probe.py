@@ -8,12 +8,11 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.interfaces.people_data import NOBODY
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
-
-Array = NDArray[np.float64]
 
 _QUATERNION = "quaternion xyzw"
 

@@ -11,13 +11,12 @@ import numpy as np
 import onnxruntime
 from numpy.typing import ArrayLike, NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
 from rlstack.policies.probe import repeated
 from rlstack.robots import robot_names
-
-Array = NDArray[np.float64]
 
 _ALIGNMENT = 16
 """Floats between the starts of two buffers: 64 bytes, a cache line and the widest vector load."""

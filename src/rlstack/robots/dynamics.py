@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots.inertia import Inertial, together
 from rlstack.robots.kinematics import Carried, Chain, chain_in
 from rlstack.robots.robot_models import robot_model
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
-
-Array = NDArray[np.float64]
 
 
 class _Moved(NamedTuple):

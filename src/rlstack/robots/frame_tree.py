@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import frames
 from rlstack.robots.sensing import rotation_from_rpy
 
-Array = NDArray[np.float64]
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 

@@ -8,9 +8,9 @@ gives the same to the last bit in a tenth of the time.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from rlstack.arrays import Array
 
 
 def normalise(quaternion: ArrayLike) -> Array:

@@ -13,14 +13,12 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots.model import Model
 from rlstack.robots.robot_models import robot_model
 from rlstack.robots.spec import RobotSpec
-
-Array = NDArray[np.float64]
 
 
 class Screws(NamedTuple):

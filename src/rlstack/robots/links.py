@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlstack.robots.inertia import Inertial, is_physical
 from rlstack.schema import value
 
-Array = NDArray[np.float64]
 Three = tuple[float, float, float]
 
 

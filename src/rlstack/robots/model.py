@@ -8,13 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots.inertia import Inertial, inertial, moved, together
 from rlstack.robots.sensing import rotation_from_rpy
-
-Array = NDArray[np.float64]
 
 MOVING = ("revolute", "continuous", "prismatic")
 """Types of joints that a robot file can name."""

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots.inertia import Inertial
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.model import MOVING, Model, ModelJoint
 from rlstack.robots.spec import RobotSpec
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

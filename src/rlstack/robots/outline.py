@@ -9,11 +9,10 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.schema import value
 
-Array = NDArray[np.float64]
 Disc = tuple[float, float, float]
 """x, y of the middle and the radius, m, in ``base_link``."""
 

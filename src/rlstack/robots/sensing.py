@@ -15,12 +15,11 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from rlstack.arrays import Array
 from rlstack.robots import lens
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
 
 OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 """(3, 3) whose columns are the optical frame's axes (right, down, forward) in a camera's body frame; read only."""

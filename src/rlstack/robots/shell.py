@@ -10,15 +10,13 @@ from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots.model import Model, read_urdf
 from rlstack.robots.sensing import rotation_from_rpy
 from rlstack.robots.spec import RobotSpec
 from rlstack.robots.urdf import to_urdf
-
-Array = NDArray[np.float64]
 
 _AROUND = 12
 """Points on the circles of cylinders."""

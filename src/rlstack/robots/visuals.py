@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots import frames
 from rlstack.robots.frame_tree import FrameTree, read_frames
 from rlstack.robots.sensing import rotation_from_rpy
 
-Array = NDArray[np.float64]
 Colour = tuple[float, float, float, float]
 
 _GREY: Colour = (0.6, 0.6, 0.6, 1.0)

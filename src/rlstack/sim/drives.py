@@ -12,12 +12,10 @@ from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.wheeled_base.spec import Wheel, WheeledBase
 from rlstack.robots import RobotSpec
-
-Array = NDArray[np.float64]
 
 _STANDING_M_S = 1e-6
 _UNLIMITED = 1e9

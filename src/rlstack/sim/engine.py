@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots import RobotSpec
 from rlstack.sim.world import World
-
-Array = NDArray[np.float64]
 
 BODY_ROWS = 13
 """Rows of a body's state: position 0:3 m, orientation 3:7 xyzw, linear velocity 7:10 m/s, all in the world, and

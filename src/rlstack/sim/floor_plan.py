@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Mask
 from rlstack.schema import value
 from rlstack.sim.obstacle import Obstacle
 
-Mask = NDArray[np.bool_]
 Point = tuple[float, float, float]
 Rectangle = tuple[float, float, float, float]
 """x and y of one corner, x and y of the opposite one, the greater ones last, m."""

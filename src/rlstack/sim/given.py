@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import RobotSpec
 from rlstack.sim.engine import Engine
 from rlstack.sim.world import World, load_world
 
-Array = NDArray[np.float64]
 SPACING_M = 1.0
 """Between the start places of robots in a world that names none, m."""
 _MOST_STEPS_PER_S = 1e5

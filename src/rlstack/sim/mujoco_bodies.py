@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots.joints import DrivenJoint
 from rlstack.sim.engine import DriveMode, JointState, MassProperties
-
-Array = NDArray[np.float64]
 
 
 class FreeBodies:

@@ -13,12 +13,10 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.engine import View
-
-Array = NDArray[np.float64]
 
 EYE = "rlstack eye"
 """Name of the body, moved at will, that bears the camera of the same name."""

@@ -7,13 +7,11 @@ from collections import deque
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces.signals import SENSED
 from rlstack.robots import RobotSpec, Sensor
 from rlstack.robots.frames import from_rotation_vector, multiply, normalise
-
-Array = NDArray[np.float64]
 
 _BIASES = 1
 """Of the seed: biases have a stream of their own, so that the white noise does not depend on whether there are any."""

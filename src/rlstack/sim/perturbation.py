@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from rlstack.arrays import Array
 
 
 @dataclass(frozen=True)

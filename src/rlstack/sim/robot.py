@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rlstack.interfaces.backend import Capture, Reading, Signals
 from rlstack.kinds import find_kind
@@ -18,7 +18,6 @@ from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.simulation import Simulation
 from rlstack.sim.state import checked_index
 
-Array = NDArray[np.float64]
 _CAPTURES = 0xCA
 """Keeps the noise of cameras and lidars apart from that of the other sensors."""
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.fused import Kernel, minimum, where, zeros
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
@@ -27,8 +28,6 @@ from rlstack.sim.physics.battery import Batteries
 from rlstack.sim.physics.body import Body, cross
 from rlstack.sim.physics.loads import disturbances, loads
 from rlstack.sim.physics.motor import decay, lagged
-
-Array = NDArray[np.float64]
 
 _MOST_TURN_RAD = 0.8
 """In one physics step; a body that turns faster, 7,600 rpm at 1 kHz, is without its gyroscopic term."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.sim.obstacle import Obstacle
-
-Array = NDArray[np.float64]
 
 _AT_ONCE = 1 << 16
 """Pairs of a point and an obstacle worked on at a time: their arrays stay in the processor's cache."""

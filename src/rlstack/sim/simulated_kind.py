@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
 from rlstack.robots import frames
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
-
-Array = NDArray[np.float64]
 
 
 class Kind(Protocol):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import Diverged
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import RobotSpec, frames
@@ -39,7 +40,6 @@ from rlstack.sim.standing import Standing
 from rlstack.sim.state import checked_index, checked_indices, checked_jointed_state, checked_states
 from rlstack.sim.world import World
 
-Array = NDArray[np.float64]
 _MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 

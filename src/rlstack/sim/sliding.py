@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import frames
 from rlstack.sim.obstacle import Obstacle
-
-Array = NDArray[np.float64]
 
 
 def parts_of(obstacles: Sequence[Obstacle], where: str) -> dict[str, tuple[Obstacle, ...]]:

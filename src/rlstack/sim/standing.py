@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots import RobotSpec
 from rlstack.robots.robot_models import rest_height
 from rlstack.sim.drives import rest_positions
 from rlstack.sim.engine import BODY_ROWS, Engine
 
-Array = NDArray[np.float64]
 _AT_REST_M = 1e-6
 """By how much the height of a robot at rest may be off."""
 

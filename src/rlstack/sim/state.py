@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots.frames import normalise
-
-Array = NDArray[np.float64]
 
 
 def checked_command(command: Mapping[str, ArrayLike], name: str, size: int) -> Array:

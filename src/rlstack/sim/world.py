@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import yaml
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rlstack import schema
+from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.resources import list_resources
 from rlstack.schema import value
@@ -30,7 +31,6 @@ from rlstack.sim.worlds import GENERATORS, Generator, Layout, Point
 if TYPE_CHECKING:
     from rlstack.sim.maps.floor_map import FloorMap
 
-Array = NDArray[np.float64]
 
 _DRAWS = 10
 """How often a layout without room for start places is drawn again."""

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
@@ -22,7 +23,6 @@ from rlstack.tasks.paths import Paths
 from rlstack.tasks.sampling import Starts
 from rlstack.tasks.scenario import Scenario
 
-Array = NDArray[np.float64]
 Range = tuple[float, float]
 Start = Literal["ten_arms", "ten_arms_each_axis", "hover"]
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.tasks.paths import Paths
 
-Array = NDArray[np.float64]
 Range = tuple[float, float]
 
 STEP_S = 0.01

@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.tasks.goals import GoalStep
 from rlstack.tasks.pipeline import Pipeline, Tensors, Term, TermInfo
 from rlstack.tasks.window import Window
-
-Array = NDArray[np.float64]
 
 Expert = Callable[[Any, Array], Array]
 """From an environment and what is seen of it, (columns,), to the action (actions,) in -1..1 of whoever knows how."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import in_order, value
 from rlstack.sim.perturbation import Perturbation
 
-Array = NDArray[np.float64]
 Range = tuple[float, float]
 
 

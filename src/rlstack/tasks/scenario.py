@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.paths import Paths
-
-Array = NDArray[np.float64]
 
 STATE_NAMES = ("position", "orientation", "linear_velocity", "angular_velocity", "rotor_speed")
 

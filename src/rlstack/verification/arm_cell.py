@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import Diverged, UserError
-from rlstack.interfaces.backend import BACKENDS, Array, Capture, Reading, Signals
+from rlstack.interfaces.backend import BACKENDS, Capture, Reading, Signals
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.world import World

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlstack.verification.arm_trials import ArmTried
 from rlstack.verification.metrics import Figure, described, figure, percentile, wilson
 from rlstack.verification.transfer import Estimate, median
 from rlstack.verification.trials import TrialCell
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.trials import Trials
@@ -18,8 +19,6 @@ from rlstack.verification.flock import BATCH
 from rlstack.verification.manipulation import Manipulated, check_fits, commanded, judged, manipulate
 from rlstack.verification.pictures import Pictures
 from rlstack.verification.rollout import Steppable
-
-Array = NDArray[np.float64]
 
 TOGETHER = 64
 """Arms in the batch simulator at once."""

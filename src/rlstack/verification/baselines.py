@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.control.cascade import CascadeController, CascadeGains
 from rlstack.control.lee import LeeController, LeeGains
 from rlstack.control.reference import Reference, along, rest
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.contract import Contract
 from rlstack.robots import frames
-from rlstack.verification.episodes import Array
 
 STATE_INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
 GOAL_INPUTS = ("goal_position",)

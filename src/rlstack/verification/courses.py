@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.movers import Moving, moving_scenes
 from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS
 from rlstack.sim.maps.pool import MapPool, build_pool
-
-Array = NDArray[np.float64]
 
 PEOPLED = " + people"
 """Added to the kind of a map where something moves."""

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.bases.scenes import CROSSING_M, DISCOMFORT_M
 from rlstack.verification.drive import wanted
-
-Array = NDArray[np.float64]
 
 PERIOD_S, LIMIT_S, RADIUS_M, SPEED_M_S = 0.25, 25.0, 0.3, 1.0
 EPISODES, _FIRST_SEED = 500, 1000

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker, TrackerSettings
 from rlstack.robots import frames
@@ -20,8 +21,6 @@ from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.bases.walking import WalkingPeople
 from rlstack.sim.maps.pool import pool_of
 from rlstack.verification.drive import wanted
-
-Array = NDArray[np.float64]
 
 ENDINGS = ("arrived", "hit a person", "hit a thing", "timed out", "gave up")
 """How a drive among people may end."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.navigation import Status
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.verification.courses import Course
@@ -16,8 +17,6 @@ from rlstack.verification.drives import PEOPLED, Drives
 from rlstack.verification.fleets import Fleet, fleet
 from rlstack.verification.flock import BATCH
 from rlstack.verification.senses import Senses
-
-Array = NDArray[np.float64]
 
 
 class Driver(Protocol):

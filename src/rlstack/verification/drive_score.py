@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.verification.drives import Drives
 from rlstack.verification.metrics import Figure, described, figure, percentile, wilson
-
-Array = NDArray[np.float64]
 
 PEOPLE_M = 0.2
 """Nearer than this to a person's edge, a robot's edge disturbs them (CrowdNav, Chen et al., arXiv 1809.08835)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from rlstack.arrays import Array
 
 ENDINGS = ("arrived", "collided", "timed out", "gave up")
 """How a drive may end."""

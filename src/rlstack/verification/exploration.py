@@ -9,11 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.grids.sites import Sites
 from rlstack.tasks.bases.expedition import Expedition
-
-Array = NDArray[np.float64]
 
 
 class Explorer(Protocol):

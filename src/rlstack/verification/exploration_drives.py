@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.navigation import Status
 from rlstack.control.navigation.frontier import FrontierPlanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
@@ -26,8 +27,6 @@ from rlstack.sim.maps.pool import MOST_BOXES, MOST_CIRCLES, pool_of
 from rlstack.verification.courses import Course
 from rlstack.verification.fleets import Fleet, fleet
 from rlstack.verification.flock import BATCH
-
-Array = NDArray[np.float64]
 
 _POINTS_M = 0.1
 """Between the places by which coverage is counted."""

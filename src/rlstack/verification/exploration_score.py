@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.verification.metrics import Figure, figure, percentile, wilson
 from rlstack.verification.transfer import Estimate, mean
 from rlstack.verification.trials import TrialCell
-
-Array = NDArray[np.float64]
 
 SHARE = 0.9
 """Of what is to be seen: the time until then is compared."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.simulator import BaseSimulator
@@ -22,7 +23,6 @@ from rlstack.verification.map_drawing import GOAL, draw_map, outline_at
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 FRAMES, FRAME_MS, STILL_FRAMES = 75, 80, 15
 """At most so many frames, how long each is shown, and for how many the end stays."""

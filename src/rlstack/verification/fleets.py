@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.interfaces.scan_data import finite_ranges
@@ -20,8 +20,6 @@ from rlstack.sim.maps.world import world_of
 from rlstack.verification.courses import Course
 from rlstack.verification.flock import BATCH, engine_of, whole_steps
 from rlstack.verification.walkers import Walkers, move, peopled
-
-Array = NDArray[np.float64]
 
 PHYSICS_HZ = 250.0
 """Physics steps a second where bases are driven in an engine in process. Beside steps four times as fine, a TurtleBot3

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlstack.verification.episodes import Array
+from rlstack.arrays import Array
 
 _AHEAD = 768
 """Numbers drawn at a time for each flight."""

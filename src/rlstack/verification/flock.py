@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.engine import Engine
 from rlstack.sim.perturbation import Perturbation
-from rlstack.verification.episodes import Array
 
 BATCH = "batch"
 """The batch simulator; every other name is a backend whose engine is used."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.scenario import Scenario
-from rlstack.verification.episodes import Array
 
 _SCALES = {
     "mass_scale": "mass",

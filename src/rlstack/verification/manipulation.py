@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import PolicyOutputError
@@ -16,8 +17,6 @@ from rlstack.policies.catalogue import check_robot
 from rlstack.tasks.arms.bench import Bench
 from rlstack.tasks.arms.trials import Trials
 from rlstack.verification.rollout import Steppable
-
-Array = NDArray[np.float64]
 
 _HELD_OUT = 8_000_000
 """Added to the seed: training draws from small ones."""

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.verification.drawing import BAD, COLOURS, FAINT
@@ -15,7 +15,6 @@ from rlstack.verification.drawing import BAD, COLOURS, FAINT
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 SOLID, ROUND = "#7d8590", "#a8845c"
 GOAL = COLOURS[2]

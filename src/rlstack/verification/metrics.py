@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.robots import frames
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.episodes import Array, Episodes
+from rlstack.verification.episodes import Episodes
 from rlstack.verification.outcome import Outcome, judge_window, outcome
 
 _Z95 = 1.959963984540054  # two-sided 95% quantile of the standard normal distribution

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.episodes import Array, Episodes
+from rlstack.verification.episodes import Episodes
 
 CLOSE_M = 0.1
 """The tighter radius that is reported beside the success radius, m."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.verification.drawing import (
     COLOURS,
     FAINT,
@@ -20,7 +21,7 @@ from rlstack.verification.drawing import (
     new_figure,
     title_of,
 )
-from rlstack.verification.episodes import Array, Episodes
+from rlstack.verification.episodes import Episodes
 from rlstack.verification.metrics import Score
 from rlstack.verification.outcome import CLOSE_M, outcome
 from rlstack.verification.same_start import draw_same_starts

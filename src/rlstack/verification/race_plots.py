@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 
 SHOWN, ACROSS = 8, 4
 """Tracks on a page of paths, and how many of them in a row."""

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.verification.metrics import Figure, described, figure, percentile, wilson
 from rlstack.verification.racing import Race
 from rlstack.verification.transfer import Estimate, mean
 from rlstack.verification.trials import TrialCell
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
 from rlstack.kinds.wheeled_base.spec import WheeledBase
@@ -17,8 +18,6 @@ from rlstack.sim.bases.race import Marshal, RaceSimulator
 from rlstack.sim.drives import limited_twist
 from rlstack.sim.maps.tracks import Track
 from rlstack.verification.flock import BATCH, engine_of, whole_steps
-
-Array = NDArray[np.float64]
 
 SLOW_M_S = 1.5
 """A car that is slower than this from the start to the end of its time is given up."""

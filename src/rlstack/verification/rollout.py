@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import Contract, PolicyOutputError
@@ -17,7 +18,7 @@ from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.tasks.paths import Paths
 from rlstack.tasks.scenario import STATE_NAMES, Scenario
-from rlstack.verification.episodes import Array, Episodes, joined
+from rlstack.verification.episodes import Episodes, joined
 from rlstack.verification.flight_noise import FlightNormals
 from rlstack.verification.flock import BATCH, Flock, flock
 

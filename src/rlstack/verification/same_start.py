@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.verification.drawing import INK, Flown, new_figure, title_of
-from rlstack.verification.episodes import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.signals import FAR_M, SENSED
 from rlstack.interfaces.topics import PEOPLE, SCAN
@@ -15,8 +15,6 @@ from rlstack.perception.people import PeopleTracker
 from rlstack.robots import frames
 from rlstack.verification.courses import Course
 from rlstack.verification.fleets import Fleet
-
-Array = NDArray[np.float64]
 
 
 class Senses:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.verification.drawing import BAD, INK, Flown, new_figure, title_of
-from rlstack.verification.episodes import Array
 from rlstack.verification.outcome import CLOSE_M
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.episodes import Array, Episodes
+from rlstack.verification.episodes import Episodes
 from rlstack.verification.metrics import wilson
 from rlstack.verification.outcome import judge_window, outcome
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.bases.walking import WalkingPeople
@@ -15,8 +15,6 @@ from rlstack.sim.maps.pool import MapPool
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import World
 from rlstack.sim.worlds._pieces import ORANGE
-
-Array = NDArray[np.float64]
 
 HEIGHT_M = 1.7
 """Of people in engines' worlds: above any lidar of a base."""

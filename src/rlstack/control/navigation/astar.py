@@ -14,11 +14,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Index
 from rlstack.control.navigation.libraries import import_scipy
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
-Cells = NDArray[np.intp]
 
 _DIAGONAL = math.sqrt(2.0)
 _SHORTCUT = 40
@@ -77,7 +75,7 @@ class GridGraph:
         found: Array = distance.reshape(self.shape[0] + 2, -1)[1:-1, 1:-1]
         return found
 
-    def path(self, cost: Array, start: tuple[int, int], goal: tuple[int, int]) -> Cells | None:
+    def path(self, cost: Array, start: tuple[int, int], goal: tuple[int, int]) -> Index | None:
         """Return the cells (cells, 2) by row and column of the cheapest way, or None if there is none.
 
         Args:
@@ -167,7 +165,7 @@ def costs(distance: Array, unknown: NDArray[np.bool_], radius_m: float, kept_m: 
     return np.where(spare < 0.0, math.inf, cost)
 
 
-def shortcut(path: Cells, distance: Array, least_m: float, most_m: float) -> Cells:
+def shortcut(path: Index, distance: Array, least_m: float, most_m: float) -> Index:
     """Return the corners (corners, 2) of a path with fewer of them: straight where nothing comes much nearer.
 
     Args:

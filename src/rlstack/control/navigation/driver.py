@@ -10,10 +10,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import Lidar, frames
-
-Array = NDArray[np.float64]
 
 POSE = ("position", "orientation")
 MOTION = ("linear_velocity", "angular_velocity")

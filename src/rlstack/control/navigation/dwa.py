@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Array32
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.nearness import Nearness
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
-Small = NDArray[np.float32]
 
 _AT_ONCE = 16
 """Robots worked on at a time: their arrays stay in the processor's cache."""
@@ -121,7 +119,7 @@ class DynamicWindow:
         return found, good
 
     def _best(
-        self, table: Small, some: NDArray[np.intp], target: Array, fastest: Array, crowd: Crowd | None
+        self, table: Array32, some: NDArray[np.intp], target: Array, fastest: Array, crowd: Crowd | None
     ) -> tuple[Array, NDArray[np.bool_]]:
         s, body, dt = self.settings, self.body, np.float32(self._dt)
         last = self.last[some].astype(np.float32)
@@ -171,7 +169,7 @@ class DynamicWindow:
         change = np.clip(wanted - last, [-step_v, -step_w], [step_v, step_w])
         return (last + change).astype(float), good
 
-    def _courses(self, table: Small, last: Small) -> tuple[Small, Small, Small]:
+    def _courses(self, table: Array32, last: Array32) -> tuple[Array32, Array32, Array32]:
         """Return x, y and heading (n, candidates, steps) of the candidates' courses."""
         body, dt = self.body, np.float32(self._dt)
         middles = (np.arange(self.settings.steps, dtype=np.float32) + np.float32(0.5)) * dt
@@ -186,7 +184,7 @@ class DynamicWindow:
         y = np.cumsum(speed * np.sin(middle), axis=2) * dt
         return x, y, after
 
-    def _gap(self, some: NDArray[np.intp], x: Small, y: Small, heading: Small) -> Small:
+    def _gap(self, some: NDArray[np.intp], x: Array32, y: Array32, heading: Array32) -> Array32:
         """Return how far (n, candidates, steps), m, the base's discs are from what the scan met."""
         cos, sin = np.cos(heading), np.sin(heading)
         least: Any = np.float32(np.inf)
@@ -195,7 +193,7 @@ class DynamicWindow:
             least = np.minimum(least, self.around.distance(some, at_x, at_y) - np.float32(radius))
         return np.asarray(least)
 
-    def _apart(self, crowd: Crowd, x: Small, y: Small, heading: Small) -> Small:
+    def _apart(self, crowd: Crowd, x: Array32, y: Array32, heading: Array32) -> Array32:
         """Return how far (n, candidates, steps), m, the base's discs will be from the nearest person then."""
         late = (np.arange(1, self.settings.steps + 1) * self._dt).astype(np.float32)
         cos, sin = np.cos(heading), np.sin(heading)
@@ -217,7 +215,7 @@ def _nearness(body: Body, settings: DwaSettings) -> Nearness:
     return Nearness(reach, max(0.3 * body.radius_m, reach / 40.0))
 
 
-def _candidates(body: Body, settings: DwaSettings, slowest: float, fastest: float) -> Small:
+def _candidates(body: Body, settings: DwaSettings, slowest: float, fastest: float) -> Array32:
     """Return speeds and turning rates (candidates, 2)."""
     speeds = np.linspace(slowest, fastest, settings.speeds)
     bend = np.linspace(-1.0, 1.0, settings.turns)
@@ -230,7 +228,7 @@ def _candidates(body: Body, settings: DwaSettings, slowest: float, fastest: floa
     return pairs.reshape(-1, 2).astype(np.float32)
 
 
-def _shifted(x: Small, y: Small, cos: Small, sin: Small, dx: float, dy: float) -> tuple[Small, Small]:
+def _shifted(x: Array32, y: Array32, cos: Array32, sin: Array32, dx: float, dy: float) -> tuple[Array32, Array32]:
     """Return where a point (dx, dy) of the base is, with the base at (x, y)."""
     right, left = np.float32(dx), np.float32(dy)
     return x + cos * right - sin * left, y + sin * right + cos * left

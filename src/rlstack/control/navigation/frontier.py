@@ -13,18 +13,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import astar
 from rlstack.control.navigation.driver import JUMP_M, Status, motion
 from rlstack.control.navigation.guides import PathGuide
 from rlstack.control.navigation.libraries import import_scipy
 from rlstack.control.navigation.planner import GoalPlanner
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
-Cells = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 _RAYS = 32
 """Directions in which what would be seen is looked at."""
@@ -52,7 +48,7 @@ class Frontier:
     Args:
         cell: Row and column of the cell of it that is the least way off.
         cost: Of the way there, in cells.
-        size: Cells.
+        size: Index.
     """
 
     cell: tuple[int, int]

@@ -15,16 +15,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Index, Mask
 from rlstack.schema import value
 from rlstack.sim.grids.lidar import GridLidar
 from rlstack.sim.grids.worlds import MOVES, allowed_moves
 
-Array = NDArray[np.float64]
-Cells = NDArray[np.intp]
-Flags = NDArray[np.bool_]
-
 _FAR = np.iinfo(np.int16).max
-"""Cells to what no way leads to."""
+"""Cells to which no way leads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +68,7 @@ class GridFrontier:
         middle = np.column_stack((x, y)) + steps + 0.5
         return {"waypoint": np.column_stack((origin[:, :2] + middle * resolution, np.zeros(count)))}
 
-    def _choose(self, unknown: Flags, free: Flags, here: Cells) -> Cells:
+    def _choose(self, unknown: Mask, free: Mask, here: Index) -> Index:
         """Return the number of the move (N,), or that after the last to stay."""
         count = len(here)
         frontier = free & grown(unknown, corners=True)
@@ -86,7 +83,7 @@ class GridFrontier:
         cost = np.where(allowed, cost, np.inf)
         return np.where(frontier.any(axis=(1, 2)) & allowed.any(axis=1), cost.argmin(axis=1), len(MOVES))
 
-    def _worthiest(self, unknown: Flags, free: Flags, frontier: Flags, here: Cells) -> Flags:
+    def _worthiest(self, unknown: Mask, free: Mask, frontier: Mask, here: Index) -> Mask:
         """Return only the frontier cell of the greatest utility, in each map."""
         count, rows, columns = free.shape
         if (rows, columns) not in self._lidars:
@@ -104,14 +101,14 @@ class GridFrontier:
         chosen[np.arange(count), utility.argmax(axis=1)] = utility.max(axis=1) >= 0.0
         return chosen.reshape(free.shape)
 
-    def _beyond(self, away: NDArray[np.int16], here: Cells, allowed: Flags) -> Array:
+    def _beyond(self, away: NDArray[np.int16], here: Index, allowed: Mask) -> Array:
         """Return what each move leaves of the way."""
         count, _, columns = away.shape
         steps = np.array([x + y * columns for x, y in MOVES])
         beyond = np.where(allowed, here[:, None] + steps, 0)
         return np.take_along_axis(away.reshape(count, -1), beyond, axis=1).astype(float)
 
-    def _straight(self, frontier: Flags, here: Cells) -> Array:
+    def _straight(self, frontier: Mask, here: Index) -> Array:
         """Return the straight distance to the nearest frontier cell after each move."""
         count, rows, columns = frontier.shape
         row, column = np.indices((rows, columns)).reshape(2, -1)
@@ -123,7 +120,7 @@ class GridFrontier:
         return np.where(np.isfinite(cost), cost, float(_FAR))
 
 
-def grown(cells: Flags, corners: bool = False) -> Flags:
+def grown(cells: Mask, corners: bool = False) -> Mask:
     """Return cells (N, rows, columns) with those beside them, over corners too or not."""
     wide = cells.copy()
     wide[:, 1:] |= cells[:, :-1]
@@ -134,7 +131,7 @@ def grown(cells: Flags, corners: bool = False) -> Flags:
     return wide
 
 
-def distances(targets: Flags, free: Flags) -> NDArray[np.int16]:
+def distances(targets: Mask, free: Mask) -> NDArray[np.int16]:
     """Return how many moves over free cells (N, rows, columns) lead from each cell to the nearest of ``targets``."""
     away = np.where(targets, 0, _FAR).astype(np.int16)
     reached, edge, length = targets.copy(), targets, 0

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.navigation.driver import Scanner, Status, motion
 from rlstack.control.navigation.guides import Guide
-
-Array = NDArray[np.float64]
 
 
 class Local(Protocol):

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import astar
 from rlstack.control.navigation.astar import CostSettings
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import Echoes, Motion, People, Scanner
 from rlstack.control.navigation.occupancy import Field, GridSettings, OccupancyGrids
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _COARSE = 2
 """Ways are searched on every second cell, with clearances of all of them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from rlstack.arrays import Array
 
 _PARALLEL = 1e-5
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Array32
 from rlstack.control.navigation.libraries import import_scipy
-
-Array = NDArray[np.float64]
-Small = NDArray[np.float32]
 
 _FAR_M = 1e3
 """Where the nearest point is where there is none."""
@@ -47,7 +45,7 @@ class Nearness:
             near = mine[owner[nearest[0], nearest[1]]].astype(np.float32)
             self._x[n], self._y[n] = near[..., 0], near[..., 1]
 
-    def distance(self, robots: NDArray[np.intp], x: Small, y: Small) -> Small:
+    def distance(self, robots: NDArray[np.intp], x: Array32, y: Array32) -> Array32:
         """Return the distance (n, ...) in m from places (n, ...) m around some robots (n,) to what is nearest."""
         side, last = self._side, np.float32(self._side - 1)
         column = np.clip(x * self._scale + self._offset, 0, last).astype(np.int32)

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Index
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import Echoes, Motion, Scanner
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
-Cells = NDArray[np.intp]
 
 UNKNOWN, FREE, OCCUPIED = -1, 0, 100
 """What ``nav_msgs/OccupancyGrid`` calls them."""
@@ -74,12 +72,12 @@ class Field:
         """Rows and columns."""
         return self.occupied.shape[1], self.occupied.shape[2]
 
-    def cell(self, robot: int, points: Array) -> Cells:
+    def cell(self, robot: int, points: Array) -> Index:
         """Return row and column (..., 2) of points (..., 2) m in the grid of one robot, the nearest inside it."""
         found = np.floor((points - self.origin[robot]) / self.resolution_m).astype(np.intp)[..., ::-1]
         return np.clip(found, 0, np.array(self.shape) - 1)
 
-    def centre(self, robot: int, cells: Cells) -> Array:
+    def centre(self, robot: int, cells: Index) -> Array:
         """Return the middles (..., 2) m, odom, of cells (..., 2) given by row and column."""
         middles: Array = self.origin[robot] + (cells[..., ::-1] + 0.5) * self.resolution_m
         return middles

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.dwa import Crowd
 from rlstack.control.navigation.half_planes import nearest_velocity
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.sim.bases.orca import beside
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

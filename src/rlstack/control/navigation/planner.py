@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Mask
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import (
     JUMP_M,
@@ -33,9 +33,6 @@ from rlstack.control.navigation.dwa import Crowd
 from rlstack.control.navigation.guides import Guidance, Guide, PathGuide
 from rlstack.robots import frames
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.navigation.frontier import Frontier, FrontierPlanner, FrontierSettings, Known
 from rlstack.control.navigation.occupancy import Field
 from rlstack.control.navigation.planner import GoalPlanner
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
 
 UNKNOWN, FREE, OCCUPIED = -1.0, 0.0, 100.0
 

@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import MOTION, POSE, Status, motion
 from rlstack.errors import UserError
 from rlstack.schema import value
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.data.bags.libraries import import_rosbags, message_definitions
 from rlstack.errors import UserError
 from rlstack.interfaces.images import rgb_array
@@ -18,7 +19,6 @@ from rlstack.interfaces.messages import NameOrder, stamp_to_ns
 from rlstack.interfaces.teleop_data import INTERVENE
 from rlstack.interfaces.topics import GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, OBJECT, TYPES, WORLD_FRAME, in_world
 
-Array = NDArray[np.float64]
 Stamps = NDArray[np.int64]
 
 IMAGE_TYPE = "sensor_msgs/msg/Image"

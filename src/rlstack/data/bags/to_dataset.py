@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.data.bags.reading import Array, Recording, Stamps, rgb
+from rlstack.arrays import Array, Index
+from rlstack.data.bags.reading import Recording, Stamps, rgb
 from rlstack.data.lerobot import DatasetWriter, Feature, film, image, number, vector
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
@@ -24,8 +25,6 @@ INTERVENTION = "intervention"
 
 STALE_S = 0.5
 """What is older than this says nothing of the present."""
-
-Index = NDArray[np.intp]
 
 
 def features_of(recording: Recording, joints: tuple[str, ...], *, films: bool = False) -> dict[str, Feature]:

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.registry import Registry
-
-Array = NDArray[np.float64]
 
 SAVE, DISCARD, STOP = "save", "discard", "stop"
 """What a hand can say beside moving: the episode is good and over; it is not to be kept; that was all."""

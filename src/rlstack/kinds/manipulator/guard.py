@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.guard.decision import CommonMode, Decision, Mode
 from rlstack.guard.guard import Guard, Signals
 from rlstack.guard.observation import LARGEST
@@ -16,8 +17,6 @@ from rlstack.kinds.manipulator.guard_collision import CollisionModel
 from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
 from rlstack.kinds.manipulator.guard_limiter import CommandLimiter
 from rlstack.kinds.manipulator.spec import Manipulator
-
-Array = NDArray[np.float64]
 
 _JITTER_S, _GAP_S = 0.05, 0.1
 """A joint that is further from where it was than it goes in the time since, at most the second, and the first beside it

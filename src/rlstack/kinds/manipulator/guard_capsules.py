@@ -6,10 +6,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-
+from rlstack.arrays import Array
 
 _WIDER = (1.0, 1.05, 1.1, 1.2, 1.3, 1.5)
 """Times as wide as they must be, capsules are shorter."""

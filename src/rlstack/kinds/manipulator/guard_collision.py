@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.guard_capsules import fit, segment_distance
 from rlstack.kinds.manipulator.spec import Manipulator
@@ -14,8 +15,6 @@ from rlstack.robots import load_robot
 from rlstack.robots.kinematics import Chain, chain_in, chain_of
 from rlstack.robots.model import Model
 from rlstack.robots.shell import read_shell
-
-Array = NDArray[np.float64]
 
 NEIGHBOURS = 2
 """Links with so many joints between them are kept from each other by these joints' ranges."""

@@ -6,13 +6,11 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.guard_collision import CollisionModel
 from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator
-
-Array = NDArray[np.float64]
 
 _SHARES = np.array([1.0, 0.75, 0.5, 0.25])
 """Of a step that leads out of the workspace, or links too near to each other: the largest that does not is made."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import frames
@@ -18,7 +18,6 @@ from rlstack.sim.state import checked_command
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
 
-Array = NDArray[np.float64]
 
 """The obstacle of a world that an arm handles."""
 

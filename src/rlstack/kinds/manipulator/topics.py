@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array, Backend, Signals
+from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.trajectory_data import TrajectoryReader
 from rlstack.kinds.manipulator.spec import Manipulator

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
 from rlstack.sim.simulated_kind import MOVING, moving
 from rlstack.sim.state import checked_command
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
-
-Array = NDArray[np.float64]
 
 
 class QuadrotorKind:

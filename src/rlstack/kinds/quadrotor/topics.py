@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array, Backend, Signals
+from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED

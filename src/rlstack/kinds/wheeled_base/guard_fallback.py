@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.guard.watch import SLACK_S
-
-Array = NDArray[np.float64]
 
 PERIOD_S = 0.1
 """How often planners are asked: the period of base policies, which planners take for theirs unless told otherwise."""

@@ -6,15 +6,14 @@ import math
 from collections import deque
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from rlstack.arrays import Array
 from rlstack.guard.observation import Observation
 from rlstack.kinds.wheeled_base.guard_config import SCAN, WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import Lidar
 from rlstack.robots.outline import hull
-
-Array = NDArray[np.float64]
 
 _STEP_M = 0.02
 """How far any part of the robot goes between two places that are looked at; under half of the usual clearance."""

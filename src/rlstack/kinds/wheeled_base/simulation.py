@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.drives import TwistRamp, base_twist, measured, wheel_speeds
@@ -15,8 +15,6 @@ from rlstack.sim.state import checked_command
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
-
-Array = NDArray[np.float64]
 
 
 class WheeledBaseKind:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Array, Backend, Signals
+from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.twist_data import TwistReader
 from rlstack.kinds.wheeled_base.spec import WheeledBase

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
@@ -22,8 +23,6 @@ from rlstack.robots.sensing import OPTICAL, Camera, rotation_from_rpy
 from rlstack.sim.arms.looks import TABLES, Looks
 from rlstack.sim.arms.scene import Build
 from rlstack.sim.mujoco_eye import Eye, add_eye
-
-Array = NDArray[np.float64]
 
 _SHOWN = 1
 """Group of geoms that is drawn unless asked otherwise."""

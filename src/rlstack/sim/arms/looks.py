@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.schema import in_order, value
 
-Array = NDArray[np.float64]
 Range = tuple[float, float]
 
 TABLES = 10

@@ -10,9 +10,10 @@ import os
 
 import numpy as np
 
+from rlstack.arrays import Array, Index
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.sim.arms.scene import TIMESTEP_S, Build
-from rlstack.sim.arms.worlds import ArmWorlds, Array, Index, Item
+from rlstack.sim.arms.worlds import ArmWorlds, Item
 
 
 class ThreadedWorlds(ArmWorlds):

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array, Index
 from rlstack.errors import UserError
 from rlstack.fused.cuda import warp
 from rlstack.fused.devices import TEST_DEVICE
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.sim.arms.scene import TIMESTEP_S, Build
-from rlstack.sim.arms.worlds import ArmWorlds, Array, Index, Item
+from rlstack.sim.arms.worlds import ArmWorlds, Item
 
 SET = ("geom_size", "geom_friction", "geom_rbound", "geom_aabb", "body_mass", "body_inertia", "body_pos", "body_quat")
 SETTLED = ("body_subtreemass", "body_invweight0", "dof_invweight0")

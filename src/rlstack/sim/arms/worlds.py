@@ -11,14 +11,12 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Index
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.mjcf import import_mujoco
 from rlstack.sim.arms.scene import TIMESTEP_S, Build, box_inertia, build_scene
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 Item = int | tuple[int | slice, ...]
 """Where in an array."""
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import frames
@@ -26,8 +26,6 @@ from rlstack.sim.isaac.robots import Robots
 from rlstack.sim.obstacle import OBJECT
 from rlstack.sim.robot import AloneInAWorld
 from rlstack.sim.world import World
-
-Array = NDArray[np.float64]
 
 
 class IsaacEngine:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one, pushed_one
@@ -20,8 +20,6 @@ from rlstack.sim.mujoco_eye import Eye, add_eye
 from rlstack.sim.robot import AloneInAWorld
 from rlstack.sim.sliding import slid
 from rlstack.sim.world_models import PREFIX, add_to_mujoco
-
-Array = NDArray[np.float64]
 
 _SEEN_GROUP = 1
 """Of geoms that are only seen."""

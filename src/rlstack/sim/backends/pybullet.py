@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import frames
 from rlstack.sim.bullet.bodies import BulletRobot
@@ -33,8 +33,6 @@ from rlstack.sim.engine import (
 )
 from rlstack.sim.robot import AloneInAWorld
 from rlstack.sim.sliding import parts_of
-
-Array = NDArray[np.float64]
 
 _ROW = struct.Struct(f"{BODY_ROWS}d")
 _PACK, _ROW_BYTES = _ROW.pack_into, _ROW.size

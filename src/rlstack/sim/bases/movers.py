@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.sim.bases.people import PERSON
 from rlstack.sim.bases.scenes import Scenes, absent_people
 from rlstack.sim.maps.floor_map import FloorMap
-
-Array = NDArray[np.float64]
 
 MARGIN_M = 0.05
 """Beside each way there is room for the robot and twice this."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlstack.arrays import Array
 from rlstack.fused import Kernel, zeros
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.dynamics import advance
@@ -14,8 +15,6 @@ from rlstack.sim.bases.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.sim.bases.parameters import base_model, longest_delay_s, nominal
 from rlstack.sim.bases.wall_lidar import WallLidar
 from rlstack.sim.maps.tracks import CORNERS, SAMPLES, Track
-
-Array = NDArray[np.float64]
 
 BEHIND, AHEAD = 8, 36
 """Corners of each wall around a car that its lidar may see."""

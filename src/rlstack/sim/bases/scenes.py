@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Array32
 from rlstack.errors import UserError
 from rlstack.sim.bases.layout import ABSENT_M, ABSENT_SIZE_M, CIRCLE_ROWS
 from rlstack.sim.bases.people import PERSON, PERSON_WIDTH, WAYPOINTS
 from rlstack.sim.maps.floor_map import FloorMap, distance
-
-Array = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 CROSSING_M = 4.0
 """Radius of CrowdNav's circle."""
@@ -43,8 +41,8 @@ class Scenes:
     """
 
     maps: tuple[FloorMap, ...]
-    people: Singles
-    persons: Singles
+    people: Array32
+    persons: Array32
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -273,5 +271,5 @@ def absent_people(count: int, people: int) -> tuple[Array, Array]:
     return circles, persons
 
 
-def _flat(array: Array) -> Singles:
+def _flat(array: Array) -> Array32:
     return array.reshape(len(array), -1).astype(np.float32)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.fused import Kernel, zeros
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import Lidar
@@ -16,9 +17,6 @@ from rlstack.sim.bases.dynamics import BaseModel, advance
 from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.sim.bases.lidar import BaseLidar
 from rlstack.sim.bases.parameters import base_model, longest_delay_s, nominal
-
-Array = NDArray[np.float64]
-
 
 # What is compiled knows nothing of the robots that it is called for: one is enough for all simulators, of which making
 # these takes most of the time.

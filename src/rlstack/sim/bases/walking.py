@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Array32
 from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS
 from rlstack.sim.bases.people import WALK_WIDTH, Crowd, Layout, Orca, SocialForce
-
-Array = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 
 class WalkingPeople:
@@ -27,10 +24,10 @@ class WalkingPeople:
 
     def __init__(
         self,
-        people: Singles,
-        persons: Singles,
-        boxes: Singles,
-        still: Singles | None,
+        people: Array32,
+        persons: Array32,
+        boxes: Array32,
+        still: Array32 | None,
         radius_m: float,
         period_s: float,
         rule: Orca | SocialForce | None = None,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array32
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.aerodynamics import Aerodynamics
@@ -67,8 +68,6 @@ PARAMETERS = slices(
 
 PARAMETER_WIDTH = PARAMETERS["wake_drag"].stop
 
-Rows = NDArray[np.float32]
-
 
 def pack_parameters(
     robot: Quadrotor, perturbation: Perturbation, dtype: str = "float32", models: Models = NO_MODELS
@@ -120,7 +119,7 @@ def pack_parameters(
     return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count, dtype)
 
 
-def pack_state(state: Mapping[str, NDArray[np.floating]], count: int | None = None) -> Rows:
+def pack_state(state: Mapping[str, NDArray[np.floating]], count: int | None = None) -> Array32:
     """Return the state rows (N, STATE_WIDTH) of a dictionary of arrays by name; ``elapsed`` may be left out.
 
     Args:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array32
 from rlstack.errors import UserError
 from rlstack.fused import Kernel, check_device, zeros
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch.dynamics import Model, advance
-from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, STATE, STATE_WIDTH, Rows, pack_parameters, pack_state
+from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, STATE, STATE_WIDTH, pack_parameters, pack_state
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.battery import Batteries
 from rlstack.sim.physics.models import NO_MODELS, Models
@@ -170,7 +171,9 @@ def step_kernel(rotors: int, model: Model, wanted: tuple[str, ...] | None = None
     """
     names = [f"command_{k}" for k in range(model.past_commands + 1)]
 
-    def step(state: Rows, parameters: Rows, air: Rows | None = None, **commands: Rows) -> dict[str, Rows]:
+    def step(
+        state: Array32, parameters: Array32, air: Array32 | None = None, **commands: Array32
+    ) -> dict[str, Array32]:
         return {"next": advance(state, parameters, [commands[name] for name in names], model, air)}
 
     rows = {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(names, rotors)}

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.kinds.quadrotor.spec import Quadrotor
@@ -19,8 +19,6 @@ from rlstack.robots.urdf import to_urdf
 from rlstack.sim.bullet.drives import Drives
 from rlstack.sim.bullet.server import EVERYTHING, RAYS, ROBOT, WORLD, Server
 from rlstack.sim.engine import MassProperties
-
-Array = NDArray[np.float64]
 
 _MASS_TOLERANCE = 1e-9
 """Share by which PyBullet may hold another mass or inertia of a quadrotor than its file."""

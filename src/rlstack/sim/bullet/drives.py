@@ -11,8 +11,8 @@ there. The goal itself is within the joint's speed.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import RobotSpec
@@ -20,8 +20,6 @@ from rlstack.robots.joints import DrivenJoint
 from rlstack.sim.bullet.rotors import Rotors, carry
 from rlstack.sim.bullet.server import Server
 from rlstack.sim.engine import DriveMode, JointState
-
-Array = NDArray[np.float64]
 
 
 class Drives:

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.sim.bullet.server import Server
 from rlstack.sim.engine import View
-
-Array = NDArray[np.float64]
 
 
 def look(server: Server, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.sim.bullet.server import EVERYTHING, SEEN, WORLD, Server
-
-Array = NDArray[np.float64]
 
 _AT_ONCE = 16000
 """Below PyBullet's MAX_RAY_INTERSECTION_BATCH_SIZE, 16384; of so many it answers for all but the last."""

@@ -13,14 +13,12 @@ wants, so as not to swing up.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.kinematics import cross
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.bullet.server import Server
-
-Array = NDArray[np.float64]
 
 _GREATEST_SHARE = 0.5
 """Of a new acceleration, however little there is to give back: what is measured is rough where links hit something."""

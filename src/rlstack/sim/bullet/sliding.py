@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from rlstack.arrays import Array
 from rlstack.robots import frames
 from rlstack.sim.bullet.server import NOT_FIXED, SLIDING, Server
 from rlstack.sim.obstacle import TORSION_M, Obstacle
 from rlstack.sim.sliding import seen_from, slid
-
-Array = NDArray[np.float64]
 
 _RAILS = 0
 """The link that slides, by PyBullet's number; the parts are those after it."""

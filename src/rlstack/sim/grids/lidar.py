@@ -9,10 +9,9 @@ nothing of the first cell behind it.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Cells = NDArray[np.intp]
-Flags = NDArray[np.bool_]
+from rlstack.arrays import Index, Mask
+
 Path = list[tuple[int, int]]
 
 _SAMPLES = 200
@@ -61,7 +60,7 @@ class GridLidar:
         self._parity = here[:, 0] % 2 * 2 + here[:, 1] % 2
         self._rays = np.arange(rays)
 
-    def look(self, occupied: Flags, world: Cells, cell: Cells) -> tuple[Cells, Flags]:
+    def look(self, occupied: Mask, world: Index, cell: Index) -> tuple[Index, Mask]:
         """Return what N rovers see.
 
         Args:
@@ -77,7 +76,7 @@ class GridLidar:
         free = np.where(hit, self._away, self._range).min(axis=-1)
         return on_ray, self._seen[self._parity[cell][:, None], self._rays, free]
 
-    def views(self, occupied: Flags, world: Cells, cell: Cells) -> Flags:
+    def views(self, occupied: Mask, world: Index, cell: Index) -> Mask:
         """Return which cells (N, cells) rovers at ``cell`` see; arguments as for :meth:`look`."""
         on_ray, seen = self.look(occupied, world, cell)
         found = np.zeros((len(cell), self.cells), dtype=np.bool_)

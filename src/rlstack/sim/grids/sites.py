@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.sim.grids.lidar import Cells, Flags, GridLidar
+from rlstack.arrays import Index, Mask
+from rlstack.sim.grids.lidar import GridLidar
 from rlstack.sim.grids.worlds import MOVES
 
 
@@ -21,9 +22,9 @@ class Sites:
         total: (N,) cells of which shares are told.
     """
 
-    occupied: Flags
-    start: Cells
-    total: Cells
+    occupied: Mask
+    start: Index
+    total: Index
 
     def __len__(self) -> int:
         return len(self.start)
@@ -53,7 +54,7 @@ class Sites:
         return Sites(occupied, start, self.total)
 
 
-def reachable(occupied: Flags, start: Cells) -> Flags:
+def reachable(occupied: Mask, start: Index) -> Mask:
     """Return which cells (N, cells) of grids (N, rows, columns) a rover gets to from cells (N,)."""
     count, rows, columns = occupied.shape
     free = np.pad(~occupied, ((0, 0), (1, 1), (1, 1))).reshape(count, -1)
@@ -71,7 +72,7 @@ def reachable(occupied: Flags, start: Cells) -> Flags:
         found = further
 
 
-def knowable(lidar: GridLidar, occupied: Flags, start: Cells) -> Cells:
+def knowable(lidar: GridLidar, occupied: Mask, start: Index) -> Index:
     """Return how many cells (N,) are seen from all places together that a rover gets to."""
     there = reachable(occupied, start)
     flat = occupied.reshape(len(occupied), -1)

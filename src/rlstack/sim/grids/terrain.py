@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Mask
 from rlstack.schema import value
-
-Occupied = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +34,7 @@ class Terrain:
                 " together: obstacles must fit, and smallest must not be above largest."
             )
 
-    def draw(self, rng: np.random.Generator, count: int) -> Occupied:
+    def draw(self, rng: np.random.Generator, count: int) -> Mask:
         """Return ``count`` terrains (count, side, side): where obstacles are. The cell (0, 0) is free in each.
 
         An obstacle that would leave the grid is cut off at its edge.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.sim.grids.lidar import Cells, Flags, GridLidar
+from rlstack.arrays import Index, Mask
+from rlstack.sim.grids.lidar import GridLidar
 
 UNKNOWN, FREE, OCCUPIED = -1.0, 0.0, 100.0
 """As nav_msgs/OccupancyGrid says it."""
@@ -33,20 +34,20 @@ class GridWorlds:
         self.rows, self.columns, self._lidar = rows, columns, lidar
         self.occupied = np.zeros((count, rows * columns), dtype=np.bool_)
         self.map: NDArray[np.float32] = np.full((count, rows, columns), UNKNOWN, dtype=np.float32)
-        self.cell: Cells = np.zeros(count, dtype=np.intp)
+        self.cell: Index = np.zeros(count, dtype=np.intp)
 
-    def place(self, rovers: Cells, occupied: Flags, cell: Cells) -> None:
+    def place(self, rovers: Index, occupied: Mask, cell: Index) -> None:
         """Put some rovers (K,) into new terrain (K, rows, columns), at cells (K,); they look around."""
         self.occupied[rovers] = occupied.reshape(len(rovers), -1)
         self.map[rovers] = UNKNOWN
         self.cell[rovers] = cell
         self._look(rovers)
 
-    def allowed(self) -> Flags:
+    def allowed(self) -> Mask:
         """Return which moves (N, 4) lead to a free cell."""
         return allowed_moves(~self.occupied.reshape(self.map.shape), self.cell)
 
-    def move(self, choice: Cells, moving: Flags | None = None) -> Flags:
+    def move(self, choice: Index, moving: Mask | None = None) -> Mask:
         """Move all rovers, or those ``moving`` (N,), by :data:`MOVES`, and let them look around.
 
         Returns:
@@ -59,17 +60,17 @@ class GridWorlds:
         self._look(np.flatnonzero(going & clear))
         return np.asarray(going & ~clear)
 
-    def known(self) -> Cells:
+    def known(self) -> Index:
         """Return how many cells (N,) are known."""
         return np.asarray((self.map >= 0.0).sum(axis=(1, 2)))
 
-    def _look(self, rovers: Cells) -> None:
+    def _look(self, rovers: Index) -> None:
         on_ray, seen = self._lidar.look(self.occupied, rovers, self.cell[rovers])
         known = (on_ray + (rovers * self._lidar.cells)[:, None, None])[seen]
         self.map.reshape(-1)[known] = np.where(self.occupied.reshape(-1)[known], OCCUPIED, FREE)
 
 
-def allowed_moves(free: Flags, cell: Cells) -> Flags:
+def allowed_moves(free: Mask, cell: Index) -> Mask:
     """Return which of :data:`MOVES` (N, 4) lead from cells (N,) to a free cell of grids (N, rows, columns)."""
     count, rows, columns = free.shape
     row, column = np.divmod(cell, columns)

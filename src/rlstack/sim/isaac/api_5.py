@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array32
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.isaac.api_5_articulation import Articulation5
-from rlstack.sim.isaac.convert import Single
 
 CALLBACK = "rlstack_wrench"
 _NEAR_M = 1.0
@@ -83,7 +83,7 @@ class World5:
         self._articulations: list[Articulation5] = []
         self._cameras: dict[str, Any] = {}
         self._loose: dict[str, Any] = {}
-        self._wrench: tuple[Single, Single] | None = None
+        self._wrench: tuple[Array32, Array32] | None = None
         self._steps = 0
         self._stages.create_new_stage()
         self._world = api.World(
@@ -192,19 +192,19 @@ class World5:
 
     # ---- bodies
 
-    def states(self) -> tuple[Single, Single, Single]:
+    def states(self) -> tuple[Array32, Array32, Array32]:
         """Return positions (N, 3), orientations (N, 4) wxyz and velocities (N, 6), all in the world."""
         positions, orientations = self._bodies.get_world_poses()
         return positions, orientations, self._bodies.get_velocities()
 
-    def place(self, index: int, position: Single, orientation: Single, velocity: Single) -> None:
+    def place(self, index: int, position: Array32, orientation: Array32, velocity: Array32) -> None:
         """Put body ``index`` at position (1, 3) and orientation (1, 4) wxyz with velocities (1, 6), in the world."""
         at = np.array([index])
         self._bodies.set_world_poses(positions=position, orientations=orientation, indices=at)
         self._bodies.set_velocities(velocity, indices=at)
         self._wrench = None
 
-    def put_back(self, path: str, position: Single, orientation: Single) -> None:
+    def put_back(self, path: str, position: Array32, orientation: Array32) -> None:
         """Put a rigid body that is no robot at position (1, 3) and orientation (1, 4) wxyz in the world, at rest."""
         view = self._loose.get(path)
         if view is None:
@@ -216,7 +216,7 @@ class World5:
         view.set_world_poses(positions=position, orientations=orientation)
         view.set_velocities(np.zeros((1, 6), dtype=np.float32))
 
-    def push(self, forces: Single, torques: Single) -> None:
+    def push(self, forces: Array32, torques: Array32) -> None:
         """Take what acts on the bodies' centres of mass in the next step: (N, 3) each, world."""
         self._wrench = forces, torques
 
@@ -226,7 +226,7 @@ class World5:
         self._bodies.set_masses(np.array([mass_kg], dtype=np.float32), indices=at)
         self._bodies.set_inertias(np.diag(inertia).astype(np.float32).reshape(1, 9), indices=at)
 
-    def mass(self, index: int) -> tuple[float, Single, Single]:
+    def mass(self, index: int) -> tuple[float, Array32, Array32]:
         """Return mass, centre of mass (3,) and inertia (3, 3) of body ``index`` as PhysX holds them."""
         at = np.array([index])
         centres, _ = self._bodies.get_coms(indices=at)
@@ -247,7 +247,7 @@ class World5:
         clipping_m: tuple[float, float],
         position: NDArray[np.floating],
         orientation: NDArray[np.floating],
-    ) -> tuple[NDArray[np.uint8], Single]:
+    ) -> tuple[NDArray[np.uint8], Array32]:
         """Return colours (height, width, 3) and depths (height, width) in m along the optical axis.
 
         Args:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.sim.isaac.convert import Single
+from rlstack.arrays import Array32
 
 Order = NDArray[np.int64]
 
@@ -50,8 +50,8 @@ class Articulation5:
             track_contact_forces=True,
             prepare_contact_sensors=True,
         )
-        self._wrench: tuple[Single, Single] | None = None
-        self._efforts: tuple[Order, Single] | None = None
+        self._wrench: tuple[Array32, Array32] | None = None
+        self._efforts: tuple[Order, Array32] | None = None
 
     def initialize(self, physics_view: Any) -> None:
         """Make the views work, after the world's ``reset()``."""
@@ -70,18 +70,18 @@ class Articulation5:
 
     # ---- the base
 
-    def state(self) -> tuple[Single, Single, Single]:
+    def state(self) -> tuple[Array32, Array32, Array32]:
         """Return position (1, 3), orientation (1, 4) wxyz and the centre of mass' velocities (1, 6) of the base."""
         positions, orientations = self._view.get_world_poses()
         return positions, orientations, self._view.get_velocities()
 
-    def place(self, position: Single, orientation: Single, velocity: Single) -> None:
+    def place(self, position: Array32, orientation: Array32, velocity: Array32) -> None:
         """Put the base at a position (1, 3) and orientation (1, 4) wxyz; velocities (1, 6) of its centre of mass."""
         self._view.set_world_poses(positions=position, orientations=orientation)
         self._view.set_velocities(velocity)
         self._wrench = None
 
-    def push(self, force: Single, torque: Single) -> None:
+    def push(self, force: Array32, torque: Array32) -> None:
         """Take what acts on the base's centre of mass in the next step: (1, 3) each, world."""
         self._wrench = force, torque
 
@@ -90,7 +90,7 @@ class Articulation5:
         self._base.set_masses(np.array([mass_kg], dtype=np.float32))
         self._base.set_inertias(np.diag(inertia).astype(np.float32).reshape(1, 9))
 
-    def masses(self) -> dict[str, tuple[float, Single, Single]]:
+    def masses(self) -> dict[str, tuple[float, Array32, Array32]]:
         """Return of each link by name mass, centre of mass (3,) and inertia (3, 3) about it, in the link's frame."""
         masses = self._view.get_body_masses()[0]
         centres, _ = self._view.get_body_coms()
@@ -100,10 +100,10 @@ class Articulation5:
             for name, mass, centre, inertia in zip(self._view.body_names, masses, centres[0], inertias)
         }
 
-    def base_centre(self) -> Single:
+    def base_centre(self) -> Array32:
         """Return the base's centre of mass (3,) in its own frame."""
         centres, _ = self._view.get_body_coms()
-        centre: Single = centres[0, self._view.body_names.index(self._base_name)]
+        centre: Array32 = centres[0, self._view.body_names.index(self._base_name)]
         return centre
 
     def contact(self) -> bool:
@@ -120,27 +120,27 @@ class Articulation5:
         """Return the indices of named joints."""
         return np.array([self._view.get_dof_index(name) for name in names], dtype=np.int64)
 
-    def joints(self, order: Order) -> tuple[Single, Single]:
+    def joints(self, order: Order) -> tuple[Array32, Array32]:
         """Return positions and velocities (joints,)."""
         positions = self._view.get_joint_positions(joint_indices=order)
         return positions[0], self._view.get_joint_velocities(joint_indices=order)[0]
 
-    def place_joints(self, order: Order, position: Single, velocity: Single) -> None:
+    def place_joints(self, order: Order, position: Array32, velocity: Array32) -> None:
         """Put the joints into a state, which becomes the targets as well."""
         self._view.set_joint_positions(position, joint_indices=order)
         self._view.set_joint_velocities(velocity, joint_indices=order)
 
-    def set_limits(self, order: Order, effort: Single, velocity: Single, armature: Single) -> None:
+    def set_limits(self, order: Order, effort: Array32, velocity: Array32, armature: Array32) -> None:
         """Set the drives' largest efforts, the joints' largest speeds and what their motors' inertia adds."""
         self._view.set_max_efforts(effort, joint_indices=order)
         self._view.set_max_joint_velocities(velocity, joint_indices=order)
         self._view.set_armatures(armature, joint_indices=order)
 
-    def set_gains(self, order: Order, stiffness: Single, damping: Single) -> None:
+    def set_gains(self, order: Order, stiffness: Array32, damping: Array32) -> None:
         """Set the drives' gains; both zero for efforts."""
         self._view.set_gains(kps=stiffness, kds=damping, joint_indices=order)
 
-    def drive(self, order: Order, position: Single, velocity: Single) -> None:
+    def drive(self, order: Order, position: Array32, velocity: Array32) -> None:
         """Set the drives' targets; no efforts act beside them any more."""
         if self._efforts is not None:
             self._view.set_joint_efforts(np.zeros_like(self._efforts[1]), joint_indices=self._efforts[0])
@@ -148,6 +148,6 @@ class Articulation5:
         self._view.set_joint_position_targets(position, joint_indices=order)
         self._view.set_joint_velocity_targets(velocity, joint_indices=order)
 
-    def push_joints(self, order: Order, efforts: Single) -> None:
+    def push_joints(self, order: Order, efforts: Array32) -> None:
         """Apply efforts in every step from now on; needs gains of zero."""
         self._efforts = order, efforts

@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Array32
 from rlstack.robots import frames
 from rlstack.sim.engine import BODY_ROWS
-
-Array = NDArray[np.float64]
-Single = NDArray[np.float32]
 
 
 def xyzw_from_wxyz(quaternion: NDArray[np.floating]) -> Array:
@@ -26,7 +24,7 @@ def wxyz_from_xyzw(quaternion: NDArray[np.floating]) -> Array:
     return np.roll(np.asarray(quaternion, dtype=float), 1, axis=-1)
 
 
-def rows_from_views(positions: Single, orientations: Single, velocities: Single) -> Array:
+def rows_from_views(positions: Array32, orientations: Array32, velocities: Array32) -> Array:
     """Return the bodies' state (13, N).
 
     Args:
@@ -44,14 +42,14 @@ def rows_from_views(positions: Single, orientations: Single, velocities: Single)
     return rows
 
 
-def views_from_row(body: Array) -> tuple[Single, Single, Single]:
+def views_from_row(body: Array) -> tuple[Array32, Array32, Array32]:
     """Return position (1, 3), orientation (1, 4) wxyz and velocities (1, 6), world, of one body's state (13,)."""
     angular = frames.rotate(body[3:7], body[10:13])
     velocity = np.concatenate([body[7:10], angular])
     return tuple(np.asarray(a, dtype=np.float32)[None] for a in (body[0:3], wxyz_from_xyzw(body[3:7]), velocity))  # type: ignore[return-value]
 
 
-def wrench_in_world(force: Array, torque: Array, orientation: Array) -> tuple[Single, Single]:
+def wrench_in_world(force: Array, torque: Array, orientation: Array) -> tuple[Array32, Array32]:
     """Return forces and torques (N, 3), both in the world, of world forces and body torques (3, N).
 
     Args:

@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import RobotSpec
 from rlstack.robots.urdf.parts import link_of
 from rlstack.sim.isaac.stage import MATERIAL, set_pose, settle_body, write_schema
 from rlstack.sim.isaac.urdf import ImportedUrdf
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

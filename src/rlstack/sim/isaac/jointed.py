@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Array32
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.inertia import inertial, moved, together
 from rlstack.sim.engine import DriveMode, JointState, MassProperties
 from rlstack.sim.isaac import convert
 from rlstack.sim.isaac.api_5_articulation import Articulation5
-from rlstack.sim.isaac.convert import Single
 from rlstack.sim.isaac.imported import ImportedRobot
-
-Array = NDArray[np.float64]
 
 _UNLIMITED = 1e6
 """rad/s or m/s of joints whose speed nothing limits."""
@@ -147,5 +145,5 @@ class JointedRobot:
         self.articulation.drive(self._order, _single(where), _single(np.where(by_position, 0.0, self._target)))
 
 
-def _single(row: Array) -> Single:
+def _single(row: Array) -> Array32:
     return np.asarray(row, dtype=np.float32)[None]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import RobotSpec
@@ -19,8 +19,6 @@ from rlstack.sim.isaac.api_5 import World5
 from rlstack.sim.isaac.imported import ImportedRobot, retire_sources, settle_imported
 from rlstack.sim.isaac.jointed import JointedRobot
 from rlstack.sim.isaac.urdf import importable_urdf
-
-Array = NDArray[np.float64]
 
 _ABOVE_M = 1000.0
 """Where robots are until they are placed: above everything, because starting takes two physics steps."""

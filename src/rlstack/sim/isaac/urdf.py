@@ -15,15 +15,13 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
 from rlstack.robots.sensing import rotation_from_rpy
 from rlstack.robots.urdf import to_urdf
 from rlstack.robots.urdf.parts import numbers
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from rlstack.arrays import Array
 
 HEIGHT_M = 0.6
 """Of every obstacle when a map becomes a world, m: higher than the lidars of the bases that are shipped."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.grid import CELL_M, Frame, frame_of
@@ -17,8 +18,6 @@ from rlstack.sim.maps.kinds import find_kind
 from rlstack.sim.maps.plan import Plan
 from rlstack.sim.maps.shortest import shortest_way
 from rlstack.sim.maps.ways import find_ways
-
-Array = NDArray[np.float64]
 
 TRAINING_SEEDS = range(0, 1_000_000)
 """Of maps to train on."""

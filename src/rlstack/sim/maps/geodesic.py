@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array32, Mask
 from rlstack.fused import Kernel, maximum, minimum, where
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.grid import Frame, Mask
+from rlstack.sim.maps.grid import Frame
 
 Rows = NDArray[Any]
-Singles = NDArray[np.float32]
 
 NEVER_M = 1e6
 """What a cell in an obstacle counts as, m; what is farther than that cannot be reached."""
@@ -116,7 +116,7 @@ def solve_fields(maps: Sequence[FloorMap], frame: Frame, safe_m: float) -> Field
     return Fields(frame, distance, direction)
 
 
-def _begin(drawn: FloorMap, frame: Frame) -> Singles:
+def _begin(drawn: FloorMap, frame: Frame) -> Array32:
     """Return the distance where nothing is in the way: no farther from the goal than the nearest obstacle is."""
     away = np.hypot(frame.x[None, :] - drawn.goal[0], frame.y[:, None] - drawn.goal[1])
     room = max(float(drawn.distance(drawn.goal[None, :2])[0]) - drawn.radius_m, frame.resolution_m)
@@ -151,7 +151,7 @@ def _kernel(diagonals: bool) -> Kernel:
     return Kernel(step, {"cost": 1, **dict.fromkeys(_STEPS, 1)})
 
 
-def _solved(begin: Singles, free: Mask, slowness: Singles, cell_m: float, *, diagonals: bool) -> Singles:
+def _solved(begin: Array32, free: Mask, slowness: Array32, cell_m: float, *, diagonals: bool) -> Array32:
     """Return the arrival times (M, rows, columns) from cells that have one at the beginning.
 
     With diagonals they are half as far off; without, upwind differences of them point 2 degrees off at most, not 5.
@@ -170,7 +170,7 @@ def _solved(begin: Singles, free: Mask, slowness: Singles, cell_m: float, *, dia
     edge = width + 1
     inner = slice(edge, size - edge)
 
-    def neighbours(array: Singles) -> dict[str, Singles]:
+    def neighbours(array: Array32) -> dict[str, Array32]:
         shifts = {name: row * width + column for name, (row, column) in _STEPS.items()}
         return {name: array[:, edge + by : size - edge + by] for name, by in shifts.items()}
 
@@ -186,7 +186,7 @@ def _solved(begin: Singles, free: Mask, slowness: Singles, cell_m: float, *, dia
     return one.reshape(padded)[middle]
 
 
-def _downhill(times: Singles) -> Singles:
+def _downhill(times: Array32) -> Array32:
     """Return unit vectors (rows, columns, 2) along x and y to where it takes less, by upwind differences."""
     padded = np.pad(times, 1, constant_values=np.float32(2.0 * NEVER_M))
     here = padded[1:-1, 1:-1]
@@ -200,7 +200,7 @@ def _downhill(times: Singles) -> Singles:
     return np.where(length > 0.0, found / np.maximum(length, 1e-9), 0.0).astype(np.float32)
 
 
-def _filled(distance: Singles, direction: Singles, free: Mask, frame: Frame) -> tuple[Singles, Singles]:
+def _filled(distance: Array32, direction: Array32, free: Mask, frame: Frame) -> tuple[Array32, Array32]:
     """Return both with what obstacles hide: of the nearest cell that is reached, and the way there."""
     from scipy.ndimage import distance_transform_edt
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlstack.arrays import Array, Mask
 from rlstack.sim.maps.floor_map import FloorMap, distance
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 CELL_M = 0.1
 """Side of a cell for a robot of 0.1 to 0.2 m radius, m."""

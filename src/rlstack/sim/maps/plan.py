@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.sim.worlds._pieces import Dice
 
-Array = NDArray[np.float64]
 Rectangle = tuple[float, float, float, float]
 """x and y of the lower corner, x and y of the upper one, m."""
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array32
 from rlstack.errors import UserError
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.generate import MOST_BOXES, MOST_CIRCLES, draw_maps, frame_for, safe_m, training_maps
 from rlstack.sim.maps.geodesic import Fields, solve_fields
-
-Singles = NDArray[np.float32]
 
 AWAY_M, TINY_M = 1e3, 0.01
 """Where boxes and circles are that a map does not have, and how large, m."""
@@ -25,15 +24,15 @@ class MapPool:
     """R ways to go, each with its map: several may be on the same."""
 
     maps: tuple[FloorMap, ...]
-    boxes: Singles
+    boxes: Array32
     """(R, 6 B): x, y of the centre, cosine and sine of the yaw, half extents, m; box by box; absent ones 1 km off."""
-    circles: Singles
+    circles: Array32
     """(R, 5 C): x, y, radius, and the velocity along x and y, which is 0; circle after circle."""
-    starts: Singles
+    starts: Array32
     """(R, 3): x, y, m, and yaw, rad."""
-    goals: Singles
+    goals: Array32
     """(R, 3): x, y, m, and yaw, rad."""
-    shortest_m: Singles
+    shortest_m: Array32
     """(R,): length of the shortest way, m."""
     field_index: NDArray[np.int64]
     """(R,): which of the fields is a row's."""
@@ -49,7 +48,7 @@ class MapPool:
         return np.array([m.kind for m in self.maps])
 
     @property
-    def difficulty(self) -> Singles:
+    def difficulty(self) -> Array32:
         """(R,): the difficulty of each row's map."""
         return np.array([m.difficulty for m in self.maps], dtype=np.float32)
 
@@ -151,7 +150,7 @@ def build_pool(
     return pool_of(maps, boxes=boxes, circles=circles, fields=fields)
 
 
-def box_rows(drawn: FloorMap, count: int = MOST_BOXES) -> Singles:
+def box_rows(drawn: FloorMap, count: int = MOST_BOXES) -> Array32:
     """Return a map's boxes (6 count,) as the batch simulator takes them."""
     rows = np.tile(np.array([AWAY_M, AWAY_M, 1.0, 0.0, TINY_M, TINY_M], dtype=np.float32), (count, 1))
     x, y, half_x, half_y, yaw = drawn.boxes.T
@@ -159,7 +158,7 @@ def box_rows(drawn: FloorMap, count: int = MOST_BOXES) -> Singles:
     return rows.ravel()
 
 
-def circle_rows(drawn: FloorMap, count: int = MOST_CIRCLES) -> Singles:
+def circle_rows(drawn: FloorMap, count: int = MOST_CIRCLES) -> Array32:
     """Return a map's circles (5 count,) as the batch simulator takes them; they stand still."""
     rows = np.tile(np.array([AWAY_M, AWAY_M, TINY_M, 0.0, 0.0], dtype=np.float32), (count, 1))
     rows[: len(drawn.circles), :3] = drawn.circles

@@ -7,10 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Index
 from rlstack.sim.maps.floor_map import distance
-
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 _ARC = 3
 """Corners by which a quarter of a circle is drawn, outside of it: 2% longer than the quarter."""

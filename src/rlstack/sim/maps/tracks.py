@@ -13,9 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlstack.arrays import Array
 from rlstack.sim.worlds._pieces import Dice
-
-Array = NDArray[np.float64]
 
 TRAINING_SEEDS = range(0, 1_000_000)
 """Seeds of tracks that training may draw."""

@@ -8,11 +8,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Index, Mask
 from rlstack.errors import UserError
-from rlstack.sim.maps.grid import Mask
-
-Array = NDArray[np.float64]
-Cells = NDArray[np.intp]
 
 STRAIGHT, DIAGONAL = 5, 7
 """Lengths of a step, in fifths of a cell: 7 / 5 is 1% less than the square root of 2."""
@@ -27,7 +24,7 @@ class Ways:
     _next: NDArray[np.int32]
     _columns: int
 
-    def path(self, cell: tuple[int, int]) -> Cells:
+    def path(self, cell: tuple[int, int]) -> Index:
         """Return the cells (n, 2) from one to the end of the ways, both included."""
         at = cell[0] * self._columns + cell[1]
         found = [at]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.physics.downwash import Downwash
 from rlstack.sim.physics.models import Models
@@ -15,8 +15,6 @@ from rlstack.sim.physics.wind import WindField
 
 if TYPE_CHECKING:
     from rlstack.sim.world import Wind
-
-Array = NDArray[np.float64]
 
 
 class Air:

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.fused import clip, maximum, minimum
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.physics.body import Vector
-
-Array = NDArray[np.float64]
 
 
 def open_circuit_voltage(charge: Any) -> Any:

@@ -23,13 +23,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.fused import maximum, where
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.physics.body import Vector
-
-Array = NDArray[np.float64]
 
 AIR_DENSITY = 1.225
 """kg/m^3: International Standard Atmosphere at sea level."""

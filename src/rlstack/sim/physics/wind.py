@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.fused import Kernel, clip, maximum
 from rlstack.sim.physics.body import Vector, vector
 
 if TYPE_CHECKING:
     from rlstack.sim.world import Wind
 
-Array = NDArray[np.float64]
 
 _FOOT, _KNOT = 0.3048, 1852.0 / 3600.0
 SPEED_AT_20_FEET_M_S = {"none": 0.0, "light": 15.0 * _KNOT, "moderate": 30.0 * _KNOT, "severe": 45.0 * _KNOT}

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.perception.libraries import import_opencv
 from rlstack.robots import Camera, frames, lens
 from rlstack.sim.engine import Engine
-
-Array = NDArray[np.float64]
 
 
 def camera_pose(position: Array, orientation: Array, camera: Camera) -> tuple[Array, Array]:

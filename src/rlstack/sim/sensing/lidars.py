@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots import Lidar, frames
 from rlstack.sim.engine import Engine
-
-Array = NDArray[np.float64]
 
 
 def lidar_scan(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.devices import arm_worlds
@@ -16,7 +17,6 @@ from rlstack.tasks.arms.trials import OBJECT, Trials
 if TYPE_CHECKING:
     from rlstack.tasks.arms.task import ArmTask
 
-Array = NDArray[np.float64]
 
 __all__ = ["OBJECT", "Bench"]
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from rlstack.arrays import Array
 from rlstack.sim.obstacle import Obstacle
 from rlstack.tasks.arms.trials import Trials
 
-Array = NDArray[np.float64]
 Colour = tuple[float, float, float]
 
 

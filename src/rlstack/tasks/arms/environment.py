@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.bench import Bench
@@ -23,7 +24,6 @@ from rlstack.tasks.window import Window
 if TYPE_CHECKING:
     from rlstack.tasks.arms.task import ArmTask
 
-Array = NDArray[np.float64]
 
 STARTS = 1024
 """Places of the arm that are found ahead, by inverse kinematics; every restart takes one of them."""

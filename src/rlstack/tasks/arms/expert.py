@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from rlstack.arrays import Array
 
 
 class Expert(Protocol):

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.tasks.arms.expert import yaw_to_sides
-
-Array = NDArray[np.float64]
 
 ABOVE = 0.08
 """m above the thing where the hand turns and opens before it goes down, for things of :data:`USUAL_HALF_M`."""

@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlstack.arrays import Array
 from rlstack.robots.kinematics import tool_motion
 from rlstack.tasks.arms.expert import toward
 from rlstack.tasks.arms.pipeline import ArmPipeline
 from rlstack.tasks.arms.station import Station
-
-Array = NDArray[np.float64]
 
 _ROUNDS, _PROBE, _CLOSE = 6, 0.25, 1e-6
 """Newton's steps at most; how far an action is moved to see what that does; rad or m off that need no other step."""

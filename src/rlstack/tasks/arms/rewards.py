@@ -7,11 +7,10 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.tasks.arms.view import ArmView
 
-Array = NDArray[np.float64]
 RewardTerm = Callable[[ArmView], Array]
 """Maps a view of N arms to (N,)."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array, Index
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import in_order, value
 from rlstack.sim.arms.eyes import ArmEyes
@@ -19,8 +20,6 @@ from rlstack.sim.arms.worlds import ArmWorlds
 if TYPE_CHECKING:
     from torch import Tensor
 
-Array = NDArray[np.float64]
-Index = NDArray[np.intp]
 Range = tuple[float, float]
 
 _ROUNDING_S = 1e-9

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.arms.environment import ArmEnvironment
@@ -20,7 +20,6 @@ from rlstack.tasks.arms.pipeline import ArmPipeline
 if TYPE_CHECKING:
     from rlstack.tasks.arms.task import ArmTask
 
-Array = NDArray[np.float64]
 
 TRIAL = ("goal.x", "goal.y", "goal.z", "half.x", "half.y", "half.z", "mass", "friction")
 """What a trial is, beside the simulator's state: its goal, m, and the object's half lengths, m, mass, kg, friction."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import RobotSpec
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from rlstack.tasks.arms.sight import Sight
     from rlstack.tasks.pipeline import Term
     from rlstack.tasks.sheet import Sheet
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

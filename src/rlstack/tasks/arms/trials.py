@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.inverse_kinematics import limits_of, reach
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.schema import in_order, value
 
-Array = NDArray[np.float64]
 Range = tuple[float, float]
 
 OBJECT = "object"

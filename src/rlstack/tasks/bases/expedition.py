@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.sim.grids.floors import Floors, moved
 from rlstack.sim.grids.lidar import GridLidar
 from rlstack.sim.grids.sites import Sites
 from rlstack.sim.grids.terrain import Terrain
 from rlstack.sim.grids.worlds import MOVES, GridWorlds
-
-Array = NDArray[np.float64]
 
 TRAINING, HELD_OUT = 0, 1
 """What the seed of a terrain is joined with, so that none of them is ever both."""

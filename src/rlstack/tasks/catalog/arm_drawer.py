@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import RobotSpec
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.pipeline import Term
 
-Array = NDArray[np.float64]
 
 _TAB = (0.0225, 0.008, 0.015)
 """m: half lengths of the tab along the slide, across (each has its own) and up."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import frames
 from rlstack.schema import value
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.pipeline import Term
 
-Array = NDArray[np.float64]
 
 _HALF_WIDTH, _HALF_LENGTH = 0.01, 0.03
 """m: of the peg."""

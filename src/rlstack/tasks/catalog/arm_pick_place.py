@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
@@ -20,7 +20,6 @@ from rlstack.tasks.arms.trials import ObjectRange, Region, Starts, Trials, draw_
 if TYPE_CHECKING:
     from rlstack.tasks.pipeline import Term
 
-Array = NDArray[np.float64]
 
 _LIFT_M = 0.01
 """A goal is at least so much higher than where a box that lies under it counts as there."""

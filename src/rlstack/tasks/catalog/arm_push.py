@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
@@ -19,7 +20,6 @@ from rlstack.tasks.arms.trials import ObjectRange, Region, Starts, Trials, draw_
 if TYPE_CHECKING:
     from rlstack.tasks.pipeline import Term
 
-Array = NDArray[np.float64]
 
 _LOW, _HIGH = 0.025, 0.11
 """m: heights of the tool that pushes, and that passes over the box."""

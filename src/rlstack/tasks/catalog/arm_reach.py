@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.expert import toward
@@ -18,8 +18,6 @@ from rlstack.tasks.arms.trials import Region
 
 if TYPE_CHECKING:
     from rlstack.tasks.pipeline import Term
-
-Array = NDArray[np.float64]
 
 
 class ReachExpert:

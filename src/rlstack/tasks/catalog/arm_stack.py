@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.arms.boxes import box_of
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.pipeline import Term
 
-Array = NDArray[np.float64]
 
 LOWER = "lower"
 """Name of the box that is stacked on, in the scene."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.robots import frames
-
-Array = NDArray[np.float64]
 
 PERIODS = 100
 """Control periods of 10 ms that a flight lasts; each has new random commands, held throughout."""

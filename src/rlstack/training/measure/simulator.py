@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.fused import Kernel, check_device, zeros
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.sim.batch import BatchSimulator
@@ -21,8 +22,6 @@ from rlstack.training.measure.clock import rate
 
 LATE_S = 0.05
 """How late commands may be where that is simulated at all."""
-
-Rows = NDArray[np.float64]
 
 
 def measure(robots: int, seconds: float, repeats: int, device: str, flights: int) -> dict[str, Any]:
@@ -155,7 +154,7 @@ def against_fine(robot: Quadrotor, flights: int, substeps: int = 50) -> dict[str
     return found
 
 
-def _finely(robot: Quadrotor, count: int, step_s: float) -> tuple[Callable[[], None], dict[str, Rows]]:
+def _finely(robot: Quadrotor, count: int, step_s: float) -> tuple[Callable[[], None], dict[str, Array]]:
     """Return one step of the dynamics in float64, compiled, and the arrays it goes from and to: ``state``, ``next``."""
     model = Model(step_s)
 
@@ -164,7 +163,7 @@ def _finely(robot: Quadrotor, count: int, step_s: float) -> tuple[Callable[[], N
 
     rows = {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, "command": len(robot.rotors)}
     kernel = Kernel(once, rows, dtype="float64")
-    arrays: dict[str, Rows] = {
+    arrays: dict[str, Array] = {
         name: zeros(width, count, dtype="float64") for name, width in {**rows, "next": STATE_WIDTH}.items()
     }
     arrays["parameters"][:] = pack_parameters(robot, Perturbation.none(count, len(robot.rotors))).T

@@ -1,0 +1,11 @@
+"""Arrays by what they hold; shapes and units stand where each is used."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Array32: TypeAlias = NDArray[np.float32]
+Index: TypeAlias = NDArray[np.intp]
+Mask: TypeAlias = NDArray[np.bool_]
