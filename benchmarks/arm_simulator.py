@@ -69,7 +69,7 @@ def main() -> None:
     robot = task.reference(load_robot(options.robot))
     found: list[dict[str, Any]] = []
     for threads in options.threads if options.device == "cpu" else [1]:
-        from rlstack.tasks.arms.environment import ArmEnvironment
+        from rlstack.tasks.manipulator.environment import ArmEnvironment
 
         environment = ArmEnvironment(
             task, robot, task.pipeline(robot), options.envs, device=options.device, seed=0, threads=threads

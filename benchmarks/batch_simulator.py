@@ -29,7 +29,7 @@ import torch
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.sim.batch import BatchSimulator
-from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor
 from rlstack.training.recipe import load_recipe
@@ -63,7 +63,7 @@ def hovering(seed: int) -> Actor:
     """Return a policy that hovers, trained in seconds."""
     recipe = load_recipe("quadrotor_hover")
     task, robot = recipe.task_settings, load_quadrotor(recipe.robot)
-    environment = TrainingEnvironment(task, robot, task.pipeline(robot), recipe.envs, seed=seed)
+    environment = QuadrotorEnvironment(task, robot, task.pipeline(robot), recipe.envs, seed=seed)
     algorithm = ALGORITHMS.load(recipe.algorithm)(recipe.algorithm_settings, environment)
     iterations = recipe.steps // algorithm.steps_per_iteration
     for k in range(iterations):
@@ -71,7 +71,7 @@ def hovering(seed: int) -> Actor:
     return algorithm.actor()
 
 
-def full(environment: TrainingEnvironment, actor: Actor, cuda: bool) -> Callable[[], float]:
+def full(environment: QuadrotorEnvironment, actor: Actor, cuda: bool) -> Callable[[], float]:
     """Return a call that lets the policy fly one step and says what the environment took for it."""
     seen = environment.observe()[0]
     actor = actor.to(environment.device)
@@ -117,7 +117,7 @@ def main() -> None:
             command[:] = robot.hover_speed_rad_s
         rows[title] = rate(20, repeats, 50 * count, timed(simulator.advance, cuda, 50))
     actor = hovering(seed=0)
-    environment = TrainingEnvironment(task, robot, task.pipeline(robot), count, device=options.device)
+    environment = QuadrotorEnvironment(task, robot, task.pipeline(robot), count, device=options.device)
     with torch.inference_mode():
         rows["full environment"] = rate(400, repeats, count, full(environment, actor, cuda))
     model = mujoco_spec(robot, timestep_s=0.001, floor=False).compile()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.policies import load_policy
 from rlstack.sim.grids.worlds import MOVES, allowed_moves
-from rlstack.tasks.bases.expedition import Expedition
+from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 from rlstack.verification.exploration import Explored, Explorer, explore
 
 Array = NDArray[np.float64]
@@ -68,7 +68,7 @@ def explorers(policies: list[Path]) -> dict[str, Explorer]:
     return {**found, "random walk": RandomWalk()}
 
 
-def run(explorer: Explorer, expedition: Expedition, seeds: range | list[int], episodes: int) -> Explored:
+def run(explorer: Explorer, expedition: ExplorationSetting, seeds: range | list[int], episodes: int) -> Explored:
     """Return what was seen of the terrains of all seeds together."""
     parts = [explore(explorer, expedition, expedition.held_out(seed, episodes)) for seed in seeds]
     coverage = np.concatenate([part.coverage for part in parts])
@@ -87,7 +87,7 @@ def row(name: str, cells: list[str]) -> str:
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
-def report(found: Mapping[str, Explored], expedition: Expedition) -> dict[str, Any]:
+def report(found: Mapping[str, Explored], expedition: ExplorationSetting) -> dict[str, Any]:
     """Print the tables and return their figures."""
     rng = np.random.default_rng(0)
     times = [5, 10, 15, 20, 30, 40, 50, 60, 80, 100, 200, expedition.steps]
@@ -150,7 +150,7 @@ def spans(steps: NDArray[np.intp]) -> str:
     return ", ".join(f"{g[0]} to {g[-1]}" if len(g) > 1 else f"{g[0]}" for g in groups) or "no"
 
 
-def tune(expedition: Expedition, episodes: int) -> None:
+def tune(expedition: ExplorationSetting, episodes: int) -> None:
     """Print how each power of the utility planner does on the tuning seeds."""
     print(row("power", ["steps to 90%", "mean coverage in 100 steps"]))
     print("| --- | --- | --- |")
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true", help="try the utility planner's settings instead")
     parser.add_argument("--json", type=Path, help="write the figures there too")
     arguments = parser.parse_args()
-    expedition = Expedition()
+    expedition = ExplorationSetting()
     if arguments.tune:
         tune(expedition, max(1, arguments.episodes // 10))
         return

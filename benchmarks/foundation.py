@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """One policy for every quadrotor: RAPTOR's published checkpoint and rlstack's policy files on the same vehicles.
 
-Vehicles are drawn from RAPTOR's family (rlstack.tasks.family) with a seed that no training uses, and fly in the batch
-simulator; every policy meets the same vehicles, starts and forces, and senses without noise (--noise adds that of the
-robot file). They start within ten arm lengths of the goal, turned up to 90 degrees; "in the cube" within ten arm
-lengths along each axis. Stable, as RAPTOR counts it: less than 1 m from the goal at every instant of the last second.
-The error is each flight's mean distance from the goal over the last second, of all flights, the lost ones too. The
-figure-eight is 2 m by 1 m, 5.5 s a lap, from hover at its start, due at full speed at once; its RMSE is over the whole
-flight. A policy that takes no path is given position and velocity relative to where it should be, as RAPTOR's examples
-do. Robot files are flown as they are, with their drag and without disturbance, each many times.
+Vehicles are drawn from RAPTOR's family (rlstack.tasks.quadrotor.family) with a seed that no training uses, and fly in
+the batch simulator; every policy meets the same vehicles, starts and forces, and senses without noise (--noise adds
+that of the robot file). They start within ten arm lengths of the goal, turned up to 90 degrees; "in the cube" within
+ten arm lengths along each axis. Stable, as RAPTOR counts it: less than 1 m from the goal at every instant of the last
+second. The error is each flight's mean distance from the goal over the last second, of all flights, the lost ones too.
+The figure-eight is 2 m by 1 m, 5.5 s a lap, from hover at its start, due at full speed at once; its RMSE is over the
+whole flight. A policy that takes no path is given position and velocity relative to where it should be, as RAPTOR's
+examples do. Robot files are flown as they are, with their drag and without disturbance, each many times.
 
     python benchmarks/foundation.py [--policy FILE ...] [--vehicles 1000] [--seed 77000] [--json FILE]
 
@@ -35,9 +35,9 @@ from rlstack.policies import load_policy
 from rlstack.policies.catalogue import contract_for
 from rlstack.robots import frames, robot_names
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.family import Start, Vehicles, nominal_robot, sample_family
-from rlstack.tasks.figures import figure_eight
-from rlstack.tasks.paths import Paths
+from rlstack.tasks.quadrotor.family import Start, Vehicles, nominal_robot, sample_family
+from rlstack.tasks.quadrotor.paths import Paths
+from rlstack.tasks.quadrotor.trajectories import figure_eight
 from rlstack.verification.rollout import Steppable, rollout
 
 Array = NDArray[np.float64]

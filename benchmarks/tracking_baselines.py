@@ -27,10 +27,10 @@ from rlstack.control.cascade import CascadeController, CascadeGains, CascadeRati
 from rlstack.control.lee import LeeController, LeeGains, LeeRatios
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import Policy, contract_for, load_policy
-from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
-from rlstack.tasks.paths import Paths
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor import trajectories
+from rlstack.tasks.quadrotor.paths import Paths
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.baselines import STATE_INPUTS, Baseline, Controller
 from rlstack.verification.episodes import Episodes
 from rlstack.verification.rollout import rollout
@@ -74,7 +74,7 @@ def sudden(rng: np.random.Generator, count: int, robot: Quadrotor) -> Paths:
     amplitude, cycles = rng.uniform(0.3, 1.2, (count, 3)) * [1.0, 1.0, 0.3], rng.integers(1, 3, (count, 3))
     speed = rng.uniform(0.2, 0.6, count) * robot.limits.linear_velocity_m_s
     period = np.linalg.norm(2.0 * np.pi * amplitude * cycles, axis=1) / speed
-    return figures.lissajous(
+    return trajectories.lissajous(
         amplitude, cycles, rng.choice([0.0, np.pi], (count, 3)), period, laps=6.0 / period.max(), yaw=0.0
     )
 
@@ -85,7 +85,7 @@ def scenarios(robot: Quadrotor, stream: int, count: int) -> dict[str, Scenario]:
     def rng(kind: int) -> np.random.Generator:
         return np.random.default_rng([stream, kind])
 
-    polynomials = figures.random_polynomials(rng(0), count, robot, duration_s=6.0)
+    polynomials = trajectories.random_polynomials(rng(0), count, robot, duration_s=6.0)
     return {
         "random polynomials": from_hover(robot, polynomials, rng(1)),
         "sudden Lissajous": from_hover(robot, sudden(rng(2), count, robot), rng(3)),
@@ -145,7 +145,7 @@ def tune(
 def report(flying: Callable[[Scenario, float], Episodes | None], robot: Quadrotor, count: int) -> Rows:
     """Fly what was never tuned on; return figures by kind of flight. Kinds that are not flown are left out."""
     rng = np.random.default_rng([REPORTING, 7])
-    figure = {ease: figures.figure_eight(count, ease_s=ease) for ease in (0.0, 2.0)}
+    figure = {ease: trajectories.figure_eight(count, ease_s=ease) for ease in (0.0, 2.0)}
     kinds = {
         "figure-eight": from_hover(robot, figure[0.0], rng),
         "figure-eight, as in the file": from_hover(robot, figure[0.0], rng, disturbed=False),

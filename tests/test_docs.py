@@ -358,7 +358,7 @@ def test_every_topic_and_service_is_described() -> None:
 def test_every_task_reward_term_and_disturbance_is_described() -> None:
     from rlstack.robots import load_robot
     from rlstack.tasks import TASKS
-    from rlstack.tasks.quadrotor import DISTURBANCES
+    from rlstack.tasks.quadrotor.task import DISTURBANCES
     from rlstack.training.recipe import load_recipe, recipe_files
 
     tasks, verification = docs.text("docs/tasks.md"), docs.text("docs/verification.md")
@@ -425,7 +425,7 @@ def test_what_is_asked_of_bases_is_that_of_the_code() -> None:
 
 def test_what_other_tasks_ask_is_that_of_the_code() -> None:
     from rlstack.tasks import TASKS
-    from rlstack.tasks.quadrotor import QuadrotorTask
+    from rlstack.tasks.quadrotor.task import QuadrotorTask
 
     flown = [name for name in TASKS.names() if issubclass(TASKS.load(name), QuadrotorTask)]
     others = [name for name in flown if name != "quadrotor_hover"]

@@ -14,8 +14,8 @@ import pytest
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies.catalogue import contract_for
 from rlstack.robots import frames
-from rlstack.tasks.family import nominal_robot, sample_family
-from rlstack.tasks.figures import figure_eight
+from rlstack.tasks.quadrotor.family import nominal_robot, sample_family
+from rlstack.tasks.quadrotor.trajectories import figure_eight
 
 Array = np.ndarray
 

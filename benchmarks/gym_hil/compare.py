@@ -24,7 +24,7 @@ import gym_hil_pick
 import torch
 
 from rlstack.files import write_atomically
-from rlstack.tasks.foreign import ForeignEnvironment
+from rlstack.tasks.gymnasium_adapter import GymnasiumAdapter
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithms.hil_serl import HILSERLSettings
 from rlstack.training.algorithms.rlpd import RLPDSettings
@@ -96,7 +96,7 @@ def recipe_of(arm: str, seed: int, runs: Path) -> Recipe[Any, Any]:
     )
 
 
-def judged(actor: Any, environment: ForeignEnvironment, episodes: int) -> tuple[int, float]:
+def judged(actor: Any, environment: GymnasiumAdapter, episodes: int) -> tuple[int, float]:
     """Return how many episodes an actor does, acting by its mean, and their mean number of steps."""
     won, steps = 0, 0
     environment.reset_all()

@@ -15,8 +15,8 @@ from rlstack.bringup.verifiers import manipulator
 from rlstack.bringup.verify import verify
 from rlstack.errors import UserError
 from rlstack.policies import load_policy, write_policy
-from rlstack.tasks.arms.trials import ArmNoise
 from rlstack.tasks.catalog.arm_reach import ReachTask
+from rlstack.tasks.manipulator.trials import ArmNoise
 from rlstack.verification.arm_score import score_arm
 from rlstack.verification.arm_trials import ArmTried, joined
 from rlstack.verification.manipulation import judged

@@ -20,8 +20,8 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import contract_for, load_policy, write_policy
 from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
-from rlstack.tasks.bases.expedition import Expedition
 from rlstack.tasks.bounds import Bounds
+from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 from tests.policies.test_people import write_wary_policy
 from tests.support.bases import turtlebot, write_exploring_policy
 
@@ -174,7 +174,7 @@ def test_floors_that_robots_drive_over_are_the_terrain_of_the_grids() -> None:
     )
     expedition = expedition_of(contract)
     assert expedition.terrain.side == 12 and expedition.steps == 400  # an easier end is nobody's to choose
-    assert expedition_of(replace(contract, training={})) == Expedition()
+    assert expedition_of(replace(contract, training={})) == ExplorationSetting()
     floor, *_ = floors_of(expedition, 2, 1)
     occupied = expedition.held_out(exploration._STREAM + 1, 2).occupied[0]
     middles = (np.arange(12) + 0.5) * 0.5 - 3.0

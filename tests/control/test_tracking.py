@@ -14,7 +14,7 @@ from rlstack.control.lee import LeeController, LeeGains, widest_tilt
 from rlstack.control.reference import Reference, along, rest
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
-from rlstack.tasks import figures
+from rlstack.tasks.quadrotor import trajectories
 from tests.support import robots
 from tests.support.flights import scatter
 from tests.support.reference import ReferenceQuadrotor
@@ -29,7 +29,7 @@ def fly(
     robot: Quadrotor,
     kind: str,
     seconds: float,
-    paths: figures.Paths | None = None,
+    paths: trajectories.Paths | None = None,
     *,
     quads: list[ReferenceQuadrotor] | None = None,
     force: tuple[float, float, float] = (0.0, 0.0, 0.0),
@@ -99,7 +99,7 @@ def test_a_steady_force_and_torque_leave_no_error(name: str, kind: str) -> None:
 @EACH_ROBOT
 def test_random_paths_are_followed(name: str, kind: str) -> None:
     robot = ROBOTS[name]
-    paths = figures.random_polynomials(
+    paths = trajectories.random_polynomials(
         np.random.default_rng(4), 1, robot, duration_s=5.0, speed_share=(0.5, 0.5), acceleration_share=(0.4, 0.4)
     )
     flight = fly(robot, kind, 5.0, paths)
@@ -108,7 +108,7 @@ def test_random_paths_are_followed(name: str, kind: str) -> None:
 
 def test_the_geometric_controller_turns_with_a_turning_path() -> None:
     robot = ROBOTS["crazyflie"]
-    paths = figures.random_polynomials(np.random.default_rng(4), 1, robot, duration_s=6.0, turning=True)
+    paths = trajectories.random_polynomials(np.random.default_rng(4), 1, robot, duration_s=6.0, turning=True)
     assert np.ptp(paths.yaw) > 0.3
     quad = ReferenceQuadrotor(robot, step_s=5e-3)
     quad.state["rotor_speed"] = np.full(4, robot.hover_speed_rad_s)

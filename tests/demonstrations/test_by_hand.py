@@ -14,15 +14,17 @@ from rlstack.demonstrations.recording import Choice
 from rlstack.errors import UserError
 from rlstack.hardware.devices import SAVE, Hand
 from rlstack.hardware.devices._pad import Pad
-from rlstack.tasks.arms.station import Station
+from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 
 PANDA = sheet.arm_called("panda")
 NAMES = [drive.name for drive in PANDA.drives]
 
 
 @pytest.fixture(scope="module")
-def picking() -> Iterator[Station]:
-    station = Station(sheet.task_called("arm_pick_place", {"rewards": "sparse", "episode_s": 30.0}), PANDA)
+def picking() -> Iterator[DemonstrationEnvironment]:
+    station = DemonstrationEnvironment(
+        sheet.task_called("arm_pick_place", {"rewards": "sparse", "episode_s": 30.0}), PANDA
+    )
     yield station
     station.close()
 
@@ -56,7 +58,7 @@ class HeldPad:
         self.pad.forget()
 
 
-def test_what_the_gripper_was_told_does_not_begin_the_next_episode(picking: Station) -> None:
+def test_what_the_gripper_was_told_does_not_begin_the_next_episode(picking: DemonstrationEnvironment) -> None:
     picking.begin()
     device = HeldPad()
     decide = ByHand(device)
@@ -80,11 +82,11 @@ def test_what_the_gripper_was_told_does_not_begin_the_next_episode(picking: Stat
     assert decide(picking).action[-1] == -1.0, "told the same as in the episode before, it closes again"
 
 
-def _joints(station: Station) -> dict[str, float]:
+def _joints(station: DemonstrationEnvironment) -> dict[str, float]:
     return dict(zip(NAMES, station.senses()["target"].tolist()))
 
 
-def test_an_episode_begins_when_a_leader_arm_is_moved_and_the_tool_follows(picking: Station) -> None:
+def test_an_episode_begins_when_a_leader_arm_is_moved_and_the_tool_follows(picking: DemonstrationEnvironment) -> None:
     picking.begin()
     stood = _joints(picking)
     device = Held(Hand(joints=stood))
@@ -112,7 +114,7 @@ def test_an_episode_begins_when_a_leader_arm_is_moved_and_the_tool_follows(picki
     assert decide(picking).action[3] == pytest.approx(0.0, abs=0.05), f"turned by as much: {yaw}"
 
 
-def test_a_leader_arm_takes_over_from_who_else_acts_once_it_is_moved(picking: Station) -> None:
+def test_a_leader_arm_takes_over_from_who_else_acts_once_it_is_moved(picking: DemonstrationEnvironment) -> None:
     picking.begin()
     stood = _joints(picking)
     device = Held(Hand(joints=stood))
@@ -130,13 +132,15 @@ def test_a_leader_arm_takes_over_from_who_else_acts_once_it_is_moved(picking: St
     assert not decide(picking).by_hand, "another episode: it has to be moved again"
 
 
-def test_a_leader_arm_that_does_not_fit_is_refused_before_anything_moves(picking: Station) -> None:
+def test_a_leader_arm_that_does_not_fit_is_refused_before_anything_moves(picking: DemonstrationEnvironment) -> None:
     picking.begin()
     with pytest.raises(UserError, match="cannot be followed: panda has no joint elbow; it has: panda_joint1"):
         ByHand(Held(Hand(joints={"elbow": 0.0})))(picking)
 
 
-def test_a_leader_arm_that_is_beyond_the_joints_ranges_is_followed_up_to_them(picking: Station) -> None:
+def test_a_leader_arm_that_is_beyond_the_joints_ranges_is_followed_up_to_them(
+    picking: DemonstrationEnvironment,
+) -> None:
     picking.begin()
     said: list[str] = []
     device = Held(Hand(joints={"panda_joint1": 0.0}))

@@ -17,7 +17,7 @@ from rlstack.demonstrations import recording, sheet
 from rlstack.demonstrations.by_hand import ByHand
 from rlstack.demonstrations.judging import judge
 from rlstack.hardware.devices import device_called
-from rlstack.tasks.arms.station import Station
+from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.training.recorded import recorded
 
 PANDA = sheet.arm_called("panda")
@@ -31,7 +31,7 @@ def reaching(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert cli.main(words) == 0
     task, steps = sheet.task_called("arm_reach", {"rewards": "sparse", "episode_s": 4.0}), itertools.count()
 
-    def slowly(station: Station) -> recording.Choice:
+    def slowly(station: DemonstrationEnvironment) -> recording.Choice:
         return recording.Choice(station.expert() * (0.05 if next(steps) < 55 else 1.0))
 
     (ended,) = recording.record(path, "arm_reach", task, PANDA, slowly, 1, seed=9)
@@ -80,7 +80,7 @@ def test_a_replay_is_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture
     # commands that are a centimetre off somewhere do not go unnoticed
     frames = Dataset(path).read(0)
     task = sheet.task_called("arm_pick_place", {"rewards": "sparse"})
-    station = Station(task, PANDA)
+    station = DemonstrationEnvironment(task, PANDA)
     station.restore(frames[sheet.SIMULATOR][0], frames[sheet.TRIAL_OF][0])
     command = frames[sheet.COMMAND][0].astype(float)
     station.drive(command + 0.02 * (np.arange(9) == 0))
@@ -238,7 +238,7 @@ def test_a_list_of_episodes_that_was_cut_off_is_told_by_every_command_and_costs_
 
 
 def test_what_was_recorded_is_what_training_learns_from(reaching: Path) -> None:
-    station = Station(sheet.task_called("arm_reach"), PANDA)
+    station = DemonstrationEnvironment(sheet.task_called("arm_reach"), PANDA)
     (steps,) = recorded(reaching, station.environment, 1)
     frames = Dataset(reaching).read(0)
     seen = np.array([step["observation"] for step in steps])

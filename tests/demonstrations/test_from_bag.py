@@ -13,8 +13,8 @@ from rlstack import cli
 from rlstack.data.lerobot import Dataset, DatasetWriter
 from rlstack.demonstrations import from_bag, sheet
 from rlstack.errors import UserError
-from rlstack.tasks.arms.station import Station
-from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
+from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.training.recorded import recorded
 
 pytest.importorskip("rosbags")
@@ -60,7 +60,7 @@ def test_what_was_recorded_comes_back_and_is_learned_from(
     assert set(before["action"][:, 4]) >= {-1.0, 1.0}, "the gripper, too, which is at an end of its range at first"
     for name in after:
         np.testing.assert_allclose(after[name].astype(float), before[name], atol=1e-3 if name == "action" else 1e-6)
-    station = Station(TASK, PANDA)
+    station = DemonstrationEnvironment(TASK, PANDA)
     (steps,), (told,) = (recorded(path, station.environment, 1) for path in (again, shown / "shown"))
     for one, other in zip(steps, told, strict=True):
         np.testing.assert_allclose(one["observation"], other["observation"], atol=1e-3)
@@ -120,7 +120,7 @@ def test_an_arm_that_is_held_in_any_posture_is_one_that_is_not_moved(recording: 
     add(turned, tmp_path / "held", task, succeeded=True)
     assert np.abs(Dataset(tmp_path / "held").read(0, ["action"])["action"]).max() < 0.01
     sheet.write_sheet(tmp_path / "held", "arm_reach", task)
-    station = Station(task, PANDA)
+    station = DemonstrationEnvironment(task, PANDA)
     (steps,) = recorded(tmp_path / "held", station.environment, 1)
     seen = np.array([step["observation"] for step in steps])
     np.testing.assert_allclose(seen, seen[:1] + np.zeros((len(seen), 1)), atol=1e-3)

@@ -24,7 +24,7 @@ from rlstack.policies import load_policy, write_policy
 from rlstack.robots import load_robot
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import TASKS
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.rollout import rollout
 from tests.support.policies import write_constant_policy, write_hover_policy
 

@@ -14,9 +14,9 @@ from torch import Tensor
 from rlstack.robots import frames
 from rlstack.sim.batch import STATE
 from rlstack.sim.batch.dynamics import advance
-from rlstack.tasks.environment import TrainingEnvironment
-from rlstack.tasks.flight_window import FlightWindow
-from rlstack.tasks.view import View
+from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
+from rlstack.tasks.quadrotor.rewards import View
+from rlstack.tasks.quadrotor.rollout import QuadrotorRollout
 
 Rows = NDArray[np.float64]
 """(rows, N), as the kernels have them."""
@@ -29,7 +29,7 @@ class EagerStep:
         env: Whose task, robot, pipeline and model of the physics.
     """
 
-    def __init__(self, env: TrainingEnvironment) -> None:
+    def __init__(self, env: QuadrotorEnvironment) -> None:
         self.env, self.task, self.step = env, env.task, env.task_step
         self.pipeline = copy.deepcopy(env.pipeline).double()
         self.shapes = {**self.pipeline.memory, "last_action": (self.pipeline.action_size,)}
@@ -123,14 +123,14 @@ class EagerStep:
 
 
 class Start:
-    """Where a window begins, in double precision: taken after :meth:`rlstack.tasks.flight_window.FlightWindow.begin`.
+    """Where a rollout begins, in double precision: taken after :meth:`QuadrotorRollout.begin`.
 
     Args:
         window: Has begun.
         copies: Each robot this many times: robot r's are r * copies and those after it.
     """
 
-    def __init__(self, window: FlightWindow, copies: int = 1) -> None:
+    def __init__(self, window: QuadrotorRollout, copies: int = 1) -> None:
         env, steps = window.environment, window.steps
 
         def wide(array: Tensor, slots: int) -> Rows:

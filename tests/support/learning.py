@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from rlstack.fused import Kernel
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask, Observation
-from rlstack.tasks.environment import TrainingEnvironment
-from rlstack.tasks.quadrotor import Curriculum, Noise
-from rlstack.tasks.sampling import Randomisation, Starts
+from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
+from rlstack.tasks.quadrotor.sampling import Randomisation, Starts
+from rlstack.tasks.quadrotor.task import Curriculum, Noise
 from rlstack.training.recipe import Recipe, recipe_from_data
 
 
@@ -97,7 +97,7 @@ def small_apg_data(**changes: Any) -> dict[str, Any]:
     return data
 
 
-def sensed(env: TrainingEnvironment) -> dict[str, NDArray[np.float32]]:
+def sensed(env: QuadrotorEnvironment) -> dict[str, NDArray[np.float32]]:
     """Return (N, ...) of every input that the newest observation was made from, noise included."""
     step, shapes = env.task_step, {}
 

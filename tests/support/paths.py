@@ -6,8 +6,8 @@ import numpy as np
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.paths import Paths
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.paths import Paths
+from rlstack.tasks.quadrotor.scenario import Scenario
 
 
 def circles(robot: Quadrotor, count: int, seconds: float = 8.0, points: int = 81) -> Scenario:

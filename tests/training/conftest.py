@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.tasks import environment
+from rlstack.tasks.quadrotor import environment
 from rlstack.training import run
 from tests.support.learning import small_recipe
 

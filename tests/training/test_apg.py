@@ -17,7 +17,7 @@ from torch.utils.tensorboard import SummaryWriter
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.tasks.quadrotor import QuadrotorTask
+from rlstack.tasks.quadrotor.task import QuadrotorTask
 from rlstack.training import run
 from rlstack.training.algorithms.apg import APG
 from rlstack.training.checkpoint import load_checkpoint

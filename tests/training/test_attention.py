@@ -8,9 +8,9 @@ import torch
 from rlstack.errors import UserError
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
-from rlstack.tasks.bases.task import BaseNoise
 from rlstack.tasks.catalog.base_crowd import CrowdReward, CrowdTask, People
-from rlstack.tasks.pipeline import Pipeline
+from rlstack.tasks.core.pipeline import Pipeline
+from rlstack.tasks.wheeled_base.task import BaseNoise
 from rlstack.training.algorithms.apg import APG, APGSettings
 from rlstack.training.attention import AttentionNetwork, Members, members_of
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import contract_for, load_policy
-from rlstack.tasks.pipeline import Pipeline, Tensors, Term, to_body
+from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term, to_body
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import TOLERANCE, PolicyGraph, compare, export_policy
 

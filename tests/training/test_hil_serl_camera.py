@@ -13,8 +13,8 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.sim.arms.looks import LookRange
-from rlstack.tasks.arms.sight import SightRange
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
+from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.hil_serl_camera import HILSERLCamera, HILSERLCameraSettings
 from rlstack.training.checkpoint import save_checkpoint
@@ -24,13 +24,13 @@ from rlstack.training.sight import Encoder, split_of
 from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
-TASK = SeenPickPlaceTask(ends=False, pictures=SightRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
+TASK = SeenPickPlaceTask(ends=False, pictures=CameraRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
 
 
 def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 32)
+    monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
     robot = small_panda(20)
     torch.manual_seed(0)
     made = TASK.environment(robot, TASK.pipeline(robot), 4, "cpu", 0)
@@ -80,7 +80,7 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
 
 
 def test_a_task_that_tells_success_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 32)
+    monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
     robot = load_robot("panda")
     assert isinstance(robot, Manipulator)
     task = replace(TASK, ends=True)

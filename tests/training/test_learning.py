@@ -5,7 +5,8 @@ import pytest
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.tasks import TASKS, environment
+from rlstack.tasks import TASKS
+from rlstack.tasks.quadrotor import environment
 from rlstack.training import run
 from rlstack.training.command import parse_recipe
 from rlstack.verification.crowdnav import cross, published_starts, walks

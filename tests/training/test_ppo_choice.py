@@ -13,16 +13,16 @@ from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.sim.grids.sites import Sites
 from rlstack.sim.grids.terrain import Terrain
-from rlstack.tasks.bases.expedition import Expedition
 from rlstack.tasks.catalog.base_exploration import ExplorationTask, Observation
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
+from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 from rlstack.training import run
 from rlstack.training.algorithms.ppo_choice import ChoicePPO, ChoiceSettings, multiplies_halves
 from rlstack.training.recipe import Recipe, Selection
 from rlstack.verification.exploration import explore
 
 SMALL = ExplorationTask(
-    expedition=Expedition(terrain=Terrain(side=11, obstacles=3), range_cells=2, rays=16, steps=100),
+    expedition=ExplorationSetting(terrain=Terrain(side=11, obstacles=3), range_cells=2, rays=16, steps=100),
     observation=Observation(near=3, sight=5, way_cells=2),
     longest=60,
 )

@@ -16,13 +16,13 @@ from rlstack.demonstrations.sheet import SHEET, write_sheet
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.tasks.arms.environment import ArmEnvironment
-from rlstack.tasks.arms.motion import Motion
-from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.trials import ArmNoise
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_stack import StackTask
+from rlstack.tasks.manipulator.actions import Motion
+from rlstack.tasks.manipulator.environment import ArmEnvironment
+from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.tasks.manipulator.trials import ArmNoise
 from rlstack.training.demonstrated import open_demonstrations
 from rlstack.training.recorded import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
 

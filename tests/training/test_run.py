@@ -24,7 +24,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.sim.batch import STATE
-from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.training import run
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.ppo import PPO
@@ -185,16 +185,16 @@ def test_ctrl_c_in_the_middle_of_an_iteration_waits_for_its_end(
     recipe = small_recipe()
     whole = learned(recipe, tmp_path / "whole", 2)
     whole.save()
-    step, calls = TrainingEnvironment.step, 0
+    step, calls = QuadrotorEnvironment.step, 0
 
-    def interrupted(self: TrainingEnvironment, action: torch.Tensor) -> Any:
+    def interrupted(self: QuadrotorEnvironment, action: torch.Tensor) -> Any:
         nonlocal calls
         calls += 1
         if calls == 8 + 3:  # in the second iteration
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, action)
 
-    monkeypatch.setattr(TrainingEnvironment, "step", interrupted)
+    monkeypatch.setattr(QuadrotorEnvironment, "step", interrupted)
     monkeypatch.setattr(run._Run, "_finish", lambda self: self.save())
     run.start(recipe, tmp_path / "run")
     assert calls == 16
@@ -203,16 +203,16 @@ def test_ctrl_c_in_the_middle_of_an_iteration_waits_for_its_end(
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step, calls = TrainingEnvironment.step, 0
+    step, calls = QuadrotorEnvironment.step, 0
 
-    def interrupted(self: TrainingEnvironment, action: torch.Tensor) -> Any:
+    def interrupted(self: QuadrotorEnvironment, action: torch.Tensor) -> Any:
         nonlocal calls
         calls += 1
         if calls in (11, 12):
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, action)
 
-    monkeypatch.setattr(TrainingEnvironment, "step", interrupted)
+    monkeypatch.setattr(QuadrotorEnvironment, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run.start(small_recipe(), tmp_path / "run")
     assert calls < 13
@@ -510,9 +510,9 @@ def test_a_reward_that_is_not_finite_stops_with_the_step_and_its_name(
 def test_an_observation_that_is_not_finite_stops_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    observe, calls = TrainingEnvironment.observe, 0
+    observe, calls = QuadrotorEnvironment.observe, 0
 
-    def spoiled(self: TrainingEnvironment) -> tuple[torch.Tensor, torch.Tensor]:
+    def spoiled(self: QuadrotorEnvironment) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal calls
         calls += 1
         actor, critic = observe(self)
@@ -521,7 +521,7 @@ def test_an_observation_that_is_not_finite_stops_with_its_name(
             actor[7, term.start + 1] = float("nan")
         return actor, critic
 
-    monkeypatch.setattr(TrainingEnvironment, "observe", spoiled)
+    monkeypatch.setattr(QuadrotorEnvironment, "observe", spoiled)
     with pytest.raises(UserError, match=r"stopped at step 0: The actor's observation term 'linear_velocity' is not"):
         run.start(small_recipe(), tmp_path / "run")
 
@@ -529,14 +529,14 @@ def test_an_observation_that_is_not_finite_stops_with_its_name(
 def test_a_privileged_observation_that_is_not_finite_stops_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    observe = TrainingEnvironment.observe
+    observe = QuadrotorEnvironment.observe
 
-    def spoiled(self: TrainingEnvironment) -> tuple[torch.Tensor, torch.Tensor]:
+    def spoiled(self: QuadrotorEnvironment) -> tuple[torch.Tensor, torch.Tensor]:
         actor, critic = observe(self)
         critic[2, next(t.start for t in self.critic_table() if t.name == "mass")] = float("inf")
         return actor, critic
 
-    monkeypatch.setattr(TrainingEnvironment, "observe", spoiled)
+    monkeypatch.setattr(QuadrotorEnvironment, "observe", spoiled)
     with pytest.raises(UserError, match=r"The critic's observation term 'mass' is not finite"):
         run.start(small_recipe(), tmp_path / "run")
 

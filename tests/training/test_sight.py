@@ -14,10 +14,10 @@ from rlstack.data.lerobot import Dataset
 from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
 from rlstack.sim.arms.looks import LookRange
-from rlstack.tasks.arms.seeing import SeeingEnvironment
-from rlstack.tasks.arms.sight import SightRange
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
+from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.tasks.manipulator.seeing import SeeingEnvironment
 from rlstack.training.algorithms.bc_camera import BCCamera, BCCameraSettings, EncoderSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
 from rlstack.training.checkpoint import save_checkpoint
@@ -26,12 +26,12 @@ from rlstack.training.sight import Encoder, SoftArgmax, encoded, shifted, split_
 from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
-TASK = SeenPickPlaceTask(pictures=SightRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
+TASK = SeenPickPlaceTask(pictures=CameraRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
 
 
 @pytest.fixture(autouse=True)
 def few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 32)
+    monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
 
 
 def environment(count: int = 4) -> SeeingEnvironment:
@@ -121,7 +121,7 @@ def test_what_was_stopped_while_it_demonstrated_has_no_episode_twice(
         cloning(made).open(tmp_path / "stopped")
     made.close()
     monkeypatch.undo()
-    monkeypatch.setattr("rlstack.tasks.arms.environment.STARTS", 32)
+    monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
     made = environment()
     again = cloning(made)
     again.open(tmp_path / "stopped")

@@ -13,7 +13,7 @@ from torch import Tensor
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
-from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.training.networks import Network
 from rlstack.training.tape import NetworkTape
 from tests.support.eager import Start
@@ -34,7 +34,7 @@ every_network = pytest.mark.parametrize("kind", list(NETWORKS))
 def taped(kind: str, task: Any, steepest: float = NO_BOUND, seed: int = 0) -> NetworkTape:
     torch.manual_seed(seed)
     robot = task.reference(load_quadrotor("crazyflie"))
-    env = TrainingEnvironment(task, robot, task.pipeline(robot), ROBOTS, seed=3)
+    env = QuadrotorEnvironment(task, robot, task.pipeline(robot), ROBOTS, seed=3)
     hidden, width, activation = NETWORKS[kind]
     network = Network(env.pipeline.size, 4, hidden, width, activation, 0.2)
     with torch.no_grad():  # far from where they begin, so that every weight matters

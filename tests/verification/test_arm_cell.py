@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.tasks.arms.bench import Bench
 from rlstack.tasks.catalog.arm_drawer import DrawerTask
 from rlstack.tasks.catalog.arm_insert import InsertTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.catalog.arm_stack import StackTask
+from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.verification.arm_cell import ArmCell, world_of
 from rlstack.verification.manipulation import held_out
 from tests.kinds.manipulator.guard_loop import panda
@@ -151,7 +151,7 @@ def test_a_drawer_is_the_one_that_policies_learn_on() -> None:
 
     task = DrawerTask()
     trials = held_out(task, ROBOT, 1, 3)
-    bench = Bench(task, ROBOT, 1, 0, threads=1)
+    bench = ArmScene(task, ROBOT, 1, 0, threads=1)
     bench.start(np.arange(1), trials)
     learnt = bench.worlds._models[0]  # type: ignore[attr-defined]
     drawer, front, cabinet = world_of(task, trials, 0).obstacles

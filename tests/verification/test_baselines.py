@@ -10,9 +10,9 @@ from rlstack.policies import contract_for
 from rlstack.policies.contract import Contract
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks import figures
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor import trajectories
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.baselines import CONTROLLERS, STATE_INPUTS, baselines
 from rlstack.verification.rollout import rollout
 from tests.support import robots
@@ -64,7 +64,7 @@ def test_they_see_all_of_a_path_however_far_the_policy_looks(robot):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_who_is_not_told_a_heading_keeps_his(robot, name):
-    still = figures.lissajous((0, 0, 0), (1, 1, 1), (0, 0, 0), 2.0, yaw=0.0)
+    still = trajectories.lissajous((0, 0, 0), (1, 1, 1), (0, 0, 0), 2.0, yaw=0.0)
     turned = replace(still, yaw=np.full_like(still.yaw, 1.0))
     for told in (("goal_position",), ("path_time", "path_position")):
         flown = baselines(contract(robot, *STATE_INPUTS, *told), robot)[name]
@@ -102,7 +102,7 @@ def test_hover_starts_are_caught_and_held_under_the_tasks_disturbances(robot, na
 def test_the_figure_eight_is_followed_from_hover(robot, name):
     flown = baselines(contract(robot, *STATE_INPUTS, *PATH_INPUTS), robot)[name]
     for ease, most in ((2.0, 0.03), (0.0, 0.1)):
-        paths = figures.figure_eight(2, ease_s=ease)
+        paths = trajectories.figure_eight(2, ease_s=ease)
         error = rollout(flown, hovering(robot, paths), robot, paths.duration_s).error_m
         assert np.sqrt((error**2).mean(axis=0)).max() < most
 
@@ -110,7 +110,7 @@ def test_the_figure_eight_is_followed_from_hover(robot, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_robots_are_flown_apart_and_a_reset_forgets(robot, name):
     """Two robots together fly as each alone does, and the second flight is like the first."""
-    paths = figures.random_polynomials(np.random.default_rng(1), 2, robot, duration_s=1.0)
+    paths = trajectories.random_polynomials(np.random.default_rng(1), 2, robot, duration_s=1.0)
     scenario = hovering(replace(robot, sensors={}), paths)
     quiet = replace(robot, sensors={})
     flown = baselines(contract(robot, *STATE_INPUTS, *PATH_INPUTS), quiet)[name]

@@ -12,7 +12,7 @@ import pytest
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoEngine
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification import disagreement
 from rlstack.verification.disagreement import disagreements, replay
 from rlstack.verification.flock import BATCH, flock

@@ -7,7 +7,7 @@ import pytest
 
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.errors import UserError
-from rlstack.tasks.bases.expedition import TRAINING, Expedition
+from rlstack.tasks.wheeled_base.exploration.setting import TRAINING, ExplorationSetting
 from rlstack.verification.exploration import explore
 
 
@@ -25,7 +25,7 @@ class Always:
 
 
 def test_frontiers_are_followed_until_enough_is_seen() -> None:
-    expedition = Expedition()
+    expedition = ExplorationSetting()
     terrain = expedition.held_out(7, 20)
     greedy = explore(GridFrontier(GridFrontierSettings(choice="greedy")), expedition, terrain, 150)
     utility = explore(GridFrontier(GridFrontierSettings(choice="utility")), expedition, terrain, 150)
@@ -40,7 +40,7 @@ def test_frontiers_are_followed_until_enough_is_seen() -> None:
 
 
 def test_crashes_are_counted_and_the_rover_stays() -> None:
-    expedition = Expedition()
+    expedition = ExplorationSetting()
     pusher = Always(-1.0, 0.0)
     explored = explore(pusher, expedition, expedition.held_out(0, 3), 5)
     assert pusher.batch == 3
@@ -50,18 +50,18 @@ def test_crashes_are_counted_and_the_rover_stays() -> None:
 
 
 def test_staying_is_no_crash() -> None:
-    expedition = Expedition()
+    expedition = ExplorationSetting()
     assert not explore(Always(0.0, 0.0), expedition, expedition.held_out(0, 2), 3).crashed.any()
 
 
 def test_waypoints_beyond_the_next_cell_are_refused() -> None:
-    expedition = Expedition()
+    expedition = ExplorationSetting()
     with pytest.raises(UserError, match="not beside"):
         explore(Always(2.0, 0.0), expedition, expedition.held_out(0, 2), 3)
 
 
 def test_held_out_terrain_is_not_trained_on() -> None:
-    expedition = Expedition()
+    expedition = ExplorationSetting()
     held_out = {t.tobytes() for t in expedition.held_out(3, 200).occupied}
     assert held_out == {t.tobytes() for t in expedition.held_out(3, 200).occupied}
     trained = {t.tobytes() for t in expedition.training(np.random.default_rng((TRAINING, 3)), 2000).occupied}

@@ -7,8 +7,8 @@ import numpy as np
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.paths import Paths
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.paths import Paths
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.flown import describe_disturbances, describe_paths, describe_starts
 
 ROBOT = load_quadrotor("crazyflie")

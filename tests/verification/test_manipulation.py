@@ -20,11 +20,11 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
 from rlstack.policies.runner import Policy
 from rlstack.robots import load_robot
-from rlstack.tasks.arms.inverse import action_of
-from rlstack.tasks.arms.station import Station
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
+from rlstack.tasks.manipulator.action_recovery import action_of
+from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.verification.examiners.arm import ArmExaminer
@@ -161,7 +161,7 @@ def test_what_a_policy_file_does_is_recorded(
 
 
 def test_after_a_hand_led_a_file_begins_from_where_the_arm_is(policy: Policy) -> None:
-    station, shown = Station(TASK, panda(), 0), ByPolicy(policy, TASK, panda())
+    station, shown = DemonstrationEnvironment(TASK, panda(), 0), ByPolicy(policy, TASK, panda())
     for _ in range(3):
         station.act(shown(station).action)
     for _ in range(10):
@@ -175,7 +175,7 @@ def test_after_a_hand_led_a_file_begins_from_where_the_arm_is(policy: Policy) ->
 
 
 def test_motions_of_the_tool_are_found_from_commands() -> None:
-    station, rng = Station(PushTask(), panda(), 3), np.random.default_rng(0)
+    station, rng = DemonstrationEnvironment(PushTask(), panda(), 3), np.random.default_rng(0)
     for _ in range(20):
         wanted = rng.uniform(-1.0, 1.0, station.pipeline.action_size)
         before = {name: torch.from_numpy(a.astype(np.float32)) for name, a in station.environment.senses().items()}
@@ -188,7 +188,7 @@ def test_motions_of_the_tool_are_found_from_commands() -> None:
 
 
 def test_a_gripper_at_an_end_of_its_range_is_found_to_leave_it() -> None:
-    station = Station(PickPlaceTask(), panda(), 3)
+    station = DemonstrationEnvironment(PickPlaceTask(), panda(), 3)
     for grip in (-1.0, 1.0, -0.4):  # wide open at first, where more does nothing
         before = {name: torch.from_numpy(a.astype(np.float32)) for name, a in station.environment.senses().items()}
         wanted = torch.tensor([[0.3, 0.0, -0.2, 0.1, grip]])

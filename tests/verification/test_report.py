@@ -17,7 +17,7 @@ from rlstack.policies import contract_for
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.criteria import Criteria
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.metrics import figures, score
 from rlstack.verification.page import render
 from rlstack.verification.plots import Plot

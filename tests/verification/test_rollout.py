@@ -17,8 +17,8 @@ from rlstack.policies import Policy, contract_for, load_policy, write_policy
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.criteria import Criteria
-from rlstack.tasks.paths import Paths
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.paths import Paths
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.metrics import score
 from rlstack.verification.rollout import _Sight, rollout
 from tests.policies.graphs import path_contract, path_model

@@ -15,7 +15,7 @@ from rlstack.bringup.turns import LEAST_TURNS, Recorder, take_turns
 from rlstack.interfaces.backend import Signals
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
-from rlstack.tasks.arms.trials import Trials
+from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import ArmCell
 from rlstack.verification.arm_trials import ArmTried, TrialBook, joined, try_in
 from rlstack.verification.flock import BATCH

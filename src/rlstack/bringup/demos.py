@@ -264,7 +264,7 @@ class DemoExport:
 def _loaded(path: Path, task: str, robot: Any) -> tuple[Any, dict[str, Any]]:
     """Return a policy that does a task, loaded for a robot, and the settings of the task that it was trained with."""
     from rlstack.policies import load_policy
-    from rlstack.tasks.trained import within
+    from rlstack.tasks.core.settings import within
 
     policy = load_policy(path, robot=robot)
     if policy.contract.task != task:

@@ -21,7 +21,7 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.episodes import Episodes
 
 OnProgress = Callable[[int, int], None]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import path_message
 from rlstack.robots import frames
-from rlstack.tasks.paths import Paths
+from rlstack.tasks.quadrotor.paths import Paths
 
 DELIVERED_S = 5.0
 """How long a goal or a path may take to reach the policy node; one that has ended is noticed afterwards."""

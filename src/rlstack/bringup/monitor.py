@@ -20,7 +20,7 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.nodes.leaving import leave
 from rlstack.robots import RobotSpec
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.tasks.paths import Paths
+from rlstack.tasks.quadrotor.paths import Paths
 
 _OFF = ("disarmed", "estop")
 

@@ -17,7 +17,7 @@ from rlstack.bringup.flight import OnProgress, fly_over_topics
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.processes import die_with_parent
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.episodes import Episodes, joined
 
 MOST_WORKERS = 8

@@ -14,9 +14,9 @@ from rlstack.demonstrations.recording import Choice, Decide
 from rlstack.errors import UserError
 from rlstack.hardware.devices import Hand
 from rlstack.hardware.takeover import LeaderMoved, Takeover
-from rlstack.tasks.arms.environment import ArmEnvironment
-from rlstack.tasks.arms.inverse import action_toward
-from rlstack.tasks.arms.station import Station
+from rlstack.tasks.manipulator.action_recovery import action_toward
+from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
+from rlstack.tasks.manipulator.environment import ArmEnvironment
 
 
 class ByHand:
@@ -35,14 +35,14 @@ class ByHand:
         device: Any,
         otherwise: Decide | None = None,
         say: Callable[[str], None] = lambda sentence: None,
-        show: Callable[[Station], None] = lambda station: None,
+        show: Callable[[DemonstrationEnvironment], None] = lambda station: None,
     ) -> None:
         self._device, self._otherwise, self._show = device, otherwise, show
         self._pace, self._clippings, self._takeover = Pace(), Clippings(say), Takeover()
         self._waiting = False
         self._moved = LeaderMoved()
 
-    def __call__(self, station: Station) -> Choice:
+    def __call__(self, station: DemonstrationEnvironment) -> Choice:
         """Wait until it is time for the next step, and return what is to be done in it.
 
         Raises:
@@ -131,7 +131,7 @@ def action_of(hand: Hand, axes: tuple[str, ...]) -> Array:
     return np.array([moved[axis] for axis in axes], dtype=float)
 
 
-def _led(station: Station, joints: Mapping[str, float]) -> tuple[Array, list[str]]:
+def _led(station: DemonstrationEnvironment, joints: Mapping[str, float]) -> tuple[Array, list[str]]:
     """Return where a leader arm would have the joints (joints,) rad or m, and in sentences what was clipped."""
     try:
         return placed(station.robot, station.senses()["target"], joints)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rlstack.demonstrations.recording import Choice
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.arms.inverse import action_of
-from rlstack.tasks.arms.station import Station
-from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.manipulator.action_recovery import action_of
+from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
+from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.verification.manipulation import check_fits, commanded
 from rlstack.verification.rollout import Steppable
 
@@ -32,7 +32,7 @@ class ByPolicy:
         self._inputs, self._output = check_fits(policy, task, robot)
         self._next = 0
 
-    def __call__(self, station: Station) -> Choice:
+    def __call__(self, station: DemonstrationEnvironment) -> Choice:
         """Return what the policy does with what is sensed; it begins afresh with each episode, and after a hand led.
 
         Raises:

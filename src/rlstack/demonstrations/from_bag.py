@@ -18,8 +18,8 @@ from rlstack.errors import UserError
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.interfaces.topics import GOAL, OBJECT
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.arms.inverse import followed
-from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.manipulator.action_recovery import followed
+from rlstack.tasks.manipulator.task import ArmTask
 
 _OFF_M = 0.01
 """m from where commands led the tool, in half of the frames, beyond which the actions say something else."""

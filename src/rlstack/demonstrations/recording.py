@@ -13,8 +13,8 @@ from rlstack.data.lerobot import DatasetWriter
 from rlstack.demonstrations import sheet
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.arms.station import Acted, Station
-from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.manipulator.demonstration import Acted, DemonstrationEnvironment
+from rlstack.tasks.manipulator.task import ArmTask
 
 SAVE, DISCARD, STOP = "save", "discard", "stop"
 """What somebody can say of the episode: it is over and good; it is not to be kept; that was the last."""
@@ -43,7 +43,7 @@ class Choice:
     said: str = ""
 
 
-Decide = Callable[[Station], Choice]
+Decide = Callable[[DemonstrationEnvironment], Choice]
 """Called before every step; paces itself, where a human must keep up."""
 
 
@@ -64,7 +64,7 @@ class Ended:
     why: str = ""
 
 
-def expert(station: Station) -> Choice:
+def expert(station: DemonstrationEnvironment) -> Choice:
     """Do what the task's script does."""
     return Choice(station.expert())
 
@@ -106,14 +106,14 @@ def record(
         raise UserError(f"{episodes} episodes cannot be recorded: give 1 or more.")
     path, found, kept, failed = Path(out), [], 0, 0
     sheet.check_sheet(path, name, task, robot)
-    station = Station(task, robot, seed)
+    station = DemonstrationEnvironment(task, robot, seed)
     try:
         with DatasetWriter(path, task.rate_hz, robot.name, sheet.features_of(station)) as writer:
             sheet.write_sheet(path, name, task)
             if writer.episodes:  # or its first episodes would come again
                 station.close()
                 drawn = np.random.SeedSequence((seed, writer.episodes)).generate_state(1)
-                station = Station(task, robot, int(drawn[0]))
+                station = DemonstrationEnvironment(task, robot, int(drawn[0]))
             while kept < episodes:
                 ended, stop = _episode(station, writer, decide, keep_failures)
                 if ended is not None:
@@ -134,7 +134,9 @@ def record(
     return found
 
 
-def _episode(station: Station, writer: DatasetWriter, decide: Decide, keep_failures: bool) -> tuple[Ended | None, bool]:
+def _episode(
+    station: DemonstrationEnvironment, writer: DatasetWriter, decide: Decide, keep_failures: bool
+) -> tuple[Ended | None, bool]:
     """Let one episode pass; return how it ended (None: it never began), and whether that was the last."""
     station.begin()
     acted: Acted | None = None

@@ -11,7 +11,7 @@ from rlstack.arrays import Array
 from rlstack.data.lerobot import Dataset
 from rlstack.demonstrations import sheet
 from rlstack.errors import UserError
-from rlstack.tasks.arms.station import Station
+from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
         )
     frames = dataset.read(episode, [sheet.COMMAND, sheet.SIMULATOR, sheet.TRIAL_OF, sheet.SUCCESS])
     states, commands = frames[sheet.SIMULATOR], frames[sheet.COMMAND].astype(float)
-    station = Station(of.task, of.robot)
+    station = DemonstrationEnvironment(of.task, of.robot)
     try:
         station.restore(states[0], frames[sheet.TRIAL_OF][0])
         departures: list[tuple[float, ...]] = []
@@ -100,7 +100,7 @@ def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
     )
 
 
-def _departure(station: Station, recorded: Array) -> tuple[float, ...]:
+def _departure(station: DemonstrationEnvironment, recorded: Array) -> tuple[float, ...]:
     now, then = station.places(), station.places(recorded)
     apart = [float(np.linalg.norm(now[name] - then[name])) for name in now]
     return float(np.abs(station.joints() - station.joints(recorded)).max()), *apart

@@ -24,8 +24,8 @@ from rlstack.interfaces.signals import camera_of
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot, robot_names
 from rlstack.tasks import TASKS
-from rlstack.tasks.arms.station import TRIAL, Station
-from rlstack.tasks.arms.task import ArmTask
+from rlstack.tasks.manipulator.demonstration import TRIAL, DemonstrationEnvironment
+from rlstack.tasks.manipulator.task import ArmTask
 
 SHEET = "meta/rlstack.json"
 VERSION = 1
@@ -54,7 +54,7 @@ TOLD = {"object_position": 3, "object_orientation": 4}
 
 
 @dataclass(frozen=True)
-class Sheet:
+class DatasetTask:
     """Of which task the demonstrations in a dataset are.
 
     Attributes:
@@ -104,7 +104,7 @@ def arm_called(name: str) -> Manipulator:
     return robot
 
 
-def features_of(station: Station) -> dict[str, Feature]:
+def features_of(station: DemonstrationEnvironment) -> dict[str, Feature]:
     """Return what each frame of a demonstration at a station holds."""
     # not the pixels again
     columns = [f"{row.name}.{k}" for row in station.pipeline.table() if row.name != "pictures" for k in range(row.size)]
@@ -150,7 +150,7 @@ def sensed(task: ArmTask, robot: Manipulator, seen: Mapping[str, np.ndarray]) ->
     }
 
 
-def observed(station: Station) -> dict[str, np.ndarray]:
+def observed(station: DemonstrationEnvironment) -> dict[str, np.ndarray]:
     """Return what a frame holds of the present, before the step."""
     seen, task, robot = station.senses(), station.task, station.robot
     return {
@@ -229,7 +229,7 @@ def name_in(path: Path) -> str | None:
     return None if held is None else str(held["task"])
 
 
-def read_sheet(dataset: Dataset, robot: str = "") -> Sheet:
+def read_sheet(dataset: Dataset, robot: str = "") -> DatasetTask:
     """Return of which task a dataset's demonstrations are.
 
     Args:
@@ -247,7 +247,7 @@ def read_sheet(dataset: Dataset, robot: str = "") -> Sheet:
     if not dataset.robot_type:
         raise UserError(f"{dataset.path} does not say which robot it was recorded with.")
     task = task_called(held["task"], held["settings"], f"{dataset.path / SHEET}: settings")
-    return Sheet(held["task"], task, _recorded_with(dataset, robot))
+    return DatasetTask(held["task"], task, _recorded_with(dataset, robot))
 
 
 def _recorded_with(dataset: Dataset, robot: str) -> Manipulator:
@@ -305,7 +305,7 @@ def _pixels(pictures: dict[str, tuple[int, ...]]) -> int:
     return sum(math.prod(shape) for shape in pictures.values())
 
 
-def _known(station: Station) -> dict[str, int]:
+def _known(station: DemonstrationEnvironment) -> dict[str, int]:
     """Return what the simulator knows of what is handled and the policy is not told; only where it sees."""
     return (
         {n: s for n, s in TOLD.items() if n not in station.task.inputs}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch.layout import pack_parameters, pack_state
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.step import NOISE_WIDTH
+from rlstack.tasks.quadrotor.step import NOISE_WIDTH
 
 AHEAD = 30
 """Episodes drawn at a time: drawing one takes nearly as long as drawing them all. Tasks deal kinds of paths out over

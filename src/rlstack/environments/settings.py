@@ -10,8 +10,8 @@ from rlstack import schema
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.tasks import TASKS
-from rlstack.tasks.judged import JudgedStep, Seen
-from rlstack.tasks.quadrotor import QuadrotorTask
+from rlstack.tasks.quadrotor.external_step import ExternalStep, Seen
+from rlstack.tasks.quadrotor.task import QuadrotorTask
 
 _SEEN = ("policy", "signals")
 
@@ -30,7 +30,7 @@ class Setting:
     name: str
     task: Any
     robot: Quadrotor
-    step: JudgedStep
+    step: ExternalStep
 
     @property
     def max_steps(self) -> int:
@@ -65,9 +65,9 @@ def make_setting(name: str, robot: str | Quadrotor, observation: str | Mapping[s
     return Setting(name, task, spec, _step(name, task, spec, kind))
 
 
-def _step(name: str, task: Any, robot: Quadrotor, kind: Seen) -> JudgedStep:
+def _step(name: str, task: Any, robot: Quadrotor, kind: Seen) -> ExternalStep:
     try:
-        return JudgedStep(task, robot, task.pipeline(robot), kind)
+        return ExternalStep(task, robot, task.pipeline(robot), kind)
     except ImportError as error:
         raise UserError(
             f"The environment of {name} needs {error.name}, which is not installed: pip install 'rlstack[gym]'."

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from rlstack.errors import UserError
-from rlstack.tasks.learning import LearningEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment
 
 
 class NotFinite(UserError):

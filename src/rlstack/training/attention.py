@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rlstack.tasks.pipeline import Pipeline
+from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import Actor
 
 

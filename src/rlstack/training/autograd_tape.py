@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlstack.tasks.window import Window, shortened
+from rlstack.tasks.core.rollout import Window, shortened
 from rlstack.training.algorithm import Actor
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
-from rlstack.tasks.pipeline import Pipeline, TermInfo
+from rlstack.tasks.core.goals import GoalStep, ScriptedEnvironment
+from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 from rlstack.training.sight import Encoder, encoded
 from rlstack.training.wrapped import Wrapped
 
@@ -38,7 +38,7 @@ class EncodedPipeline:
 
 
 class Encoded(Wrapped):
-    """See :class:`rlstack.tasks.goals.ScriptedEnvironment`.
+    """See :class:`rlstack.tasks.core.goals.ScriptedEnvironment`.
 
     Args:
         inner: N copies of a task whose observation ends with pictures.

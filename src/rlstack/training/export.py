@@ -21,8 +21,8 @@ from rlstack.policies import PolicyOutputError, contract_for, contract_for_famil
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
 from rlstack.policies.family import bind
 from rlstack.robots import RobotSpec, frames
-from rlstack.tasks.pipeline import Pipeline
-from rlstack.tasks.trained import for_robot
+from rlstack.tasks.core.pipeline import Pipeline
+from rlstack.tasks.core.settings import for_robot
 from rlstack.training.algorithm import Actor
 
 TOLERANCE = 1e-5

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.tasks.goals import GoalEnvironment
+from rlstack.tasks.core.goals import GoalEnvironment
 
 try:
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor

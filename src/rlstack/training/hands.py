@@ -16,8 +16,8 @@ from rlstack.errors import UserError
 from rlstack.hardware.devices import STOP, Hand
 from rlstack.hardware.takeover import Takeover
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.arms.environment import ArmEnvironment
-from rlstack.tasks.arms.motion import Motion
+from rlstack.tasks.manipulator.actions import Motion
+from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.training.interveners import IntervenerSettings, Intervention
 
 Devices = Callable[[str, Manipulator, Motion, str], Any]

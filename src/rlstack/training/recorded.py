@@ -27,7 +27,7 @@ from rlstack.interfaces.picture_data import is_picture
 from rlstack.interfaces.robot_signals import shape_of
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.pipeline import Tensors
+from rlstack.tasks.core.pipeline import Tensors
 from rlstack.training.experience import Rows
 
 OBSERVATION = "observation."

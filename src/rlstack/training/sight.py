@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rlstack.errors import UserError
-from rlstack.tasks.arms.sight_terms import Pictures
-from rlstack.tasks.pipeline import Pipeline
+from rlstack.tasks.core.pipeline import Pipeline
+from rlstack.tasks.manipulator.camera_terms import Pictures
 from rlstack.training.algorithm import Actor
 
 LABELS = 5

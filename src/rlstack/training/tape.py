@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstack.fused import GRADIENT, Kernel, minimum, where
-from rlstack.tasks.window import Window, shortened
+from rlstack.tasks.core.rollout import Window, shortened
 from rlstack.training.networks import Network
 
 

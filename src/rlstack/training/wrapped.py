@@ -6,13 +6,13 @@ from typing import Any
 
 from torch import Tensor
 
-from rlstack.tasks.goals import GoalStep, ScriptedEnvironment
-from rlstack.tasks.pipeline import TermInfo
-from rlstack.tasks.window import Window
+from rlstack.tasks.core.goals import GoalStep, ScriptedEnvironment
+from rlstack.tasks.core.pipeline import TermInfo
+from rlstack.tasks.core.rollout import Window
 
 
 class Wrapped:
-    """See :class:`rlstack.tasks.goals.ScriptedEnvironment`.
+    """See :class:`rlstack.tasks.core.goals.ScriptedEnvironment`.
 
     Args:
         inner: What stands behind.

@@ -14,8 +14,8 @@ from rlstack.interfaces.backend import BACKENDS, Capture, Reading, Signals
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.world import World
-from rlstack.tasks.arms.senses import noisy
-from rlstack.tasks.arms.trials import Trials
+from rlstack.tasks.manipulator.noise import noisy
+from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.flock import engine_of
 
 _STREAM = 0xA12

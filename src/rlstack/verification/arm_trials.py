@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.arms.trials import Trials
+from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import ArmCell
 from rlstack.verification.flock import BATCH
 from rlstack.verification.manipulation import Manipulated, check_fits, commanded, judged, manipulate

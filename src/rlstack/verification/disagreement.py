@@ -19,7 +19,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.flock import engine_of, flock, whole_rate_hz
 
 LIMIT_M, LIMIT_RAD = 0.01, math.radians(1.0)

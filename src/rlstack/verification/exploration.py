@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.grids.sites import Sites
-from rlstack.tasks.bases.expedition import Expedition
+from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 
 
 class Explorer(Protocol):
@@ -54,7 +54,7 @@ class Explored:
         return np.asarray(np.minimum(self.coverage / self.enough, 1.0))
 
 
-def explore(explorer: Explorer, expedition: Expedition, sites: Sites, steps: int | None = None) -> Explored:
+def explore(explorer: Explorer, expedition: ExplorationSetting, sites: Sites, steps: int | None = None) -> Explored:
     """Let ``explorer`` explore N sites, each alone.
 
     A rover that is sent into what is not free stays where it is, and the step counts as a crash.

@@ -11,7 +11,7 @@ from rlstack.arrays import Array
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 
 _SCALES = {
     "mass_scale": "mass",

@@ -14,8 +14,8 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import PolicyOutputError
 from rlstack.policies.catalogue import check_robot
-from rlstack.tasks.arms.bench import Bench
-from rlstack.tasks.arms.trials import Trials
+from rlstack.tasks.manipulator.scene import ArmScene
+from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.rollout import Steppable
 
 _HELD_OUT = 8_000_000
@@ -80,7 +80,7 @@ def manipulate(
     """
     inputs, output = check_fits(policy, task, robot)
     count = len(trials)
-    bench = Bench(task, robot, count, seed, threads)
+    bench = ArmScene(task, robot, count, seed, threads)
     bench.start(np.arange(count), trials)
     policy.reset(count)
     lost = np.zeros(count, dtype=np.bool_)

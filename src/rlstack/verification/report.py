@@ -17,7 +17,7 @@ from rlstack.files import write_atomically
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.contract import Contract
 from rlstack.tasks.bounds import Bounds
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.disagreement import Disagreement
 from rlstack.verification.episodes import Episodes
 from rlstack.verification.metrics import Score, judge

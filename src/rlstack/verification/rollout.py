@@ -16,8 +16,8 @@ from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.catalogue import check_robot
 from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
-from rlstack.tasks.paths import Paths
-from rlstack.tasks.scenario import STATE_NAMES, Scenario
+from rlstack.tasks.quadrotor.paths import Paths
+from rlstack.tasks.quadrotor.scenario import STATE_NAMES, Scenario
 from rlstack.verification.episodes import Episodes, joined
 from rlstack.verification.flight_noise import FlightNormals
 from rlstack.verification.flock import BATCH, Flock, flock

@@ -19,7 +19,7 @@ from rlstack.robots import load_robot
 from rlstack.sim.arms.devices import arm_worlds
 from rlstack.sim.arms.worlds import ArmWorlds
 from rlstack.tasks import TASKS
-from rlstack.tasks.arms.environment import ArmEnvironment
+from rlstack.tasks.manipulator.environment import ArmEnvironment
 
 pytest.importorskip("warp")
 

@@ -25,9 +25,9 @@ from rlstack.policies import Contract
 from rlstack.sim.grids.sites import Sites
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of
-from rlstack.tasks.bases.expedition import Expedition
 from rlstack.tasks.catalog.base_exploration import ExplorationTask
-from rlstack.tasks.trained import within
+from rlstack.tasks.core.settings import within
+from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 from rlstack.verification.exploration import Explored, Explorer, explore
 from rlstack.verification.exploration_plots import draw_exploration
 from rlstack.verification.exploration_score import Seen, score_exploration
@@ -165,19 +165,19 @@ def verify_exploration(request: Request) -> Verified:
     return concluded(request, verification)
 
 
-def expedition_of(contract: Contract) -> Expedition:
+def expedition_of(contract: Contract) -> ExplorationSetting:
     """Return the ground that a policy was trained on, with MarsExplorer's end and length of an episode.
 
     A policy that does not say so is tried on MarsExplorer's.
     """
     data = within(contract.training, "recipe", "task_settings", "expedition")
     if data is None:
-        return Expedition()
+        return ExplorationSetting()
     told = {name: value for name, value in data.items() if name not in ("steps", "enough")}
-    return schema.load(Expedition, told, f"the training of {contract.name}: expedition")
+    return schema.load(ExplorationSetting, told, f"the training of {contract.name}: expedition")
 
 
-def floors_of(expedition: Expedition, count: int, seed: int) -> list[FloorMap]:
+def floors_of(expedition: ExplorationSetting, count: int, seed: int) -> list[FloorMap]:
     """Return floors of an expedition's kind for a robot to drive over, none of them trained on."""
     if expedition.floors is not None:
         rng = np.random.default_rng([_STREAM, seed])
@@ -186,7 +186,7 @@ def floors_of(expedition: Expedition, count: int, seed: int) -> list[FloorMap]:
     return [_floor(expedition, sites, number) for number in range(count)]
 
 
-def _floor(expedition: Expedition, sites: Sites, number: int) -> FloorMap:
+def _floor(expedition: ExplorationSetting, sites: Sites, number: int) -> FloorMap:
     """Return a grid as a floor: a box for each run of occupied cells in a row, and walls around."""
     size, occupied = expedition.cell_m, sites.occupied[number]
     side = len(occupied) * size
@@ -217,7 +217,7 @@ def _floor(expedition: Expedition, sites: Sites, number: int) -> FloorMap:
 
 
 def _on_grids(
-    request: Request, expedition: Expedition, sites: Sites, planners: list[str]
+    request: Request, expedition: ExplorationSetting, sites: Sites, planners: list[str]
 ) -> tuple[Seen, dict[str, Seen]]:
     def seen(name: str, explorer: Explorer) -> Seen:
         begin = time.monotonic()

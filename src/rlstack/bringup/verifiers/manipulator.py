@@ -14,10 +14,10 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import Contract
 from rlstack.tasks import TASKS
-from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.trials import Trials
 from rlstack.tasks.bounds import Bounds
-from rlstack.tasks.trained import in_words, own_settings, trained_task
+from rlstack.tasks.core.settings import in_words, own_settings, trained_task
+from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import world_of
 from rlstack.verification.arm_plots import draw_trials
 from rlstack.verification.arm_score import score_arm

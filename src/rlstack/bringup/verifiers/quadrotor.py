@@ -15,7 +15,7 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import family_departures
 from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.baselines import baselines
 from rlstack.verification.disagreement import Disagreement, disagreements
 from rlstack.verification.episodes import Episodes

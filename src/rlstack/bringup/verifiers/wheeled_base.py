@@ -21,9 +21,9 @@ from rlstack.policies import Contract
 from rlstack.robots import load_robot
 from rlstack.sim.bases.movers import Moving
 from rlstack.tasks import TASKS
-from rlstack.tasks.bases.task import BaseTask
 from rlstack.tasks.bounds import Bounds
-from rlstack.tasks.trained import within
+from rlstack.tasks.core.settings import within
+from rlstack.tasks.wheeled_base.task import BaseTask
 from rlstack.verification.courses import Course, held_out_course
 from rlstack.verification.drive_page import shown
 from rlstack.verification.drive_report import Column, DriveVerification, record_drives, write_drive_report

@@ -14,17 +14,17 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.tasks.arms.expert import toward
-from rlstack.tasks.arms.grasp import grasp
-from rlstack.tasks.arms.rewards import RewardTerm, weighted
-from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.trials import OBJECT, ObjectRange, Region, Starts, Trials
+from rlstack.tasks.manipulator.expert import toward
+from rlstack.tasks.manipulator.grasp import grasp
+from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
+from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, Trials
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.drawer import Drawer
     from rlstack.sim.arms.worlds import ArmWorlds
     from rlstack.sim.obstacle import Obstacle
-    from rlstack.tasks.pipeline import Term
+    from rlstack.tasks.core.pipeline import Term
 
 
 _TAB = (0.0225, 0.008, 0.015)
@@ -40,7 +40,7 @@ class DrawerExpert:
     """Above the tab, turned to its sides; down; close; and straight to where it is open."""
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
-        """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
+        """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         hold = grasp(seen, pipeline)
         pulled = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
         place = np.where(hold.held[:, None], pulled, hold.place)
@@ -159,7 +159,7 @@ class DrawerTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.arms import terms
+        from rlstack.tasks.manipulator import terms
 
         return terms.taking(self.workspace.middle, self.rate_hz, terms.GoalOffset(self.moved))
 

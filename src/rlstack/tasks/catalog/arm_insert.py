@@ -12,16 +12,16 @@ from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import frames
 from rlstack.schema import value
-from rlstack.tasks.arms.expert import toward
-from rlstack.tasks.arms.motion import Motion
-from rlstack.tasks.arms.rewards import RewardTerm, weighted
-from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.trials import ArmNoise, ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.actions import Motion
+from rlstack.tasks.manipulator.expert import toward
+from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
+from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.tasks.manipulator.trials import ArmNoise, ObjectRange, Region, Starts, Trials, draw_objects
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.scene import Socket
     from rlstack.sim.obstacle import Obstacle
-    from rlstack.tasks.pipeline import Term
+    from rlstack.tasks.core.pipeline import Term
 
 
 _HALF_WIDTH, _HALF_LENGTH = 0.01, 0.03
@@ -47,7 +47,7 @@ class InsertExpert:
     """Over the hole; slowly down once the peg hangs still above it; up and aside where it stands beside the hole."""
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
-        """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
+        """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         peg, goal, target, tool = (seen[f"{n}_position"] for n in ("object", "goal", "target", "tool"))
         held, height = tool - peg, (peg - goal)[:, 2]
         # its lower end is what must meet the hole, and leans away from its middle with the peg
@@ -149,7 +149,7 @@ class InsertTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.arms import terms
+        from rlstack.tasks.manipulator import terms
 
         return [
             terms.ToolPosition(self.workspace.middle),

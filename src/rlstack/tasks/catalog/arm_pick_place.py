@@ -11,14 +11,14 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.arms.expert import toward
-from rlstack.tasks.arms.grasp import grasp
-from rlstack.tasks.arms.rewards import RewardTerm, weighted
-from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.trials import ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.expert import toward
+from rlstack.tasks.manipulator.grasp import grasp
+from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
+from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.tasks.manipulator.trials import ObjectRange, Region, Starts, Trials, draw_objects
 
 if TYPE_CHECKING:
-    from rlstack.tasks.pipeline import Term
+    from rlstack.tasks.core.pipeline import Term
 
 
 _LIFT_M = 0.01
@@ -36,7 +36,7 @@ class PickExpert:
         self._half_m = half_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
-        """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
+        """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         hold = grasp(seen, pipeline, self._half_m)
         carried = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
         place = np.where(hold.held[:, None], carried, hold.place)
@@ -98,7 +98,7 @@ class PickPlaceTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.arms import terms
+        from rlstack.tasks.manipulator import terms
 
         return terms.taking(self.workspace.middle, self.rate_hz, terms.GoalOffset(self.moved))
 

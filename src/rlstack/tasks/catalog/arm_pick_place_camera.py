@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.arms.sight import SightRange
-from rlstack.tasks.arms.trials import OBJECT
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
+from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.tasks.manipulator.trials import OBJECT
 
 if TYPE_CHECKING:
-    from rlstack.tasks.arms.pipeline import ArmPipeline
-    from rlstack.tasks.arms.seeing import SeeingEnvironment
-    from rlstack.tasks.arms.sight import Sight
-    from rlstack.tasks.pipeline import Term
+    from rlstack.tasks.core.pipeline import Term
+    from rlstack.tasks.manipulator.cameras import CameraBuffer
+    from rlstack.tasks.manipulator.pipeline import ArmPipeline
+    from rlstack.tasks.manipulator.seeing import SeeingEnvironment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class SeenPickPlaceTask(PickPlaceTask):
     """
 
     rewards: Literal["dense", "sparse"] = "sparse"
-    pictures: SightRange = field(default_factory=SightRange)
+    pictures: CameraRange = field(default_factory=CameraRange)
     """How pictures come, and how what is in them looks."""
 
     cameras = ("wrist", "scene")
@@ -45,24 +45,24 @@ class SeenPickPlaceTask(PickPlaceTask):
         at_least={"success": 0.8}, at_most={"lost": 0.05, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
     )
 
-    def sight(self, robot: Manipulator, count: int, seed: int) -> Sight:
+    def sight(self, robot: Manipulator, count: int, seed: int) -> CameraBuffer:
         """Return what cameras of N arms see."""
-        from rlstack.tasks.arms.sight import Sight
+        from rlstack.tasks.manipulator.cameras import CameraBuffer
 
-        return Sight(robot, self.build, self.cameras, OBJECT, self.pictures, count, seed)
+        return CameraBuffer(robot, self.build, self.cameras, OBJECT, self.pictures, count, seed)
 
     def environment(
         self, robot: Manipulator, pipeline: ArmPipeline, count: int, device: str, seed: int
     ) -> SeeingEnvironment:
         """Return N copies of the task to learn from."""
-        from rlstack.tasks.arms.seeing import SeeingEnvironment
+        from rlstack.tasks.manipulator.seeing import SeeingEnvironment
 
         return SeeingEnvironment(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation, the pictures last."""
         from rlstack.sim.arms.eyes import camera_of
-        from rlstack.tasks.arms import sight_terms, terms
+        from rlstack.tasks.manipulator import camera_terms, terms
 
         middle = self.workspace.middle
         first = camera_of(robot, self.cameras[0])
@@ -72,9 +72,9 @@ class SeenPickPlaceTask(PickPlaceTask):
             terms.Lead(),
             terms.ToolYaw(),
             terms.Opening(),
-            sight_terms.GoalPlace(middle),
-            sight_terms.HandThen(self.cameras, robot, self.rate_hz),
-            sight_terms.Pictures(self.cameras, first.height, first.width),
+            camera_terms.GoalPlace(middle),
+            camera_terms.HandThen(self.cameras, robot, self.rate_hz),
+            camera_terms.Pictures(self.cameras, first.height, first.width),
         ]
 
 

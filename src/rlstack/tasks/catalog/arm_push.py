@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.arms.expert import toward
-from rlstack.tasks.arms.rewards import RewardTerm, weighted
-from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.trials import ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.expert import toward
+from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
+from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.tasks.manipulator.trials import ObjectRange, Region, Starts, Trials, draw_objects
 
 if TYPE_CHECKING:
-    from rlstack.tasks.pipeline import Term
+    from rlstack.tasks.core.pipeline import Term
 
 
 _LOW, _HIGH = 0.025, 0.11
@@ -38,7 +38,7 @@ class PushExpert:
         self._tolerance_m = tolerance_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
-        """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
+        """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         thing, goal, tool = (seen[n][:, :2] for n in ("object_position", "goal_position", "tool_position"))
         height = seen["tool_position"][:, 2]
         left = goal - thing
@@ -110,7 +110,7 @@ class PushTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.arms import terms
+        from rlstack.tasks.manipulator import terms
 
         return [
             terms.ToolPosition(self.workspace.middle),

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.arms.boxes import box_of
-from rlstack.tasks.arms.expert import toward
-from rlstack.tasks.arms.grasp import grasp
-from rlstack.tasks.arms.placing import CLEAR_M, placed
-from rlstack.tasks.arms.rewards import RewardTerm, weighted
-from rlstack.tasks.arms.task import ArmTask
-from rlstack.tasks.arms.trials import OBJECT, ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.boxes import box_of
+from rlstack.tasks.manipulator.expert import toward
+from rlstack.tasks.manipulator.grasp import grasp
+from rlstack.tasks.manipulator.placing import CLEAR_M, placed
+from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
+from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, Trials, draw_objects
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.worlds import ArmWorlds
     from rlstack.sim.obstacle import Obstacle
-    from rlstack.tasks.pipeline import Term
+    from rlstack.tasks.core.pipeline import Term
 
 
 LOWER = "lower"
@@ -47,7 +47,7 @@ class StackExpert:
         self._half_m = half_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
-        """Return actions (N, actions); see :class:`rlstack.tasks.arms.expert.Expert`."""
+        """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         thing, goal, tool = (seen[n] for n in ("object_position", "goal_position", "tool_position"))
         hold = grasp(seen, pipeline, self._half_m)
         left = goal - thing
@@ -151,7 +151,7 @@ class StackTask(ArmTask):
         worlds.place(index, LOWER, below, trials.orientation * np.array([1.0, 1.0, -1.0, 1.0]))
 
     def achieved(self, tool: Array, thing: Array) -> Array:
-        """Return (N, 3) m: see :func:`rlstack.tasks.arms.placing.placed`."""
+        """Return (N, 3) m: see :func:`rlstack.tasks.manipulator.placing.placed`."""
         return np.asarray(placed(tool, thing))
 
     def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
@@ -162,7 +162,7 @@ class StackTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.arms import terms
+        from rlstack.tasks.manipulator import terms
 
         return terms.taking(self.workspace.middle, self.rate_hz, terms.PlacedOffset(self.moved))
 

@@ -19,17 +19,17 @@ from rlstack.sim.bases.clearance import box_distance
 from rlstack.sim.bases.layout import ABSENT_M, BOX_ROWS, CIRCLE_ROWS, STATE
 from rlstack.sim.bases.people import Orca, SocialForce
 from rlstack.sim.bases.scenes import Hall, Scenes, circle_crossing, halls
-from rlstack.tasks.bases.task import BaseReward, BaseTask
-from rlstack.tasks.bases.view import BaseView
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.wheeled_base.rewards import BaseView
+from rlstack.tasks.wheeled_base.task import BaseReward, BaseTask
 
 if TYPE_CHECKING:
     import torch
 
-    from rlstack.tasks.bases.places import Places
-    from rlstack.tasks.bases.walkers import Walkers
-    from rlstack.tasks.pipeline import Pipeline, Term
-    from rlstack.tasks.sheet import Row
+    from rlstack.tasks.core.card import Row
+    from rlstack.tasks.core.pipeline import Pipeline, Term
+    from rlstack.tasks.wheeled_base.maps import MapArrays
+    from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,23 +154,23 @@ class CrowdTask(BaseTask):
             return circle_crossing(rng, count, self.people.walking[1])
         return halls(rng, count, self.observation.slots, self.hall, robot.radius_m)
 
-    def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> Places:
+    def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw scenes."""
-        from rlstack.tasks.bases.crowd_places import CrowdPlaces
+        from rlstack.tasks.wheeled_base.crowd_maps import CrowdMapArrays
 
-        return CrowdPlaces(self.draw_scenes(rng, self.scenes, robot), *self.obstacles, device, 2.0 * self.arrival_m)
+        return CrowdMapArrays(self.draw_scenes(rng, self.scenes, robot), *self.obstacles, device, 2.0 * self.arrival_m)
 
-    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> Walkers:
+    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians:
         """Return the people."""
-        from rlstack.tasks.bases.walkers import Walkers
+        from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 
         boxes, still = self.obstacles
         rule = Orca() if self.people.rule == "orca" else SocialForce()
-        return Walkers(self.slots, still, boxes, robot.radius_m, 1.0 / self.rate_hz, rule, count, device)
+        return Pedestrians(self.slots, still, boxes, robot.radius_m, 1.0 / self.rate_hz, rule, count, device)
 
     @property
     def slots(self) -> int:
-        """Places for people in each scene."""
+        """Greatest number of people in each scene."""
         return self.people.walking[1] if self.scene == "circle_crossing" else self.observation.slots
 
     def more_signals(self, rows: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class CrowdTask(BaseTask):
 
     def terms(self, robot: WheeledBase) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.bases import encounters, people_terms, terms
+        from rlstack.tasks.wheeled_base import encounters, people_terms, terms
 
         settings = self.observation
         if self.scene == "circle_crossing":
@@ -208,11 +208,11 @@ class CrowdTask(BaseTask):
     def pipeline(self, robot: WheeledBase) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
         if self.scene == "hall":
-            from rlstack.tasks.bases.steering import GoalPull
+            from rlstack.tasks.wheeled_base.pipeline import GoalPull
 
             fastest, turning = self.speeds.range(robot)[1]
             return GoalPull(self.terms(robot), fastest, turning, robot.radius_m)
-        from rlstack.tasks.bases.people_terms import GoalWay
+        from rlstack.tasks.wheeled_base.people_terms import GoalWay
 
         return GoalWay(self.terms(robot), self.fastest_m_s(robot))
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 from rlstack.interfaces.robot_signals import command_range
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.tasks.bases.expedition import Expedition
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 
 if TYPE_CHECKING:
-    from rlstack.tasks.bases.exploration import ExplorerPipeline
-    from rlstack.tasks.bases.exploration_environment import ExplorationEnvironment
-    from rlstack.tasks.sheet import Sheet
+    from rlstack.tasks.core.card import TaskCard
+    from rlstack.tasks.wheeled_base.exploration.environment import ExplorationEnvironment
+    from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorerPipeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class ExplorationTask:
 
     rate_hz: float = value(1.0, unit="Hz", above=0.0)
     """Decisions a second on a robot; on the grid there is one for each move."""
-    expedition: Expedition = field(default_factory=Expedition)
+    expedition: ExplorationSetting = field(default_factory=ExplorationSetting)
     observation: Observation = field(default_factory=Observation)
     reward: Reward = field(default_factory=Reward)
     longest: int = value(120, unit="moves", at_least=1)
@@ -100,7 +100,7 @@ class ExplorationTask:
 
     def pipeline(self, robot: RobotSpec) -> ExplorerPipeline:
         """Return what makes the observation; waypoints stay inside the robot's geofence."""
-        from rlstack.tasks.bases.exploration import ExplorerPipeline
+        from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorerPipeline
 
         low, high = command_range(robot, "waypoint")
         settings = self.observation
@@ -112,15 +112,15 @@ class ExplorationTask:
         self, robot: RobotSpec, pipeline: ExplorerPipeline, count: int, device: str, seed: int
     ) -> ExplorationEnvironment:
         """Return N rovers to learn from."""
-        from rlstack.tasks.bases.exploration_environment import ExplorationEnvironment
+        from rlstack.tasks.wheeled_base.exploration.environment import ExplorationEnvironment
 
         return ExplorationEnvironment(self, pipeline, count, device, seed)
 
-    def sheet(self, robot: RobotSpec, pipeline: ExplorerPipeline) -> Sheet:
+    def sheet(self, robot: RobotSpec, pipeline: ExplorerPipeline) -> TaskCard:
         """Return what the task says of itself for the table that people read."""
-        from rlstack.tasks.bases.exploration_sheet import exploration_sheet
+        from rlstack.tasks.wheeled_base.exploration.card import exploration_card
 
-        return exploration_sheet(self)
+        return exploration_card(self)
 
     def envelope(self) -> dict[str, float]:
         """Return what the policy was trained for, SI units in the keys."""

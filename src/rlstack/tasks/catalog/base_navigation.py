@@ -10,15 +10,15 @@ import numpy as np
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
 from rlstack.sim.bases.movers import Moving, moving_scenes
-from rlstack.tasks.bases.task import BaseReward, BaseTask, Stages
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.wheeled_base.task import BaseReward, BaseTask, Stages
 
 if TYPE_CHECKING:
     import torch
 
-    from rlstack.tasks.bases.places import Places
-    from rlstack.tasks.bases.walkers import Walkers
-    from rlstack.tasks.pipeline import Term
+    from rlstack.tasks.core.pipeline import Term
+    from rlstack.tasks.wheeled_base.maps import MapArrays
+    from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +86,10 @@ class NavigationTask(BaseTask):
         step = max(1, total // self.observation.rays)
         return tuple(range(0, step * min(self.observation.rays, total), step))
 
-    def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> Places:
+    def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw maps, none of them held out."""
         from rlstack.sim.maps.pool import build_pool
-        from rlstack.tasks.bases.places import Places
+        from rlstack.tasks.wheeled_base.maps import MapArrays
 
         easiest, hardest = self.maps.difficulty
         hardest = easiest + (hardest - easiest) * (stage + 1) / self.curriculum.stages
@@ -104,25 +104,25 @@ class NavigationTask(BaseTask):
             circles=self.obstacles[1],
         )
         if not self.moving.most:
-            return Places(pool, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
-        from rlstack.tasks.bases.moving_places import MovingPlaces
+            return MapArrays(pool, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
+        from rlstack.tasks.wheeled_base.moving_maps import MovingMapArrays
 
         scenes = moving_scenes(rng, pool.maps, self.moving, robot.radius_m)
-        return MovingPlaces(pool, scenes, robot.radius_m, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
+        return MovingMapArrays(pool, scenes, robot.radius_m, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
 
-    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> Walkers | None:
+    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians | None:
         """Return what moves among ``count`` robots."""
         if not self.moving.most:
             return None
         from rlstack.sim.bases.people import Orca
-        from rlstack.tasks.bases.walkers import Walkers
+        from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 
         boxes, still = self.obstacles
-        return Walkers(self.moving.most, still, boxes, robot.radius_m, 1.0 / self.rate_hz, Orca(), count, device)
+        return Pedestrians(self.moving.most, still, boxes, robot.radius_m, 1.0 / self.rate_hz, Orca(), count, device)
 
     def terms(self, robot: WheeledBase) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.bases import terms
+        from rlstack.tasks.wheeled_base import terms
 
         settings = self.observation
         return [

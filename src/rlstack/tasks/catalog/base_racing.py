@@ -15,10 +15,10 @@ from rlstack.sim.maps.tracks import TRAINING_SEEDS
 from rlstack.tasks.bounds import Bounds
 
 if TYPE_CHECKING:
-    from rlstack.tasks.pipeline import Pipeline
-    from rlstack.tasks.racing.environment import RacingEnvironment
-    from rlstack.tasks.racing.terms import RacingPipeline
-    from rlstack.tasks.sheet import Sheet
+    from rlstack.tasks.core.card import TaskCard
+    from rlstack.tasks.core.pipeline import Pipeline
+    from rlstack.tasks.wheeled_base.racing.environment import RacingEnvironment
+    from rlstack.tasks.wheeled_base.racing.pipeline import RacingPipeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class RacingTask:
 
     def reward_terms(self) -> dict[str, float]:
         """Return the weight of each term of the reward but ``lost``, by name; the step has their formulas."""
-        from rlstack.tasks.racing.step import TERMS
+        from rlstack.tasks.wheeled_base.racing.step import TERMS
 
         return {name: getattr(self.reward, name) for name in TERMS if name != "lost"}
 
@@ -146,7 +146,7 @@ class RacingTask:
         """Return the observation pipeline for ``robot``."""
         from rlstack.sim.bases.layout import PARAMETERS
         from rlstack.sim.bases.parameters import nominal
-        from rlstack.tasks.racing import terms
+        from rlstack.tasks.wheeled_base.racing import pipeline as terms
 
         limits = robot.limits
         driving = terms.Driving(
@@ -163,15 +163,15 @@ class RacingTask:
         self, robot: WheeledBase, pipeline: Pipeline, count: int, device: str, seed: int
     ) -> RacingEnvironment:
         """Return N copies of the task to learn from."""
-        from rlstack.tasks.racing.environment import RacingEnvironment
+        from rlstack.tasks.wheeled_base.racing.environment import RacingEnvironment
 
         return RacingEnvironment(self, robot, pipeline, count, device=device, seed=seed)
 
-    def sheet(self, robot: WheeledBase, pipeline: RacingPipeline) -> Sheet:
+    def sheet(self, robot: WheeledBase, pipeline: RacingPipeline) -> TaskCard:
         """Return what the task says of itself for the table that people read."""
-        from rlstack.tasks.racing.sheet import racing_sheet
+        from rlstack.tasks.wheeled_base.racing.card import racing_card
 
-        return racing_sheet(self, robot, pipeline)
+        return racing_card(self, robot, pipeline)
 
     def envelope(self) -> dict[str, float]:
         """Return what the policy was trained for, SI units in the keys."""

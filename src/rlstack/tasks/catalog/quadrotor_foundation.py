@@ -1,6 +1,6 @@
 """quadrotor_foundation: one policy for a whole family of quadrotors, which finds out what it flies from its motion.
 
-The family is that of RAPTOR (Eschmann, Albani, Loianno, arXiv 2509.11481); see :mod:`rlstack.tasks.family`.
+The family is that of RAPTOR (Eschmann, Albani, Loianno, arXiv 2509.11481); see :mod:`rlstack.tasks.quadrotor.family`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import numpy as np
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.criteria import Criteria
-from rlstack.tasks.family import Family, family_scenario, nominal_robot, sample_family
-from rlstack.tasks.paths import Paths
-from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps
-from rlstack.tasks.sampling import Starts
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor import task as quadrotor
+from rlstack.tasks.quadrotor import trajectories
+from rlstack.tasks.quadrotor.family import Family, family_scenario, nominal_robot, sample_family
+from rlstack.tasks.quadrotor.paths import Paths
+from rlstack.tasks.quadrotor.sampling import Starts
+from rlstack.tasks.quadrotor.scenario import Scenario
+from rlstack.tasks.quadrotor.task import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps
 
 if TYPE_CHECKING:
-    from rlstack.tasks.pipeline import Pipeline
+    from rlstack.tasks.core.pipeline import Pipeline
 
 AHEAD_S = 1.0
 """How much longer than an episode training paths go on, s."""
@@ -120,7 +121,7 @@ class FoundationTask(QuadrotorTask):
         moving = max(2, round(count * (1.0 - self.resting)))
         position = np.zeros((count, samples, 3))
         for begin, end, ease_s in ((0, moving // 2, 0.0), (moving // 2, moving, 1.0)):
-            path = figures.random_figures(rng, end - begin, duration_s=duration, ease_s=ease_s, step_s=step)
+            path = trajectories.random_figures(rng, end - begin, duration_s=duration, ease_s=ease_s, step_s=step)
             position[begin:end] = path.position[:, :samples]
         return Paths(np.tile(np.arange(samples) * step, (count, 1)), position, np.zeros((count, samples)))
 
@@ -147,8 +148,8 @@ class FoundationTask(QuadrotorTask):
 
     def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline, which is the same for every robot."""
-        from rlstack.tasks import terms
-        from rlstack.tasks.canonical import CanonicalPipeline
+        from rlstack.tasks.quadrotor import terms
+        from rlstack.tasks.quadrotor.pipeline import CanonicalPipeline
 
         settings = self.observation
         chosen: list[terms.Term] = [

@@ -13,15 +13,15 @@ import numpy as np
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import value
-from rlstack.tasks import quadrotor
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.criteria import Criteria
-from rlstack.tasks.quadrotor import MOTION, QuadrotorTask, dealt, rotor_pipeline
-from rlstack.tasks.sampling import Randomisation, Starts
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor import task as quadrotor
+from rlstack.tasks.quadrotor.sampling import Randomisation, Starts
+from rlstack.tasks.quadrotor.scenario import Scenario
+from rlstack.tasks.quadrotor.task import MOTION, QuadrotorTask, dealt, rotor_pipeline
 
 if TYPE_CHECKING:
-    from rlstack.tasks.pipeline import Pipeline
+    from rlstack.tasks.core.pipeline import Pipeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class HoverTask(QuadrotorTask):
 
     def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
-        from rlstack.tasks import terms
+        from rlstack.tasks.quadrotor import terms
 
         settings = self.observation
         chosen: list[terms.Term] = [

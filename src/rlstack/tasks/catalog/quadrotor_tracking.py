@@ -9,16 +9,17 @@ import numpy as np
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import in_order, value
-from rlstack.tasks import figures, quadrotor
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.criteria import Criteria
-from rlstack.tasks.paths import Paths
-from rlstack.tasks.quadrotor import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps, rotor_pipeline
-from rlstack.tasks.sampling import Randomisation, Starts
-from rlstack.tasks.scenario import Scenario
+from rlstack.tasks.quadrotor import task as quadrotor
+from rlstack.tasks.quadrotor import trajectories
+from rlstack.tasks.quadrotor.paths import Paths
+from rlstack.tasks.quadrotor.sampling import Randomisation, Starts
+from rlstack.tasks.quadrotor.scenario import Scenario
+from rlstack.tasks.quadrotor.task import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps, rotor_pipeline
 
 if TYPE_CHECKING:
-    from rlstack.tasks.pipeline import Pipeline
+    from rlstack.tasks.core.pipeline import Pipeline
 
 AHEAD_S = 1.0
 """How much longer than an episode training paths go on, so that a policy never looks beyond their end, s."""
@@ -127,9 +128,9 @@ class TrackingTask(QuadrotorTask):
         }
         drawn = []
         if third:
-            drawn.append(figures.random_figures(rng, third, duration_s=duration, step_s=step))
-            drawn.append(figures.random_lissajous(rng, third, robot, **fitted))
-        drawn.append(figures.random_polynomials(rng, count - 2 * third, robot, **fitted))
+            drawn.append(trajectories.random_figures(rng, third, duration_s=duration, step_s=step))
+            drawn.append(trajectories.random_lissajous(rng, third, robot, **fitted))
+        drawn.append(trajectories.random_polynomials(rng, count - 2 * third, robot, **fitted))
         position = np.concatenate([path.position[:, :samples] for path in drawn])
         position[::10] = 0.0  # a point to stay at
         time = np.tile(np.arange(samples) * step, (count, 1))
@@ -154,7 +155,7 @@ class TrackingTask(QuadrotorTask):
 
     def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
-        from rlstack.tasks import terms
+        from rlstack.tasks.quadrotor import terms
 
         settings = self.observation
         chosen: list[terms.Term] = [

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from rlstack.schema import value
-from rlstack.tasks.learning import LearningEnvironment
-from rlstack.tasks.pipeline import Pipeline
+from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.attention import AttentionNetwork, members_of
 from rlstack.training.autograd_tape import AutogradTape
@@ -40,7 +40,7 @@ class APGSettings:
     max_gradient_norm: float = value(1.0, above=0.0)
     """Gradients are scaled down to this."""
     steepest: float = value(20.0, above=0.0)
-    """One robot's gradient is shortened to this on its way back, see :class:`rlstack.tasks.window.Window`."""
+    """One robot's gradient is shortened to this on its way back, see :class:`rlstack.tasks.core.rollout.Window`."""
     final_steepest: float | None = value(None, above=0.0)
     """The same at the last window, where it is another: it changes by the same factor from window to window."""
     restart: float = value(0.4, at_least=0.0, at_most=1.0)

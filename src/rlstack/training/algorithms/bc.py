@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.tasks.learning import LearningEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.chunks import ChunkActor
 from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from rlstack.schema import value
-from rlstack.tasks.learning import LearningEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.algorithms.bc import Cloner, CloneSettings
 from rlstack.training.demonstrated import DemonstratedSettings, scripted

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.tasks.goals import failed
-from rlstack.tasks.learning import LearningEnvironment
+from rlstack.tasks.core.goals import failed
+from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.bc import BC, BCSettings, steps_of
 from rlstack.training.demonstrated import open_demonstrations

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from rlstack.tasks.goals import ScriptedEnvironment
+from rlstack.tasks.core.goals import ScriptedEnvironment
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
 from rlstack.training.judged import Judged, JudgeSettings

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.goals import failed
-from rlstack.tasks.learning import LearningEnvironment
+from rlstack.tasks.core.goals import failed
+from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 
 

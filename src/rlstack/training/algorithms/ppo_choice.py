@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.bases.exploration import BLOCKED
-from rlstack.tasks.learning import LearningEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.wheeled_base.exploration.pipeline import BLOCKED
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.networks import Network
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.goals import ScriptedEnvironment
-from rlstack.tasks.learning import LearningEnvironment
+from rlstack.tasks.core.goals import ScriptedEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings

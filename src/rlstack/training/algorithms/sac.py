@@ -17,8 +17,8 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.goals import GoalEnvironment, GoalStep, failed
-from rlstack.tasks.learning import LearningEnvironment
+from rlstack.tasks.core.goals import GoalEnvironment, GoalStep, failed
+from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import Actor, NotFinite
 from rlstack.training.experience import REPLAY, Experience, dealt
 from rlstack.training.soft import SoftLearner, SoftSettings

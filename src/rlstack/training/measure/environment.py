@@ -9,7 +9,7 @@ import torch
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks import TASKS
-from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.training.measure.clock import rate
 
 
@@ -29,7 +29,7 @@ def measure(task: str, robots: int, seconds: float, repeats: int, device: str, s
     torch.set_num_threads(1)
     begin = time.perf_counter()
     settings, robot = TASKS.load(task)(), load_quadrotor("crazyflie")
-    environment = TrainingEnvironment(settings, robot, settings.pipeline(robot), robots, device=device, seed=seed)
+    environment = QuadrotorEnvironment(settings, robot, settings.pipeline(robot), robots, device=device, seed=seed)
     rotors, model = len(robot.rotors), robot.rotor_model
     hover = (robot.hover_speed_rad_s - model.speed_min_rad_s) / (model.speed_max_rad_s - model.speed_min_rad_s)
     generator = torch.Generator().manual_seed(seed)

@@ -20,7 +20,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.tasks.environment import TrainingEnvironment
+from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, make_contract
 from rlstack.training.measure.policy import held_out
@@ -33,7 +33,7 @@ ENTROPY = 0.02
 class TaskVecEnv(VecEnv):  # type: ignore[misc]
     """A training environment as stable-baselines3 takes it: numpy in and out, one dictionary a robot."""
 
-    def __init__(self, environment: TrainingEnvironment) -> None:
+    def __init__(self, environment: QuadrotorEnvironment) -> None:
         self.environment = environment
         size, actions = environment.pipeline.size, environment.pipeline.action_size
         super().__init__(
@@ -141,7 +141,7 @@ def measure(recipe: str, budget_cpu_s: float, episodes: int, seed: int, envs: in
     count = envs or chosen.envs
     pipeline = task.pipeline(robot)
     environment = VecNormalize(
-        TaskVecEnv(TrainingEnvironment(task, robot, pipeline, count, seed=seed)), norm_reward=False
+        TaskVecEnv(QuadrotorEnvironment(task, robot, pipeline, count, seed=seed)), norm_reward=False
     )
     budget = Budget(budget_cpu_s, settings)
     model = PPO(

@@ -16,7 +16,7 @@ from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.batch.dynamics import Model, advance
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, pack_parameters, pack_state
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.sampling import Starts
+from rlstack.tasks.quadrotor.sampling import Starts
 from rlstack.training.measure.accuracy import KINDS, PERIODS, departure
 from rlstack.training.measure.clock import rate
 

@@ -1,1 +1,0 @@
-"""What tasks of arms share: observation, environment, scripted experts."""

@@ -1,1 +1,0 @@
-"""What the tasks of mobile bases share: environment, window, step, observation terms."""

@@ -1,0 +1,306 @@
+"""Gymnasium environments, written elsewhere, as something that rlstack's algorithms learn from.
+
+What is seen is the environment's observation, flat; what is done lies in -1..1 and is scaled to its box of actions.
+An environment with goals (a dictionary with ``achieved_goal`` and ``desired_goal`` and a method ``compute_reward``, as
+Gymnasium-Robotics has them) can be learned from with hindsight; others cannot.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError
+from rlstack.tasks.core.goals import GoalStep
+from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term, TermInfo
+from rlstack.tasks.core.rollout import Window
+
+Expert = Callable[[Any, Array], Array]
+"""From an environment and what is seen of it, (columns,), to the action (actions,) in -1..1 of whoever knows how."""
+
+_SEEN, _DONE = "observation", "action"
+_ACHIEVED, _DESIRED = "achieved_goal", "desired_goal"
+
+
+@dataclass(frozen=True)
+class GymnasiumTask:
+    """What algorithms ask of the task itself."""
+
+    rate_hz: float
+    """Control rate."""
+    steps: int
+    """Of an episode, at most."""
+    rewards: str
+    """``sparse`` where steps can be judged by other goals, else ``given``."""
+
+
+class Seen(Term):
+    """The whole observation, as it comes."""
+
+    name, unit, meaning = _SEEN, "-", "the environment's observation, flat"
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, size)."""
+        return inputs[_SEEN]
+
+
+class GymnasiumPipeline(Pipeline):
+    """Passes the observation on, and scales actions to a box.
+
+    Args:
+        size: Columns of the observation.
+        minimum: (actions,) of the box.
+        maximum: (actions,) of the box.
+    """
+
+    def __init__(self, size: int, minimum: Sequence[float], maximum: Sequence[float]) -> None:
+        super().__init__([Seen(size)], _DONE, minimum, maximum)
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return the inputs: nothing is shared."""
+        return dict(inputs)
+
+
+class GymnasiumAdapter:
+    """See :class:`rlstack.tasks.core.goals.GoalEnvironment`; one robot after the other is stepped, in this process.
+
+    Args:
+        environments: N of Gymnasium's, alike.
+        rate_hz: Control rate, for rewards a second.
+        steps: Of an episode at most; None: as the environment was registered.
+        success: What its ``info`` calls a success; empty: there is none.
+        seed: Of resets: each one gets its own seed from it.
+
+    Raises:
+        UserError: There is none, its actions are not a bounded box, or nobody says how long an episode is.
+    """
+
+    def __init__(
+        self,
+        environments: Sequence[Any],
+        *,
+        rate_hz: float,
+        steps: int | None = None,
+        success: str = "is_success",
+        seed: int = 0,
+    ) -> None:
+        if not environments:
+            raise UserError("environments: [] is not allowed: give at least one of Gymnasium's.")
+        self.environments, self.count, self.success = tuple(environments), len(environments), success
+        first = self.environments[0]
+        low, high = _box(first)
+        self.goals = _has_goals(first)
+        length = steps or getattr(getattr(first, "spec", None), "max_episode_steps", None)
+        if not length:
+            raise UserError(f"{_name(first)} does not say how long an episode is: give steps.")
+        self.task: Any = GymnasiumTask(rate_hz, length, "sparse" if self.goals else "given")
+        self.device = torch.device("cpu")
+        self.generator = torch.Generator().manual_seed(seed)
+        self._rng = np.random.default_rng(seed)
+        self._age = np.zeros(self.count, dtype=np.intp)
+        self._timed_out = np.zeros(self.count, dtype=np.bool_)
+        self._seen: list[Array] = [np.zeros(0)] * self.count
+        self._goal: list[tuple[Array, Array]] = [(np.zeros(1), np.zeros(1))] * self.count
+        for robot in range(self.count):
+            self._start(robot)
+        self.pipeline = GymnasiumPipeline(len(self._seen[0]), low, high)
+        self.critic_size = self.pipeline.size
+
+    def set_progress(self, done: float) -> None:
+        """Do nothing: there is no curriculum."""
+
+    def reset_all(self) -> None:
+        """Start every robot anew; Gymnasium has no way to spread them over the episode."""
+        self.restart(torch.arange(self.count))
+
+    def restart(self, index: Tensor) -> None:
+        """Start the robots at ``index`` anew."""
+        for robot in index.tolist():
+            self._start(robot)
+
+    def observe(self) -> tuple[Tensor, Tensor]:
+        """Return the actor's (N, size) and the critic's (N, critic_size) observations, which are the same."""
+        seen = _rows(self._seen)
+        return seen, seen
+
+    def step(self, action: Tensor) -> GoalStep:
+        """Apply actions (N, actions), and restart those whose episode is over.
+
+        Raises:
+            UserError: An episode ends without a word about success.
+        """
+        told = self.pipeline.command(self.pipeline.clip(action.detach()), {}).numpy()
+        rewards = np.zeros(self.count)
+        terminated, truncated, won = (np.zeros(self.count, dtype=np.bool_) for _ in range(3))
+        for robot, environment in enumerate(self.environments):
+            space = environment.action_space
+            now = np.clip(told[robot].reshape(space.shape).astype(space.dtype), space.low, space.high)
+            seen, rewards[robot], terminated[robot], truncated[robot], info = environment.step(now)
+            won[robot] = bool(info.get(self.success, False))
+            if self.success and self.success not in info and (terminated[robot] or truncated[robot]):
+                raise UserError(
+                    f"{_name(environment)} does not say '{self.success}' of a step, but {sorted(info) or 'nothing'}:"
+                    " give the name of its success, or an empty one if it has none."
+                )
+            self._look(robot, seen)
+        self._age += 1
+        truncated |= self._age >= self.task.steps
+        self._timed_out = truncated & ~terminated
+        done = terminated | truncated
+        before, achieved, desired = _rows(self._seen), self.achieved_goal(), self.desired_goal()
+        for ended in np.flatnonzero(done):
+            self._start(int(ended))
+        actor, _ = self.observe()
+        reward = torch.from_numpy(rewards.astype(np.float32))
+        return GoalStep(
+            actor=actor,
+            critic=actor,
+            reward=reward,
+            done=torch.from_numpy(done),
+            timed_out=torch.from_numpy(self._timed_out),
+            terms={"reward": reward},
+            next_actor=before,
+            achieved=achieved,
+            desired=desired,
+            success=torch.from_numpy(won),
+        )
+
+    def achieved_goal(self) -> Tensor:
+        """Return (N, goal) what is achieved now; a single 0 where there are no goals."""
+        return _rows([achieved for achieved, _ in self._goal])
+
+    def desired_goal(self) -> Tensor:
+        """Return (N, goal) what is to be achieved; a single 0 where there are no goals."""
+        return _rows([desired for _, desired in self._goal])
+
+    def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
+        """Return the reward (n,) of steps that led to ``achieved`` (n, goal) if the goal was ``desired``.
+
+        Raises:
+            UserError: The environment has no goals.
+        """
+        self._need_goals()
+        judge = self.environments[0].unwrapped.compute_reward
+        found = judge(achieved.numpy().astype(np.float64), desired.numpy().astype(np.float64), {})
+        return torch.from_numpy(np.asarray(found, dtype=np.float32).reshape(len(achieved)))
+
+    def relabelled(self, observation: Tensor, achieved: Tensor, desired: Tensor) -> Tensor:
+        """Return observations (n, columns) as they would be with the goal ``desired``.
+
+        Raises:
+            UserError: The environment has no goals.
+        """
+        self._need_goals()
+        seen = observation.clone()
+        seen[..., seen.shape[-1] - desired.shape[-1] :] = desired
+        return seen
+
+    def window(self, steps: int, steepest: float) -> Window:
+        """Refuse: there are no gradients.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError("There are no gradients through an environment of Gymnasium: learn with ppo, sac or rlpd.")
+
+    def ended(self, lost: Tensor) -> Tensor:
+        """Return (N,) bool: whose time was over in the last step, of those that are not ``lost``."""
+        return torch.from_numpy(self._timed_out) & ~lost
+
+    def critic_table(self) -> list[TermInfo]:
+        """Return the rows of the actor's observation: the critic sees no more."""
+        return self.pipeline.table()
+
+    def term_names(self) -> tuple[str, ...]:
+        """Return the names of the reward's terms, in order."""
+        return ("reward",)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what draws the seeds; an episode that is going on is lost."""
+        return {"seeds": copy.deepcopy(self._rng.bit_generator.state), "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`, with new episodes: Gymnasium has no way to save one that is going on."""
+        self._rng.bit_generator.state = copy.deepcopy(state["seeds"])
+        self.generator.set_state(state["generator"])
+        self.reset_all()
+
+    def close(self) -> None:
+        """Let go of the environments."""
+        for environment in self.environments:
+            environment.close()
+
+    def _start(self, robot: int) -> None:
+        seen, _ = self.environments[robot].reset(seed=int(self._rng.integers(2**31)))
+        self._age[robot] = 0
+        self._look(robot, seen)
+
+    def _look(self, robot: int, seen: Any) -> None:
+        environment = self.environments[robot]
+        if not self.goals:
+            from gymnasium.spaces import flatten
+
+            self._seen[robot] = np.asarray(flatten(environment.observation_space, seen), dtype=np.float64)
+            return
+        achieved, desired = (np.asarray(seen[name], dtype=np.float64).ravel() for name in (_ACHIEVED, _DESIRED))
+        others = [np.asarray(seen[name], dtype=np.float64).ravel() for name in sorted(seen) if name != _DESIRED]
+        self._seen[robot] = np.concatenate([*others, desired])
+        self._goal[robot] = achieved, desired
+
+    def _need_goals(self) -> None:
+        if not self.goals:
+            raise UserError(f"{_name(self.environments[0])} has no goals: set hindsight to 0.")
+
+
+class ScriptedGymnasiumAdapter(GymnasiumAdapter):
+    """See :class:`rlstack.tasks.core.goals.ScriptedEnvironment`.
+
+    Args:
+        environments: N of Gymnasium's, alike.
+        expert: Who knows how.
+        settings: As of :class:`GymnasiumAdapter`.
+    """
+
+    def __init__(self, environments: Sequence[Any], expert: Expert, **settings: Any) -> None:
+        self._expert = expert
+        super().__init__(environments, **settings)
+
+    def expert_action(self) -> Tensor:
+        """Return what the expert would do now, (N, actions) in -1..1."""
+        actions = [self._expert(env, seen) for env, seen in zip(self.environments, self._seen)]
+        return self.pipeline.clip(_rows(actions))
+
+
+def _rows(arrays: Sequence[Array]) -> Tensor:
+    return torch.from_numpy(np.stack(arrays).astype(np.float32))
+
+
+def _name(environment: Any) -> str:
+    spec = getattr(environment, "spec", None)
+    return str(spec.id) if spec is not None else type(environment.unwrapped).__name__
+
+
+def _box(environment: Any) -> tuple[list[float], list[float]]:
+    low, high = (getattr(environment.action_space, name, None) for name in ("low", "high"))
+    if low is None or high is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise UserError(
+            f"{_name(environment)} takes {environment.action_space} as action: only boxes with bounds can be learned"
+            " here. Wrap it in a gymnasium.ActionWrapper that takes one."
+        )
+    return low.ravel().astype(float).tolist(), high.ravel().astype(float).tolist()
+
+
+def _has_goals(environment: Any) -> bool:
+    names = getattr(environment.observation_space, "spaces", {})
+    return {_ACHIEVED, _DESIRED} <= set(names) and hasattr(environment.unwrapped, "compute_reward")

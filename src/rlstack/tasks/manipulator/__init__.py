@@ -1,0 +1,1 @@
+"""What the tasks of arms share: observation, environment, scripted experts."""

@@ -1,0 +1,177 @@
+"""One arm at its task, for whoever shows how it is done: a script, a human, or commands that were recorded.
+
+Arrays in and arrays out, in the very environment that policies learn in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.tasks.manipulator.environment import ArmEnvironment
+from rlstack.tasks.manipulator.pipeline import ArmPipeline
+
+if TYPE_CHECKING:
+    from rlstack.tasks.manipulator.task import ArmTask
+
+
+TRIAL = ("goal.x", "goal.y", "goal.z", "half.x", "half.y", "half.z", "mass", "friction")
+"""What a trial is, beside the simulator's state: its goal, m, and the object's half lengths, m, mass, kg, friction."""
+
+
+@dataclass(frozen=True)
+class Acted:
+    """What a step gave.
+
+    Attributes:
+        command: (joints,) rad or m that the joints were driven to.
+        reward: Of the step.
+        success: Whether the task is done, by now for long enough.
+        done: Whether the episode is over; the next one has begun then.
+        timed_out: Whether that is only because its time is up.
+    """
+
+    command: Array
+    reward: float
+    success: bool
+    done: bool
+    timed_out: bool
+
+
+class DemonstrationEnvironment:
+    """See the module.
+
+    Args:
+        task: What is to be done.
+        robot: The arm.
+        seed: Of starts and noise.
+
+    Raises:
+        UserError: The robot is no arm that can do this.
+    """
+
+    def __init__(self, task: ArmTask, robot: Manipulator, seed: int = 0) -> None:
+        self.robot = task.reference(robot)
+        self.task = task.fitted(self.robot)
+        self.pipeline: ArmPipeline = task.pipeline(self.robot)
+        self.environment = ArmEnvironment(self.task, self.robot, self.pipeline, 1, seed=seed, threads=1)
+        self.steps = 0
+        """Of the episode, so far."""
+        self._held = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Draw a new trial and start it."""
+        self.environment.restart(torch.zeros(1, dtype=torch.long))
+        self._keep(self.environment.observe()[0])  # senses once a step: each look would have noise of its own
+        self.steps, self._held = 0, 0
+
+    def senses(self) -> dict[str, Array]:
+        """Return what the policy senses now, and what is made of it first, one array each; see the pipeline."""
+        return {name: array[0] for name, array in self.environment.senses().items()}
+
+    def observation(self) -> Array:
+        """Return what the policy's network sees, (columns,)."""
+        return self._seen.copy()
+
+    def achieved(self) -> Array:
+        """Return (3,) m what is to be at the goal."""
+        return self.environment.achieved_goal()[0].numpy().astype(np.float64)
+
+    def expert(self) -> Array:
+        """Return what the task's scripted expert would do now, (actions,) in -1..1."""
+        return self.environment.expert_action()[0].numpy().astype(np.float64)
+
+    def act(self, action: Array) -> Acted:
+        """Let a control period pass with an action (actions,), clipped to -1..1."""
+        given = torch.from_numpy(np.asarray(action, dtype=np.float32)[None])
+        prepared = {name: torch.from_numpy(a.astype(np.float32)) for name, a in self.environment.senses().items()}
+        with torch.no_grad():
+            command = self.pipeline.command(self.pipeline.clip(given), prepared)
+        result = self.environment.step(given)
+        self._keep(result.actor)
+        done, timed_out = bool(result.done[0]), bool(result.timed_out[0])
+        there = self.task.done(result.achieved.numpy(), result.desired.numpy())[0]
+        self._held = self._held + 1 if there else 0
+        success = self._held >= self.task.hold_steps and (not done or timed_out)
+        if self.task.ends:
+            success = bool(result.success[0])
+        self.steps, self._held = (0, 0) if done else (self.steps + 1, self._held)
+        return Acted(
+            command=command[0].numpy().astype(np.float64),
+            reward=float(result.reward[0]),
+            success=success,
+            done=done,
+            timed_out=timed_out,
+        )
+
+    @property
+    def state(self) -> Array:
+        """All that changes in the simulator, (width,)."""
+        return self.environment.bench.worlds.state[0].copy()
+
+    @property
+    def trial(self) -> Array:
+        """What :data:`TRIAL` names, (8,)."""
+        bench = self.environment.bench
+        drawn = bench.drawn
+        return np.concatenate([bench.goal[0], drawn["half"][0], drawn["mass"], drawn["friction"]])
+
+    def restore(self, state: Array, trial: Array) -> None:
+        """Put the simulator to a recorded state of a recorded trial.
+
+        Raises:
+            UserError: The state is not one of this arm's at this task.
+        """
+        bench = self.environment.bench
+        if state.shape != bench.worlds.state[0].shape:
+            raise UserError(
+                f"The recorded state has {len(state)} numbers, and {self.robot.name} at this task has"
+                f" {bench.worlds.state.shape[1]}: the robot's model, the task or MuJoCo has changed since."
+            )
+        bench.goal[0] = trial[:3]
+        bench.vary({"half": trial[None, 3:6], "mass": trial[6:7], "friction": trial[7:8]})
+        bench.worlds.state[0] = state
+
+    def drive(self, command: Array) -> None:
+        """Let a control period pass with the joints driven to ``command`` (joints,), whatever the task says."""
+        self.environment.bench.worlds.step(np.asarray(command, dtype=float)[None])
+
+    def joints(self, state: Array | None = None) -> Array:
+        """Return the joints as they are, (joints,) rad or m, now or in a ``state``."""
+        worlds = self.environment.bench.worlds
+        now = self.state
+        if state is not None:
+            worlds.state[0] = state
+        found = worlds.joint_position[0].copy()
+        worlds.state[0] = now
+        return found
+
+    def places(self, state: Array | None = None) -> dict[str, Array]:
+        """Return where the tool and, if there is one, the object truly are, (3,) m each, now or in a ``state``."""
+        bench = self.environment.bench
+        now = self.state
+        if state is not None:
+            bench.worlds.state[0] = state
+        found = {"tool": bench.tool()[0]}
+        if (thing := bench.true().get("object_position")) is not None:
+            found["object"] = thing[0].copy()
+        bench.worlds.state[0] = now
+        return found
+
+    def is_done(self) -> bool:
+        """Return whether what is achieved is at the goal now."""
+        return bool(self.task.done(self.achieved()[None], self.environment.bench.goal)[0])
+
+    def _keep(self, seen: torch.Tensor) -> None:
+        self._seen = seen[0].numpy().astype(np.float64)
+
+    def close(self) -> None:
+        """End the simulator."""
+        self.environment.close()

@@ -1,0 +1,207 @@
+"""From an arm's signals to the network, and from its action, a motion of the tool, to targets of the joints.
+
+Forward and differential inverse kinematics are part of the graph, with the limits of joints, speeds and workspace: the
+policy file takes joint states and gives joint targets, and no controller outside has to fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.control.inverse_kinematics import Limits, led_step, limits_of, span_of, upright, yaw_of
+from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots.dynamics import ArmDynamics
+from rlstack.robots.kinematics import Carried, Chain, Screws, chain_of, holding_effort, tool_motion
+from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
+from rlstack.tasks.manipulator.actions import Motion
+
+_PRESS = 0.7
+"""Share of the fingers' effort by which their target leads before the action moves it on."""
+
+STARTED, TARGET = "started", "joint_target"
+
+
+class ArmPipeline(Pipeline):
+    """Terms in order; the action moves the target that the tool is led to, from where it was led to before.
+
+    The tool points down. Its target starts where the tool is. Prepared inputs have, beside the signals, of the tool
+    ``tool_position`` (batch, 3) m, ``tool_yaw`` (batch, 2) cos and sin, ``tool_velocity`` (batch, 3) m/s, and ``lead``
+    (batch, 3) m to its target; of the target ``target_position``, ``target_yaw``, ``target_rotation`` (batch, 3, 3),
+    ``target_jacobian`` (batch, 6, joints of the arm) and ``target`` (batch, joints); ``opening`` and
+    ``opening_target`` (batch, 1) as shares of the gripper's range; ``started`` (batch, 1), 0 in the first step. Of an
+    arm whose drives do not know its weight, ``sag`` (batch, joints of the arm) rad or m is what it takes from them.
+
+    Args:
+        terms: The observation's.
+        robot: The arm; its gripper's joints all close alike.
+        rate_hz: Control rate.
+        axes: Of :data:`rlstack.tasks.manipulator.actions.AXES`, what the policy moves.
+        motion: How far.
+        workspace_m: Least and greatest place of the tool's target in base_link.
+        grip: What the gripper does that the policy does not move: 1 opens it, -1 closes it.
+
+    Raises:
+        UserError: The arm's joints are not those between its base and its tool.
+    """
+
+    def __init__(
+        self,
+        terms: Sequence[Term],
+        robot: Manipulator,
+        rate_hz: float,
+        axes: Sequence[str],
+        motion: Motion,
+        workspace_m: tuple[tuple[float, ...], tuple[float, ...]],
+        grip: float = -1.0,
+    ) -> None:
+        lower = [drive.lower for drive in robot.drives]
+        upper = [drive.upper for drive in robot.drives]
+        opened = 1.0 if robot.work is None else robot.work.opened
+        for k in range(len(robot.joints), len(upper)):  # no further than tasks open it
+            upper[k] = lower[k] + opened * (upper[k] - lower[k])
+        super().__init__(terms, TARGET, lower, upper)
+        self.axes, self.motion, self.period_s, self.grip = tuple(axes), motion, 1.0 / rate_hz, grip
+        self.chain = _arm_of(robot)
+        self.span_m = span_of(self.chain)
+        self.arm = len(robot.joints)
+        self.hands = len(robot.gripper)
+        constants = {**self.chain.screws._asdict(), **limits_of(robot, self.chain)._asdict()}
+        self.sags = not robot.gravity_compensation
+        if self.sags:
+            constants |= ArmDynamics(robot).carried._asdict()
+            constants["stiffness"] = np.array([drive.stiffness for drive in robot.drives[: self.arm]])
+        constants["rest"] = np.array([drive.rest for drive in robot.drives[: self.arm]])
+        constants["hand_speed"] = np.array([drive.velocity_max for drive in robot.drives[self.arm :]])
+        constants["low"], constants["high"] = (np.array(corner) for corner in workspace_m)
+        hands = robot.drives[self.arm :]
+        self.hand_range = np.array([opened * (d.upper - d.lower) for d in hands])
+        """(fingers,) rad or m that each can move."""
+        self.press = min(
+            (_PRESS * d.effort_max / d.stiffness / (opened * (d.upper - d.lower)) for d in hands), default=0.0
+        )
+        for name, array in constants.items():
+            self.register_buffer(f"_{name}", torch.tensor(array, dtype=torch.float32))
+
+    @property
+    def action_size(self) -> int:
+        """Number of actions."""
+        return len(self.axes)
+
+    @property
+    def memory(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of all recurrent state by name."""
+        return {TARGET: (self.arm + self.hands,), STARTED: (1,), **super().memory}
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return the inputs with what several terms share; see the class."""
+        joints, started = inputs["joint_position"], memory[STARTED]
+        target = started * memory[TARGET] + (1.0 - started) * joints
+        arm, hand = target[:, : self.arm], target[:, self.arm :]
+        now = joints[:, : self.arm]
+        lead = self.motion.lead_s * self._buffer("velocity")
+        arm = torch.maximum(torch.minimum(arm, now + lead), now - lead)
+        arm = torch.maximum(torch.minimum(arm, self._buffer("upper")), self._buffer("lower"))
+        if self.hands:
+            # before the action moves it on; fingers told to go much further let what is between them slide to and fro
+            low, range_ = self.minimum[self.arm :], (self.maximum - self.minimum)[self.arm :]
+            opening = ((joints[:, self.arm :] - low) / range_).mean(dim=-1, keepdim=True)
+            wanted = ((hand - low) / range_).mean(dim=-1, keepdim=True)
+            wanted = torch.maximum(torch.minimum(wanted, opening + self.press), opening - self.press)
+            wanted = wanted.clamp(0.0, 1.0)
+            hand = low + wanted * range_
+        screws = Screws(*(self._buffer(name) for name in Screws._fields))
+        batch = joints.shape[0]
+        both = tool_motion(screws, torch.cat([now, arm], dim=0))  # twice as many cost less than twice
+        moving = both.jacobian[:batch, :3] @ inputs["joint_velocity"][:, : self.arm, None]
+        prepared = {
+            **inputs,
+            "target": torch.cat([arm, hand], dim=-1),
+            "tool_position": both.position[:batch],
+            "tool_yaw": yaw_of(both.rotation[:batch]),
+            "tool_velocity": moving[:, :, 0],
+            "target_position": both.position[batch:],
+            "target_yaw": yaw_of(both.rotation[batch:]),
+            "target_rotation": both.rotation[batch:],
+            "target_jacobian": both.jacobian[batch:],
+            "lead": both.position[batch:] - both.position[:batch],
+            "started": started,
+        }
+        if self.sags:
+            carried = Carried(*(self._buffer(name) for name in Carried._fields))
+            prepared["sag"] = holding_effort(screws, carried, now) / self._buffer("stiffness")
+        if self.hands:
+            prepared["opening"] = opening
+            prepared["opening_target"] = wanted
+        for term in self._terms():
+            prepared.update(term.prepare(prepared, memory))
+        return prepared
+
+    def command(self, action: Tensor, inputs: Tensors) -> Tensor:
+        """Return the joints' targets (batch, joints), rad or m, for a clipped action; ``inputs`` as prepared.
+
+        Of an arm whose drives know nothing of gravity they are above where the joints are to be, by what it takes from
+        them.
+        """
+        moved = {axis: action[:, k : k + 1] for k, axis in enumerate(self.axes)}
+        none = torch.zeros_like(action[:, :1])
+        place = inputs["target_position"]
+        step = torch.cat([moved.get(axis, none) for axis in "xyz"], dim=-1) * (self.motion.speed_m_s * self.period_s)
+        linear = torch.maximum(torch.minimum(place + step, self._buffer("high")), self._buffer("low")) - place
+        # back into the workspace no faster than an action goes
+        fastest = self.motion.speed_m_s * self.period_s
+        linear = linear.clamp(-fastest, fastest)
+        yaw = moved.get("yaw", none) * (self.motion.yaw_rate_rad_s * self.period_s)
+        turn = 0.2 * upright(inputs["target_rotation"]) + torch.cat([none, none, yaw], dim=-1)
+        arm = inputs["target"][:, : self.arm]
+        limits = Limits(*(self._buffer(name) for name in Limits._fields))
+        aside = self.motion.posture * (self._buffer("rest") - arm)
+        wanted = torch.cat([linear, turn], dim=-1)
+        jacobian, rotation = inputs["target_jacobian"], inputs["target_rotation"]
+        arm = led_step(jacobian, rotation, wanted, aside, arm, limits, self.period_s, self.span_m)
+        if self.sags:
+            arm = torch.maximum(torch.minimum(arm + inputs["sag"], limits.upper), limits.lower)
+        grip = moved.get("gripper", none + self.grip)
+        hand = inputs["target"][:, self.arm :] + grip * (self._buffer("hand_speed") * self.period_s)
+        hand = torch.maximum(torch.minimum(hand, self.maximum[self.arm :]), self.minimum[self.arm :])
+        return torch.cat([arm, hand], dim=-1)
+
+    def led_to(self, command: Tensor, inputs: Tensors) -> Tensor:
+        """Return where a command (batch, joints) leads the tool and the fingers, (batch, 5 + fingers).
+
+        Of the tool its place, m, and cos and sin of its turn; of the fingers rad or m. ``inputs`` as prepared.
+        """
+        arm = command[:, : self.arm]
+        if self.sags:
+            arm = arm - inputs["sag"]
+        tool = tool_motion(Screws(*(self._buffer(name) for name in Screws._fields)), arm)
+        return torch.cat([tool.position, yaw_of(tool.rotation), command[:, self.arm :]], dim=-1)
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Return all memory after a clipped ``action``; ``inputs`` as prepared for the observation."""
+        return self.remember_command(inputs, memory, action, self.command(action, inputs))
+
+    def remember_command(self, inputs: Tensors, memory: Tensors, action: Tensor, command: Tensor) -> dict[str, Tensor]:
+        """Return the same where the command is known already."""
+        if self.sags:
+            command = torch.cat([command[:, : self.arm] - inputs["sag"], command[:, self.arm :]], dim=-1)
+        started = torch.ones_like(memory[STARTED])
+        return {TARGET: command, STARTED: started, **super().remember(inputs, memory, action)}
+
+    def _buffer(self, name: str) -> Tensor:
+        found: Tensor = getattr(self, f"_{name}")
+        return found
+
+
+def _arm_of(robot: Manipulator) -> Chain:
+    chain = chain_of(robot)
+    if chain.index != tuple(range(len(robot.joints))):
+        raise UserError(
+            f"{robot.name}: the joints between base and {robot.tool_link} are {', '.join(chain.joints)}, and the robot"
+            f" file has {', '.join(joint.name for joint in robot.joints)}: list exactly those under joints."
+        )
+    return chain

@@ -1,0 +1,128 @@
+"""N arms in their worlds, with what they sense: what training, evaluation and demonstrations share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.arrays import Array
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots.kinematics import chain_of, tool_motion
+from rlstack.sim.arms.devices import arm_worlds
+from rlstack.tasks.manipulator.noise import noisy
+from rlstack.tasks.manipulator.trials import OBJECT, Trials
+
+if TYPE_CHECKING:
+    from rlstack.tasks.manipulator.task import ArmTask
+
+
+__all__ = ["OBJECT", "ArmScene"]
+
+
+class ArmScene:
+    """N arms at their tasks.
+
+    Args:
+        task: What they do.
+        robot: Which arm.
+        count: N.
+        seed: Of the noise.
+        threads: That step the worlds; None: as many as there are cores.
+        device: That steps them; see :func:`rlstack.sim.arms.devices.arm_worlds`.
+    """
+
+    def __init__(
+        self,
+        task: ArmTask,
+        robot: Manipulator,
+        count: int,
+        seed: int,
+        threads: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        task = task.fitted(robot)
+        self.task, self.robot, self.count = task, robot, count
+        self._handled = task.objects is not None
+        period_s = 1.0 / task.rate_hz
+        self.worlds = arm_worlds(
+            robot, task.build, count, period_s=period_s, varied=self._handled, device=device, threads=threads
+        )
+        self.sight = task.sight(robot, count, seed)
+        """What their cameras see; None: nothing."""
+        chain = chain_of(robot)
+        self._screws, self._arm = chain.screws, list(chain.index)
+        self._rng = np.random.default_rng((seed, 1))
+        self.goal = np.zeros((count, 3))
+        """(N, 3) m in base_link."""
+        self.drawn = {"half": np.zeros((count, 3)), "mass": np.zeros(count), "friction": np.zeros(count)}
+        """Of the objects now, in the order of :meth:`rlstack.sim.arms.worlds.ArmWorlds.vary`; 0 without one."""
+
+    def start(self, index: NDArray[np.intp], trials: Trials) -> None:
+        """Begin episodes (n) in some worlds."""
+        self.worlds.restart(index, trials.joints)
+        self.goal[index] = trials.goal
+        if self._handled:
+            self.task.furnish(self.worlds, index, trials.goal, trials.half, trials.mass, trials.friction)
+            self.task.lay(self.worlds, index, trials)
+            for name, drawn in self.drawn.items():
+                drawn[index] = getattr(trials, name)
+        if self.sight is not None:
+            self.sight.restart(index, self.worlds, self.drawn["half"][index])
+
+    def vary(self, drawn: dict[str, Array]) -> None:
+        """Give the objects of all worlds what :attr:`drawn` says, and what stands fixed its place by the goals."""
+        for name, array in drawn.items():
+            self.drawn[name][:] = array
+        if self._handled:
+            self.task.furnish(self.worlds, np.arange(self.count), self.goal, *self.drawn.values())
+
+    def true(self) -> dict[str, Array]:
+        """Return signals as they are now, (N, ...)."""
+        worlds = self.worlds
+        signals = {
+            "joint_position": worlds.joint_position,
+            "joint_velocity": worlds.joint_velocity,
+            "goal_position": self.goal,
+        }
+        if self._handled:
+            signals["object_position"], signals["object_orientation"] = worlds.pose(OBJECT)
+        if self.sight is not None:
+            signals.update(self.sight.signals(worlds))
+        return signals
+
+    def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
+        """Return signals (n, ...) as they are sensed."""
+        return noisy(self.task.noise, signals, self._rng)
+
+    def tool(self) -> Array:
+        """Return where the tools are, (N, 3) m in base_link."""
+        return np.asarray(tool_motion(self._screws, self.worlds.joint_position[:, self._arm]).position)
+
+    def achieved(self) -> Array:
+        """Return (N, 3) m: what is to be at the goals."""
+        tool = self.tool()
+        return self.task.achieved(tool, self.worlds.pose(OBJECT)[0] if self._handled else tool)
+
+    @property
+    def noise_state(self) -> dict[str, Any]:
+        """Of the generator that draws the noise."""
+        return dict(self._rng.bit_generator.state)
+
+    @noise_state.setter
+    def noise_state(self, state: dict[str, Any]) -> None:
+        self._rng.bit_generator.state = state
+
+    def lost(self) -> NDArray[np.bool_]:
+        """Return (N,) whose object is off the table, or whose numbers are not finite."""
+        finite = np.isfinite(self.worlds.state).all(axis=1)
+        if not self._handled:
+            return ~finite
+        return ~finite | self.task.off(self.worlds.pose(OBJECT)[0])
+
+    def close(self) -> None:
+        """End the threads."""
+        self.worlds.close()
+        if self.sight is not None:
+            self.sight.close()

@@ -1,0 +1,133 @@
+"""A task's step around physics that another does: what is commanded before it, what is earned and sensed after it.
+
+The functions of :class:`rlstack.tasks.quadrotor.step.QuadrotorStep`, split where the physics is: an environment in any
+engine, or over topics, senses and earns what training does in the batch simulator.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.fused import Kernel, clip, where
+from rlstack.interfaces.signals import fed
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.sim.batch.dynamics import Model
+from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
+from rlstack.tasks.core import tracing
+from rlstack.tasks.core.pipeline import Pipeline
+from rlstack.tasks.quadrotor.privileged import Privileged
+from rlstack.tasks.quadrotor.step import NOISE_WIDTH, QuadrotorStep, Rows
+
+Seen = Literal["policy", "signals"]
+"""What comes out: the observation that the pipeline makes for the policy's network, or its inputs by name, SI."""
+
+_ANYTHING = 1e6
+"""Bound of a column whose unit says nothing."""
+
+_NOTHING_PRIVILEGED = Privileged((), (), (), np.zeros(0, np.float32), np.zeros(0, np.float32))
+
+
+class ExternalStep(QuadrotorStep):
+    """The step of one robot whose next state is given, as kernels over all of them.
+
+    Arrays are as of :class:`QuadrotorStep`; what is seen comes as ``seen``, (:attr:`width`, N).
+
+    Args:
+        task: The task's configuration.
+        robot: What flies.
+        pipeline: On the CPU.
+        kind: What is seen.
+    """
+
+    def __init__(self, task: Any, robot: Quadrotor, pipeline: Pipeline, kind: Seen = "policy") -> None:
+        super().__init__(task, robot, pipeline, _NOTHING_PRIVILEGED, Model(1.0 / task.rate_hz))
+        self.kind = kind
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        """Of the signals that are seen, in order; empty where the observation is."""
+        if kind == "signals":
+            sizes = {"rotors": len(robot.rotors), "points": len(self.window)}
+            for name in task.inputs:
+                self.shapes[name] = tuple(size if isinstance(size, int) else sizes[size] for size in fed(name).shape)
+        self.width = sum(math.prod(shape) for shape in self.shapes.values()) or pipeline.size
+        """Rows of ``seen``."""
+        self.bounds = self._bounds()
+        """(width,) what :attr:`see` and :attr:`judge` keep the absolute value of each row of ``seen`` below."""
+
+    @cached_property
+    def decide(self) -> Kernel:
+        """``command`` and ``next_memory`` of an ``action`` in a state."""
+        return Kernel(self._decide, {**self._sensing(), "action": self.pipeline.action_size})
+
+    @cached_property
+    def judge(self) -> Kernel:
+        """``reward``, its ``terms``, ``lost`` (1 or 0) and ``seen`` of the ``state`` that an ``action`` led to.
+
+        ``memory`` and ``goal`` are those before the action, ``next_memory``, ``noise`` and ``next_goal`` those after.
+        """
+        rows = {**self._sensing(), "parameters": PARAMETER_WIDTH, "action": self.pipeline.action_size}
+        rows["next_memory"] = self.memory_width
+        return Kernel(self._judge_and_see, {**rows, "next_goal": self.goal_width} if self.window else rows)
+
+    @cached_property
+    def see(self) -> Kernel:
+        """``seen`` of a state."""
+        return Kernel(lambda **rows: {"seen": self._see(rows, rows["memory"])}, self._sensing())
+
+    def _sensing(self) -> dict[str, int]:
+        rows = {"state": STATE_WIDTH, "memory": self.memory_width, "noise": NOISE_WIDTH}
+        return {**rows, "goal": self.goal_width} if self.window else rows
+
+    def _decide(self, **rows: Rows) -> dict[str, Rows]:
+        memory, action = self._remembered(rows["memory"]), clip(rows["action"], -1.0, 1.0)
+        after, command = tracing.call(self._actor_memory, self._sensed(rows), memory, action)
+        remembered = [*(after[n].reshape(-1) for n in self.pipeline.memory), action]
+        return {"command": command, "next_memory": np.concatenate(remembered)}
+
+    def _judge_and_see(self, **rows: Rows) -> dict[str, Rows]:
+        action, last = clip(rows["action"], -1.0, 1.0), self._remembered(rows["memory"])["last_action"]
+        judged = self._judged(rows["state"], action, last, rows.get("goal"), rows["parameters"])
+        after = {name: rows[name] for name in ("state", "noise")}
+        after = {**after, "goal": rows["next_goal"]} if self.window else after
+        return {**judged, "seen": self._see(after, rows["next_memory"])}
+
+    def _see(self, rows: dict[str, Rows], memory: Rows) -> Rows:
+        sensed = self._sensed(rows)
+        if self.kind == "signals":
+            seen = np.concatenate([np.asarray(sensed[name], dtype=object).reshape(-1) for name in self.shapes])
+        else:
+            seen = tracing.call(self._actor_observation, sensed, self._remembered(memory))
+        finite = np.abs(rows["state"]).sum() < 1e30
+        limits = self.bounds.astype(float)
+        return np.stack([where(finite, clip(value, -most, most), 0.0) for value, most in zip(seen, limits)])
+
+    def _bounds(self) -> NDArray[np.float32]:
+        """Return what no robot goes beyond before it is lost; from the units of terms and signals."""
+        task, robot = self.task, self.robot
+        # the fastest that one gets which falls across the region in which it is not lost, at full thrust
+        across = 2.0 * math.sqrt(3.0) * task.lost_m
+        c0, c1, c2 = robot.rotor_model.thrust_coefficients
+        fastest = robot.rotor_model.speed_max_rad_s
+        thrust = len(robot.rotors) * (c0 + fastest * (c1 + fastest * c2))
+        speed = 2.0 * math.sqrt(2.0 * (thrust / robot.body.mass_kg + STANDARD_GRAVITY) * across)
+        most = {
+            "m": 4.0 * task.lost_m,
+            "m/s": speed,
+            "rad/s": 2.0 * task.lost_rad_s,
+            "m/s^2": STANDARD_GRAVITY,
+            "rotor": fastest,
+            "s": 60.0,
+            **dict.fromkeys(("-", "-1..1", "quaternion xyzw", "-1 or 1"), 1.0),
+        }
+        if self.kind == "policy":
+            terms = [(term.unit, term.size) for term in self.pipeline.table()]
+        else:
+            units = {name: "rotor" if name.startswith("rotor_speed") else fed(name).unit for name in self.shapes}
+            terms = [(units[name], math.prod(shape)) for name, shape in self.shapes.items()]
+        rows = [np.full(size, most.get(unit, _ANYTHING)) for unit, size in terms]
+        return np.concatenate(rows).astype(np.float32)

@@ -1,0 +1,71 @@
+"""One frame for every X quadrotor: whatever its rotors are called and whichever way they turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
+
+_CORNERS = ((1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0))
+"""Of :attr:`CanonicalPipeline.PLACES`: signs of x and y."""
+
+_VECTORS = ("linear_velocity", "angular_velocity")
+_ATTITUDES = ("orientation", "path_orientation", "goal_orientation")
+
+
+class CanonicalPipeline(Pipeline):
+    """A pipeline for any quadrotor with one rotor in each quadrant whose neighbours turn opposite ways.
+
+    The robot file's numbers are inputs (``rotor_position``, ``rotor_yaw_sign``, ``rotor_speed_min``,
+    ``rotor_speed_max``). Where the front right rotor's thrust goes with a torque to the left, everything is seen from
+    a frame turned by 90 degrees to the left, in which it is the other way round, as in the frame trained in. Actions
+    are those of the rotors at the front right, back right, back left and front left of that frame, from the
+    slowest to the fastest that the robot's rotors turn.
+    """
+
+    PLACES = ("front right", "back right", "back left", "front left")
+    """Of the rotors that the actions command, in order."""
+
+    def __init__(self, terms: Sequence[Term], output: str) -> None:
+        super().__init__(terms, output, [0.0] * len(_CORNERS), [1.0] * len(_CORNERS))
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return the inputs as seen from the common frame, with what the terms share."""
+        place, sign = inputs["rotor_position"], inputs["rotor_yaw_sign"]
+        front_right = _at(place[..., 0], place[..., 1], _CORNERS[0])
+        turned = ((front_right * sign).sum(dim=-1, keepdim=True) > 0.0).to(sign.dtype)  # (batch, 1): 1 or 0
+        same = 1.0 - turned
+        seen = dict(inputs)
+        for name in _VECTORS:
+            x, y, z = inputs[name].split(1, dim=-1)
+            seen[name] = torch.cat([same * x + turned * y, same * y - turned * x, z], dim=-1)
+        # half of 90 degrees
+        half, whole = turned * math.sin(math.pi / 4), same + turned * math.cos(math.pi / 4)
+        for name in _ATTITUDES:
+            if name in inputs:
+                q = inputs[name]
+                sine, cosine = (half, whole) if q.dim() == 2 else (half.unsqueeze(-1), whole.unsqueeze(-1))
+                x, y, z, w = q.split(1, dim=-1)
+                about_z = [x * cosine + y * sine, y * cosine - x * sine, z * cosine + w * sine, w * cosine - z * sine]
+                seen[name] = torch.cat(about_z, dim=-1)
+        x, y = place[..., 0], place[..., 1]
+        x, y = same * x + turned * y, same * y - turned * x
+        seen["rotor_corner"] = torch.stack([_at(x, y, corner) for corner in _CORNERS], dim=-1)
+        return super().prepare(seen, memory)
+
+    def command(self, action: Tensor, inputs: Tensors) -> Tensor:
+        """Return the rotors' speeds (batch, 4) rad/s in the robot's order for a clipped action."""
+        share = 0.5 * (action + 1.0)
+        mine = (inputs["rotor_corner"] * share.unsqueeze(-2)).sum(dim=-1)
+        slowest, fastest = inputs["rotor_speed_min"], inputs["rotor_speed_max"]
+        return slowest + mine * (fastest - slowest)
+
+
+def _at(x: Tensor, y: Tensor, corner: tuple[float, float]) -> Tensor:
+    """Return (batch, rotors): 1 for the rotor in that quadrant, 0 for the others."""
+    inside = (x * corner[0] > 0.0) & (y * corner[1] > 0.0)
+    return inside.to(x.dtype)

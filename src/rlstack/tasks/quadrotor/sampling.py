@@ -1,0 +1,115 @@
+"""Random start states and perturbations, in numpy, so that training and every simulator draw from one description."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.schema import in_order, value
+from rlstack.sim.perturbation import Perturbation
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starts:
+    """Where episodes begin, relative to the goal.
+
+    The defaults are those of Learning to Fly in Seconds (arXiv 2311.13081, published source).
+    """
+
+    position_m: float = value(0.2, unit="m", at_least=0.0)
+    """Uniform within plus and minus this, for each axis."""
+    tilt_rad: float = value(float(np.pi / 2), unit="rad", at_least=0.0, at_most=float(np.pi))
+    """Rotation from the upright attitude at the goal's heading: angle uniform below this, about any axis."""
+    linear_velocity_m_s: float = value(1.0, unit="m/s", at_least=0.0)
+    angular_velocity_rad_s: float = value(1.0, unit="rad/s", at_least=0.0)
+    rotor_speed_fraction: float = value(0.5, at_least=0.0, at_most=1.0)
+    """All rotors start at this fraction of their top speed."""
+    settled_share: float = value(0.1, at_least=0.0, at_most=1.0)
+    """This share starts at the goal, upright and at rest."""
+
+    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> dict[str, Array]:
+        """Draw ``count`` states around the origin; ``scale`` below 1 makes them easier.
+
+        Returns:
+            Arrays by name as in :class:`rlstack.tasks.quadrotor.scenario.Scenario`.
+        """
+        settled = rng.random(count) < self.settled_share
+        axis = rng.normal(size=(count, 3))
+        axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+        angle = rng.uniform(0.0, self.tilt_rad * scale, count) * ~settled
+        state = {
+            "position": rng.uniform(-1.0, 1.0, (count, 3)) * self.position_m * scale,
+            "orientation": np.concatenate([axis * np.sin(angle / 2)[:, None], np.cos(angle / 2)[:, None]], axis=1),
+            "linear_velocity": rng.uniform(-1.0, 1.0, (count, 3)) * self.linear_velocity_m_s * scale,
+            "angular_velocity": rng.uniform(-1.0, 1.0, (count, 3)) * self.angular_velocity_rad_s * scale,
+            "rotor_speed": np.full(
+                (count, len(robot.rotors)), self.rotor_speed_fraction * robot.rotor_model.speed_max_rad_s
+            ),
+        }
+        for name in ("position", "linear_velocity", "angular_velocity"):
+            state[name][settled] = 0.0
+        return state
+
+    def envelope(self) -> dict[str, float]:
+        """Return the farthest starts, SI units in the keys, for a policy file."""
+        names = ("tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s")
+        return {"position_error_m": self.position_m, **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Randomisation:
+    """How far robots depart from their file and what disturbs them; ranges are uniform, sigmas are normal.
+
+    The defaults disturb as Learning to Fly in Seconds does and change no parameter.
+    """
+
+    force_sigma: float = value(1 / 20, at_least=0.0)
+    """Constant force per axis, in weights."""
+    torque_sigma_m: float = value(1 / 10_000, unit="m", at_least=0.0)
+    """Constant torque per axis, in weights times metres."""
+    mass: Range = value((1.0, 1.0), above=0.0)
+    inertia: Range = value((1.0, 1.0), above=0.0)
+    arm: Range = value((1.0, 1.0), above=0.0)
+    """One number for x and y."""
+    thrust: Range = value((1.0, 1.0), above=0.0)
+    """Each rotor's thrust on its own."""
+    torque: Range = value((1.0, 1.0), above=0.0)
+    time_constant: Range = value((1.0, 1.0), above=0.0)
+    """One number for rise and fall."""
+    drag: Range = value((1.0, 1.0), at_least=0.0)
+    delay_s: Range = value((0.0, 0.0), unit="s", at_least=0.0, at_most=0.05)
+    gust_sigma: float = value(0.0, at_least=0.0)
+    """Gust force per axis, in weights, while a gust blows."""
+    gust_start_s: Range = value((0.0, 4.0), unit="s", at_least=0.0)
+    gust_duration_s: Range = value((0.2, 1.0), unit="s", at_least=0.0)
+
+    def __post_init__(self) -> None:
+        in_order(self)
+
+    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Perturbation:
+        """Draw ``count`` perturbations of ``robot``."""
+        weight, rotors = robot.weight_n, len(robot.rotors)
+
+        def uniform(limits: Range, *shape: int) -> Array:
+            return rng.uniform(limits[0], limits[1], (count, *shape))
+
+        return Perturbation(
+            mass_scale=uniform(self.mass),
+            inertia_scale=uniform(self.inertia, 3),
+            arm_scale=np.repeat(uniform(self.arm, 1), 2, axis=1),
+            thrust_scale=uniform(self.thrust, rotors),
+            torque_scale=uniform(self.torque),
+            time_constant_scale=np.repeat(uniform(self.time_constant, 1), 2, axis=1),
+            drag_scale=uniform(self.drag),
+            force_n=rng.normal(0.0, self.force_sigma * weight, (count, 3)),
+            torque_n_m=rng.normal(0.0, self.torque_sigma_m * weight, (count, 3)),
+            gust_force_n=rng.normal(0.0, self.gust_sigma * weight, (count, 3)),
+            gust_start_s=uniform(self.gust_start_s),
+            gust_duration_s=uniform(self.gust_duration_s),
+            delay_s=uniform(self.delay_s),
+        )

@@ -1,0 +1,62 @@
+"""A scenario: N episodes' start states, goals and perturbations, the same in training and in every simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.arrays import Array
+from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.quadrotor.paths import Paths
+
+STATE_NAMES = ("position", "orientation", "linear_velocity", "angular_velocity", "rotor_speed")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """N episodes, ready to be flown in the batch simulator or one by one in another engine.
+
+    Args:
+        state: Start states by name: position (N, 3) m world, orientation (N, 4) xyzw body to world,
+            linear_velocity (N, 3) m/s world, angular_velocity (N, 3) rad/s body, rotor_speed (N, rotors) rad/s.
+        goal_position: (N, 3) m, world.
+        goal_yaw: (N,) rad.
+        perturbation: Departures from the robot file.
+        labels: (N,) what disturbs each episode, for the report's success by disturbance, such as ``"wind gusts"``.
+        path: What to follow, where the goal moves; ``goal_position`` and ``goal_yaw`` are then those of its start.
+    """
+
+    state: dict[str, Array]
+    goal_position: Array
+    goal_yaw: Array
+    perturbation: Perturbation
+    labels: NDArray[np.str_]
+    path: Paths | None = None
+
+    def __len__(self) -> int:
+        return len(self.goal_yaw)
+
+    def goal_over(self, time_s: Array) -> Array:
+        """Return where each robot ought to be at each of ``time_s`` (T,) s after the start: (T, N, 3) m, world."""
+        if self.path is None:
+            return np.broadcast_to(self.goal_position, (len(time_s), *self.goal_position.shape))
+        return self.path.over(time_s)
+
+    def take(self, index: NDArray[np.integer] | slice) -> Scenario:
+        """Return the episodes at ``index``."""
+        return Scenario(
+            state={name: array[index] for name, array in self.state.items()},
+            goal_position=self.goal_position[index],
+            goal_yaw=self.goal_yaw[index],
+            perturbation=self.perturbation.take(index),
+            labels=self.labels[index],
+            path=None if self.path is None else self.path.take(index),
+        )
+
+    def shifted(self, offset: Array) -> Scenario:
+        """Return the same episodes with start and goal moved by ``offset`` (3,) m."""
+        state = {**self.state, "position": self.state["position"] + offset}
+        path = None if self.path is None else self.path.shifted(offset)
+        return replace(self, state=state, goal_position=self.goal_position + offset, path=path)

@@ -1,0 +1,203 @@
+"""The training environment of mobile bases: N copies of a task, each robot in a map of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.sim.bases.layout import STATE, STATE_WIDTH
+from rlstack.sim.bases.lidar import BaseLidar
+from rlstack.sim.bases.parameters import drawn
+from rlstack.tasks.core.pipeline import Pipeline, TermInfo
+from rlstack.tasks.wheeled_base.card import critic_columns
+from rlstack.tasks.wheeled_base.driving import DrivingEnvironment
+from rlstack.tasks.wheeled_base.maps import MapArrays
+from rlstack.tasks.wheeled_base.rollout import BaseRollout
+from rlstack.tasks.wheeled_base.step import GOAL_WIDTH, GUIDE_WIDTH, NOISE_WIDTH, BaseStep
+
+PARAMETER_POOL = 4096
+"""Robots with departures from their file that are drawn ahead."""
+
+
+class Movers(Protocol):
+    """What moves among the robots: people."""
+
+    rows: int
+    """Of ``circles``, the last ones, that they are."""
+
+    def start(self, circles: Tensor, index: Tensor, places: MapArrays, pick: Tensor) -> None:
+        """Put those of the robots at ``index``, which start at the places ``pick``, where they start."""
+
+    def move(self, state: Tensor, now: Tensor, after: Tensor) -> None:
+        """Write where they are a period later: rows of circles, all of them, from ``now`` to ``after``."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all of theirs that changes."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+
+
+class BaseEnvironment(DrivingEnvironment):
+    """N copies of a base's task in the batch simulator; a :class:`rlstack.tasks.core.interface.LearningEnvironment`.
+
+    Args:
+        task: The task's configuration, a :class:`rlstack.tasks.wheeled_base.task.BaseTask`.
+        robot: What drives.
+        pipeline: Makes the actor's observation.
+        count: N.
+        device: ``"cpu"`` or a CUDA device.
+        seed: Of maps, starts, departures from the robot file, noise and resets.
+
+    Raises:
+        UserError: The device is not there, or torch cannot use it.
+    """
+
+    kept = ("state", "memory", "parameters", "boxes", "circles", "goal", "age", "pick")
+
+    def __init__(
+        self, task: Any, robot: WheeledBase, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
+    ) -> None:
+        super().__init__(task, robot, pipeline, count, device, seed)
+        self.rng = np.random.default_rng(seed)
+        self.movers: Movers | None = task.movers(robot, count, device, seed)
+        moving = self.movers.rows if self.movers is not None else 0
+        boxes, circles = task.obstacles
+        self.task_step = step = BaseStep(task, robot, pipeline, boxes, circles + moving // 5, str(self.device))
+        self._places: list[MapArrays] = []
+        self._allocate(NOISE_WIDTH, step.privileged_width, (*step.terms, "lost"))
+        self.boxes = self._rows(step.box_rows)
+        self.circles, self._next_circles = self._rows(step.circle_rows), self._rows(step.circle_rows)
+        self.goal, self.guide = self._rows(GOAL_WIDTH), self._rows(GUIDE_WIDTH)
+        self.scan, self._scan_noise = self._rows(len(step.rays)), self._rows(len(step.rays)).unsqueeze(1)
+        self.pick = torch.zeros(count, dtype=torch.long, device=self.device)
+        """Which of the places each robot is in."""
+        self._robots = torch.from_numpy(drawn(robot, PARAMETER_POOL, self.rng)).to(self.device)
+        self._lidar = self._made_lidar()
+        self.progress = 0.0
+        self.places = self._stage(0)
+        self._measure = self.measuring(self.state, self.circles, self.scan)
+        self.reset_all()
+
+    def set_progress(self, done: float) -> None:
+        """Turn the curriculum to the share ``done`` of the training steps; harder maps are used as it moves."""
+        self.progress = done
+        stage = self.task.curriculum.stage(done)
+        if self.places is not self._stage(stage):
+            self.places = self._stage(stage)
+            self.reset_all()
+
+    def restart(self, index: Tensor) -> None:
+        """Start the robots at ``index`` anew: in another place, as another robot."""
+        count, places = len(index), self.places
+        pick = torch.randint(len(places), (count,), generator=self.generator, device=self.device)
+        self.pick[index] = pick
+        state = torch.zeros(STATE_WIDTH, count, device=self.device)
+        start, goal = places.draw(pick, self.generator)
+        state[STATE["position"]] = start[:, :2].T
+        half = 0.5 * start[:, 2]
+        state[STATE["turn"]] = torch.stack([half.sin(), half.cos()])
+        self.state.index_copy_(1, index, state)
+        half = 0.5 * goal[:, 2]
+        self.goal.index_copy_(1, index, torch.stack([goal[:, 0], goal[:, 1], half.sin(), half.cos()]))
+        self.boxes.index_copy_(1, index, places.boxes.index_select(0, pick).T)
+        still = places.circles.index_select(0, pick).T
+        self.circles[: len(still)].index_copy_(1, index, still)
+        if self.movers is not None:
+            self.movers.start(self.circles, index, places, pick)
+        robots = torch.randint(self._robots.shape[1], (count,), generator=self.generator, device=self.device)
+        self.parameters.index_copy_(1, index, self._robots.index_select(1, robots))
+        self.memory.index_fill_(1, index, 0.0)
+        for past in self.past:
+            past.index_fill_(1, index, 0.0)
+        self.age.index_fill_(0, index, 0)
+
+    def measuring(self, state: Tensor, circles: Tensor, scan: Tensor) -> Callable[[], None]:
+        """Return what measures the scans of robots in ``state`` among ``circles`` whenever it is called."""
+        if self._lidar is None:
+            return lambda: None
+        cast = self._lidar.prepare(state, self.boxes, circles, scan, self._scan_noise[:, 0])
+
+        def measure() -> None:
+            self.fill_noise(self._scan_noise, 1)
+            cast()
+
+        return measure
+
+    def find_way(self, state: Tensor, guide: Tensor) -> None:
+        """Write the way to the goal of robots in ``state`` into ``guide``."""
+        self.places.guide(self.pick, state[STATE["position"]], self.goal, guide)
+
+    def move(self, state: Tensor, now: Tensor, after: Tensor) -> None:
+        """Let a period pass for what moves; without that, circles stay."""
+        if self.movers is None:
+            after.copy_(now)
+        else:
+            self.movers.move(state, now, after)
+
+    def window(self, steps: int, steepest: float) -> BaseRollout:
+        """Return a window over the robots; see :class:`rlstack.tasks.core.rollout.Window`."""
+        return BaseRollout(self, steps, steepest)
+
+    def critic_table(self) -> list[TermInfo]:
+        """Return one row for each term of the critic's observation, in order."""
+        return [*self.pipeline.table(), *critic_columns(self.pipeline)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that changes as the environment runs, so that it can go on exactly."""
+        movers = None if self.movers is None else self.movers.state_dict()
+        return {**super().state_dict(), "progress": self.progress, "movers": movers}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.progress = state["progress"]
+        self.places = self._stage(self.task.curriculum.stage(self.progress))
+        super().load_state_dict(state)
+        if self.movers is not None:
+            self.movers.load_state_dict(state["movers"])
+
+    def _begin_step(self) -> None:
+        self.move(self.state, self.circles, self._next_circles)
+        self.circles.copy_(self._next_circles)
+
+    def _sense(self) -> None:
+        self._measure()
+        self.find_way(self.state, self.guide)
+
+    def _given(self) -> dict[str, Tensor]:
+        around = {"goal": self.goal, "guide": self.guide, "boxes": self.boxes, "circles": self.circles}
+        return {**around, "scan": self.scan}
+
+    def _arrived(self) -> Tensor:
+        offset = self.state[STATE["position"]] - self.goal[:2]
+        return (offset * offset).sum(dim=0) < self.task.arrival_m**2
+
+    def _stage(self, stage: int) -> MapArrays:
+        while len(self._places) <= stage:
+            self._places.append(self.task.places(self.robot, len(self._places), self.rng, self.device))
+        return self._places[stage]
+
+    def _made_lidar(self) -> BaseLidar | None:
+        rays = self.task_step.rays
+        if not rays:
+            return None
+        lidar, step = self.robot.lidars["scan"], self.task_step
+        return BaseLidar(
+            lidar.angles_rad[list(rays)],
+            (lidar.position_m[0], lidar.position_m[1]),
+            lidar.rpy_rad[2],
+            range_min_m=lidar.range_min_m,
+            range_max_m=lidar.range_max_m,
+            boxes=step.box_rows // 6,
+            circles=step.circle_rows // 5,
+            noise_m=lidar.noise_m,
+            noise_share=lidar.noise_share,
+            dropout=lidar.dropout,
+            spacing_rad=lidar.angle_increment_rad,
+            device=str(self.device),
+        )

@@ -1,0 +1,1 @@
+"""What the exploration task is made of."""

@@ -1,0 +1,75 @@
+"""Maps with a start and a goal each, as the arrays that a training environment draws from."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlstack.sim.maps.pool import MapPool
+
+WALKED = 32
+"""Points along each way that a robot may start at."""
+
+
+class MapArrays:
+    """R ways to go, each in its map.
+
+    Args:
+        pool: With fields.
+        device: Where the arrays are to be.
+        anywhere: Share of the starts that are anywhere on the map a robot can go from, in any heading, rather than
+            the map's own.
+        goal_m: Within this of the goal the way is straight, m.
+    """
+
+    def __init__(self, pool: MapPool, device: torch.device, anywhere: float = 0.0, goal_m: float = 0.3) -> None:
+        if pool.fields is None:
+            raise ValueError("places need a pool with fields")
+        self.boxes, self.circles = (torch.from_numpy(a).to(device) for a in (pool.boxes, pool.circles))
+        """(R, 6 B) and (R, 5 C) as in :mod:`rlstack.sim.bases.layout`."""
+        self._starts, self._goals = (torch.from_numpy(a).to(device) for a in (pool.starts, pool.goals))
+        self._field = torch.from_numpy(pool.field_index).to(device)
+        self._fields = pool.fields.mapped(lambda array: torch.from_numpy(array).to(device))
+        self._anywhere, self._goal_m = anywhere, goal_m
+        self._along = self._walked() if anywhere else self._starts[:, None, :2]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def draw(self, pick: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return starts (n, 3) and goals (n, 3), x and y in m and yaw in rad, of the places ``pick`` (n,)."""
+        starts, goals = self._starts[pick].clone(), self._goals[pick]
+        turn = torch.rand(len(pick), generator=generator, device=starts.device) * (2.0 * torch.pi)
+        starts[:, 2] = turn
+        if self._anywhere:
+            chosen = torch.rand(len(pick), generator=generator, device=starts.device) < self._anywhere
+            step = torch.randint(self._along.shape[1], (len(pick),), generator=generator, device=starts.device)
+            starts[:, :2] = torch.where(chosen[:, None], self._along[pick, step], starts[:, :2])
+        return starts, goals
+
+    def guide(self, pick: Tensor, position: Tensor, goal: Tensor, out: Tensor) -> None:
+        """Write the unit vector (2,) of the way and its length, m, into ``out`` (3, N), for robots at (2, N)."""
+        distance, direction = self._fields.look_up(self._field[pick], position.T)
+        offset = goal[:2] - position
+        straight = (offset * offset).sum(dim=0).add_(1e-8).sqrt_()
+        near = straight < self._goal_m
+        # at the goal there is no way left to go: shorter than a unit vector, so that nothing pulls across it
+        towards = offset / straight.clamp(min=0.5 * self._goal_m)
+        torch.where(near, towards, direction.T, out=out[:2])
+        torch.where(near, straight, distance, out=out[2])
+
+    def _walked(self) -> Tensor:
+        """Return points (R, :data:`WALKED`, 2) all along each way, where the robot fits for certain."""
+        point, found = self._starts[:, :2].clone(), []
+        far, _ = self._fields.look_up(self._field, point)
+        step = self._fields.frame.resolution_m
+        for _ in range(2 * int(float(far.max()) / step)):
+            left, direction = self._fields.look_up(self._field, point)
+            point = point + (step * (left > step))[:, None] * direction
+            found.append(point)
+        walked = torch.stack(found, dim=1)
+        # those of a short way have arrived long before: spread what lies before that
+        moving = ((walked[:, 1:] - walked[:, :-1]).square().sum(dim=-1) > 0.0).sum(dim=1).clamp(min=1)
+        share = torch.linspace(0.0, 0.95, WALKED, device=walked.device)
+        index = (moving[:, None] * share).long()
+        return walked.gather(1, index[..., None].expand(-1, -1, 2))

@@ -1,0 +1,101 @@
+"""People among the robots of a base's training environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from rlstack.fused import zeros
+from rlstack.sim.bases.dynamics import heading
+from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, STATE
+from rlstack.sim.bases.people import PERSON_WIDTH, WALK_WIDTH, Crowd, Layout, Orca, SocialForce
+
+
+class Peopled(Protocol):
+    """Maps that say who is there."""
+
+    people: Tensor
+    """(R, 5 P) circles as in :mod:`rlstack.sim.bases.layout`."""
+    persons: Tensor
+    """(R, PERSON_WIDTH P), person after person, as in :mod:`rlstack.sim.bases.people`."""
+
+
+class Pedestrians:
+    """P people around each of N robots.
+
+    Args:
+        people: P.
+        still: Circles that stand still, before them in the rows.
+        boxes: In each robot's map.
+        radius_m: Of the robot, for those who see it.
+        period_s: Control period.
+        rule: How they walk.
+        count: N.
+        device: Where the arrays are.
+    """
+
+    def __init__(
+        self,
+        people: int,
+        still: int,
+        boxes: int,
+        radius_m: float,
+        period_s: float,
+        rule: Orca | SocialForce,
+        count: int,
+        device: str,
+    ) -> None:
+        self.rows = CIRCLE_ROWS * people
+        self._crowd = Crowd(Layout(people, still + people, boxes), period_s, rule, device)
+
+        def rows(width: int) -> Tensor:
+            return torch.as_tensor(zeros(width, count, device))
+
+        self._person, self._walk = rows(PERSON_WIDTH * people), rows(WALK_WIDTH * people)
+        self._next_walk, self._robot = rows(WALK_WIDTH * people), rows(CIRCLE_ROWS)
+        self._boxes = rows(BOX_ROWS * boxes)
+        self._robot[2] = radius_m
+        self._launches: dict[tuple[int, int], tuple[Callable[[], None], Tensor, Tensor]] = {}
+
+    def start(self, circles: Tensor, index: Tensor, places: Any, pick: Tensor) -> None:
+        """Put those of the robots at ``index`` where they start in the places ``pick``."""
+        circles[-self.rows :].index_copy_(1, index, places.people.index_select(0, pick).T)
+        self._boxes.index_copy_(1, index, places.boxes.index_select(0, pick).T)
+        self._person.index_copy_(1, index, places.persons.index_select(0, pick).T)
+        self._walk.index_fill_(1, index, 0.0)
+
+    def move(self, state: Tensor, now: Tensor, after: Tensor) -> None:
+        """Write where they are a period later: rows of circles, all of them, from ``now`` to ``after``."""
+        key = now.data_ptr(), after.data_ptr()
+        if key not in self._launches:
+            arrays = {
+                "circles": now,
+                "walk": self._walk,
+                "person": self._person,
+                "robot": self._robot,
+                "boxes": self._boxes,
+                "next_circles": after,
+                "next_walk": self._next_walk,
+            }
+            self._launches[key] = self._crowd.prepare(arrays), now, after
+        still = len(now) - self.rows
+        after[:still].copy_(now[:still])
+        cos, sin = heading(state)
+        ahead, side = state[STATE["velocity"]]
+        self._robot[:2].copy_(state[STATE["position"]])
+        self._robot[3].copy_(ahead * cos - side * sin)
+        self._robot[4].copy_(ahead * sin + side * cos)
+        self._launches[key][0]()
+        self._walk.copy_(self._next_walk)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all of theirs that changes."""
+        return {"person": self._person, "walk": self._walk, "boxes": self._boxes}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        for name, mine in self.state_dict().items():
+            mine.copy_(state[name])

@@ -1,0 +1,1 @@
+"""What the racing task is made of."""

@@ -1,0 +1,49 @@
+"""What the racing task says of itself for the table that people read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.tasks.core.card import TaskCard, columns_after, seconds
+from rlstack.tasks.core.pipeline import Pipeline, TermInfo
+from rlstack.tasks.wheeled_base.card import responses
+from rlstack.tasks.wheeled_base.racing.pipeline import RacingPipeline
+from rlstack.tasks.wheeled_base.racing.step import PRIVILEGED, TERMS
+
+_CRITICS = (
+    ("m", "left of the middle"),
+    ("1", "sine of the heading beside it"),
+    ("1/m", "of the middle"),
+    ("m", "of the track"),
+)
+"""Unit and meaning of what only a critic sees."""
+
+_UNITS = {"progress": "1/m", "lost": "once"}
+"""Of the reward's weights that are no rates."""
+
+
+def critic_columns(pipeline: Pipeline) -> tuple[TermInfo, ...]:
+    """Return what only a critic sees, as columns after those of the policy."""
+    return columns_after(pipeline, tuple((name, 1, *told) for name, told in zip(PRIVILEGED, _CRITICS)))
+
+
+def racing_card(task: Any, robot: WheeledBase, pipeline: RacingPipeline) -> TaskCard:
+    """Return the sheet of :class:`rlstack.tasks.catalog.base_racing.RacingTask`."""
+    driving = pipeline.driving
+    return TaskCard(
+        length=seconds(task),
+        critic=critic_columns(pipeline),
+        actions=(
+            ("change of the speed", f"{-driving.change_m_s:g}", f"{driving.change_m_s:g}", "m/s a period"),
+            ("curvature", f"{-driving.bend_1_m:g}", f"{driving.bend_1_m:g}", "1/m"),
+        ),
+        rewards=tuple((name, f"{getattr(task.reward, name):g}", _UNITS.get(name, "1/s")) for name in TERMS),
+        endings=(
+            ("lost", f"{task.through_m:g} m through a wall, turning faster than 20 rad/s, or not finite"),
+            ("timed out", f"after {task.episode_s:g} s; the value of going on is counted"),
+        ),
+        episode="race",
+        drawn=responses(robot),
+        judged=(("succeeds", "two laps from rest without contact"),),
+    )

@@ -1,0 +1,219 @@
+"""What the tasks of mobile bases share: limits, noise, rewards, endings. A task's file adds what it is about."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import RobotSpec
+from rlstack.schema import value
+from rlstack.sim.bases.movers import Moving
+from rlstack.sim.bases.parameters import Speeds
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.wheeled_base.rewards import BaseView
+
+if TYPE_CHECKING:
+    import torch
+
+    from rlstack.tasks.core.card import Row, TaskCard
+    from rlstack.tasks.core.pipeline import Pipeline, Term
+    from rlstack.tasks.wheeled_base.environment import BaseEnvironment, Movers
+    from rlstack.tasks.wheeled_base.maps import MapArrays
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseNoise:
+    """Standard deviations of what the policy senses of its own motion; the lidar's are the robot file's."""
+
+    position_m: float = value(0.01, unit="m", at_least=0.0)
+    heading_rad: float = value(0.01, unit="rad", at_least=0.0)
+    linear_velocity_m_s: float = value(0.01, unit="m/s", at_least=0.0)
+    angular_velocity_rad_s: float = value(0.02, unit="rad/s", at_least=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseReward:
+    """Weights of the reward terms; all but ``lost`` are rates a second. A task sets its own."""
+
+    progress: float = value(1.0)
+    """Speed along the way to the goal as a share of the greatest."""
+    facing: float = value(0.0)
+    """Cosine from the heading to the way: what turns a robot that stands, whose progress has no slope by its turn."""
+    near: float = value(0.0)
+    """Squared share of the margin that is missing."""
+    margin_m: float = value(0.1, unit="m", above=0.0)
+    """Clearance that ``near`` wants."""
+    ahead: float = value(0.0)
+    """The same of where the robot will be if it goes straight on."""
+    ahead_s: float = value(0.7, unit="s", above=0.0)
+    """For how long."""
+    turning: float = value(0.0)
+    """Squared turning rate, rad/s."""
+    action_change: float = value(0.0)
+    """Squared change of the action."""
+    rest: float = value(0.0)
+    """Squared share of the greatest speed, at the goal."""
+    heading: float = value(0.0)
+    """1 - cos of the heading error, at the goal."""
+    lost: float = value(-2.0)
+    """Once, when the episode ends in a collision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """How maps get harder over the training steps."""
+
+    stages: int = value(1, at_least=1, at_most=10)
+    """How many sets of maps there are, each harder than the one before."""
+    full_after: float = value(0.3, at_least=0.0, at_most=1.0)
+    """Share of the training steps after which the hardest are used."""
+
+    def stage(self, done: float) -> int:
+        """Return which stage it is at the share ``done`` of the training steps."""
+        if self.full_after == 0.0:
+            return self.stages - 1
+        return min(int(done / self.full_after * (self.stages - 1) + 1e-9), self.stages - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseTask(ABC):
+    """A task for mobile bases that command a twist."""
+
+    rate_hz: float = value(10.0, unit="Hz", above=0.0)
+    """Control rate."""
+    episode_s: float = value(60.0, unit="s", above=0.0)
+    arrival_m: float = value(0.2, unit="m", above=0.0)
+    """Nearer to the goal than this is there."""
+    speeds: Speeds = field(default_factory=Speeds)
+    noise: BaseNoise = field(default_factory=BaseNoise)
+    curriculum: Stages = field(default_factory=Stages)
+    reward: BaseReward = field(default_factory=BaseReward)
+
+    inputs: ClassVar[tuple[str, ...]] = ()
+    """What the policy senses."""
+    differentiable: ClassVar[bool] = True
+    examiner: ClassVar[str] = "wheeled_base"
+    """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
+    verified_on: ClassVar[tuple[str, ...]] = ()
+    """Kinds of maps that verification judges by ``bounds``; empty: there is no verification on maps."""
+    bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.95})
+    """What a policy must reach on them, in process."""
+    bounds_over_topics: ClassVar[Bounds] = Bounds(at_least={"success": 0.95}, episodes=ENOUGH_OVER_TOPICS)
+    """The same over topics."""
+    bounds_elsewhere: ClassVar[Bounds | None] = None
+    """The same on the other kinds, of policies that were trained on them; None: nothing is asked there."""
+    verified_among: ClassVar[Moving | None] = None
+    """What moves in the maps of verification's column with movers; None: there is no such column."""
+    bounds_among: ClassVar[Bounds | None] = None
+    """What is asked there of policies that were trained among movers; None: nothing."""
+    planners: ClassVar[tuple[str, ...]] = ()
+    """Classical planners that reports show beside a policy, the first of which it is held against."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the policy commands."""
+        return ("twist",)
+
+    @property
+    def obstacles(self) -> tuple[int, int]:
+        """Boxes and circles that stand still in each robot's map, at most."""
+        return 24, 8
+
+    def reference(self, robot: RobotSpec) -> WheeledBase:
+        """Return the robot that training drives.
+
+        Raises:
+            UserError: It is no base, or lacks what the task senses.
+        """
+        if not isinstance(robot, WheeledBase):
+            raise UserError(f"{robot.name} is a {robot.kind}; this task wants a base: --robot turtlebot3_burger.")
+        if "scan" in self.inputs and "scan" not in robot.lidars:
+            raise UserError(f"{robot.name} has no lidar called 'scan', which this task sees with: add one to its file.")
+        return robot
+
+    def fastest_m_s(self, robot: WheeledBase) -> float:
+        """Return the greatest speed that a policy may command."""
+        return self.speeds.range(robot)[1][0]
+
+    def rays(self, robot: WheeledBase) -> tuple[int, ...]:
+        """Return the indices of the scan's rays that the policy looks at, evenly spaced; none without a scan."""
+        return ()
+
+    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> Movers | None:
+        """Return what moves among ``count`` robots."""
+        return None
+
+    def more_signals(self, rows: Mapping[str, Any]) -> dict[str, Any]:
+        """Return signals that the task's policy senses beside those of every base, from the step's rows."""
+        return {}
+
+    @abstractmethod
+    def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
+        """Draw the maps of a stage of the curriculum."""
+
+    @abstractmethod
+    def terms(self, robot: WheeledBase) -> list[Term]:
+        """Return the terms of the observation."""
+
+    @abstractmethod
+    def envelope(self) -> dict[str, float]:
+        """Return what the policy was trained for, SI units in the keys."""
+
+    def environment(
+        self, robot: WheeledBase, pipeline: Pipeline, count: int, device: str, seed: int
+    ) -> BaseEnvironment:
+        """Return N copies of the task to learn from."""
+        from rlstack.tasks.wheeled_base.environment import BaseEnvironment
+
+        return BaseEnvironment(self, robot, pipeline, count, device=device, seed=seed)
+
+    def pipeline(self, robot: WheeledBase) -> Pipeline:
+        """Return the observation pipeline for ``robot``."""
+        from rlstack.tasks.core.pipeline import Pipeline
+
+        return Pipeline(self.terms(robot), self.outputs[0], *self.speeds.range(robot))
+
+    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseView], Any]]]:
+        """Return ``{name: (weight, term)}`` of what has a weight; each term maps a view to an expression."""
+        terms: dict[str, Callable[[BaseView], Any]] = {
+            "progress": lambda s: s.progress,
+            "facing": lambda s: s.facing,
+            "near": lambda s: s.too_near(self.reward.margin_m),
+            "ahead": lambda s: s.too_near_in(self.reward.ahead_s, self.reward.margin_m),
+            "turning": lambda s: s.yaw_rate * s.yaw_rate,
+            "action_change": lambda s: s.action_change,
+            "rest": lambda s: s.speed_share * s.near_goal(self.arrival_m),
+            "heading": lambda s: (1.0 - s.heading_cos) * s.near_goal(2.0 * self.arrival_m),
+        }
+        weights = {name: getattr(self.reward, name) for name in terms}
+        return {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
+
+    def lost(self, view: BaseView) -> Any:
+        """Return who has hit something."""
+        return view.clearance < 0.0
+
+    def sheet(self, robot: WheeledBase, pipeline: Pipeline) -> TaskCard:
+        """Return what the task says of itself for the table that people read."""
+        from rlstack.tasks.wheeled_base.card import base_card
+
+        return base_card(self, robot, pipeline)
+
+    def actions(self, pipeline: Pipeline) -> tuple[Row, ...]:
+        """Return name, what -1 and +1 command, and unit of each action."""
+        from rlstack.tasks.core.card import commands
+
+        return commands(pipeline)
+
+    def endings(self) -> tuple[Row, ...]:
+        """Return name of each ending of a training episode, and when it comes."""
+        return (
+            ("lost", "the footprint overlaps something, or a number is not finite"),
+            ("arrived", f"nearer than {self.arrival_m:g} m to the goal"),
+            ("timed out", f"after {self.episode_s:g} s; the value of going on is counted"),
+        )
