@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.arrays import Array
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.policies import load_policy
 from rlstack.sim.grids.worlds import MOVES, allowed_moves
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.exploration import Explored, Explorer, explore
-
-Array = NDArray[np.float64]
+from rlstack.verification.exploration import Explorer, explore
+from rlstack.verification.records import ExplorationRecord
 
 REPORTING, TUNING = range(100, 105), range(10)
 """Seeds of held-out terrains; what is reported was never tuned on."""
@@ -68,11 +68,12 @@ def explorers(policies: list[Path]) -> dict[str, Explorer]:
     return {**found, "random walk": RandomWalk()}
 
 
-def run(explorer: Explorer, expedition: ExplorationSetting, seeds: range | list[int], episodes: int) -> Explored:
+def run(
+    explorer: Explorer, expedition: ExplorationSetting, seeds: range | list[int], episodes: int
+) -> ExplorationRecord:
     """Return what was seen of the terrains of all seeds together."""
     parts = [explore(explorer, expedition, expedition.held_out(seed, episodes)) for seed in seeds]
-    coverage = np.concatenate([part.coverage for part in parts])
-    return Explored(coverage, np.concatenate([part.crashed for part in parts]), expedition.enough)
+    return ExplorationRecord.joined(parts)
 
 
 def interval(samples: Array, rng: np.random.Generator, draws: int = 1000) -> tuple[Array, Array]:
@@ -87,7 +88,7 @@ def row(name: str, cells: list[str]) -> str:
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
-def report(found: Mapping[str, Explored], expedition: ExplorationSetting) -> dict[str, Any]:
+def report(found: Mapping[str, ExplorationRecord], expedition: ExplorationSetting) -> dict[str, Any]:
     """Print the tables and return their figures."""
     rng = np.random.default_rng(0)
     times = [5, 10, 15, 20, 30, 40, 50, 60, 80, 100, 200, expedition.steps]
@@ -96,16 +97,16 @@ def report(found: Mapping[str, Explored], expedition: ExplorationSetting) -> dic
     print("| --- |" + " --- |" * len(times))
     figures: dict[str, Any] = {"times": times}
     for name, explored in found.items():
-        mean = explored.curve().mean(axis=0)
+        mean = explored.normalized().coverage.mean(axis=0)
         print(row(name, [f"{100 * mean[t]:.1f}" for t in times]))
         figures[name] = {"coverage": [round(float(mean[t]), 4) for t in times]}
     print()
     print(row("", ["steps to 90%", "steps to more than 95%", "median to 90%", "done in time", "crashed"]))
     print("| --- |" + " --- |" * 5)
     for name, explored in found.items():
-        to_90, to_95 = explored.steps_to(0.9), explored.steps_to(0.95)
+        to_90, to_95 = explored.time_beyond(0.9), explored.time_beyond(0.95)
         low, high = interval(np.column_stack((to_90, to_95)), rng)
-        done, crashed = float(explored.done.mean()), float((explored.crashed > 0).mean())
+        done, crashed = float(explored.done.mean()), float(explored.crashed.mean())
         cells = [
             f"{to_90.mean():.1f} ({low[0]:.1f} to {high[0]:.1f})",
             f"{to_95.mean():.1f} ({low[1]:.1f} to {high[1]:.1f})",
@@ -118,19 +119,19 @@ def report(found: Mapping[str, Explored], expedition: ExplorationSetting) -> dic
     return figures
 
 
-def compared(name: str, found: Mapping[str, Explored], rng: np.random.Generator) -> dict[str, Any]:
+def compared(name: str, found: Mapping[str, ExplorationRecord], rng: np.random.Generator) -> dict[str, Any]:
     """Print how a policy is to the best planner at every time, and return it."""
     policy = found[name]
-    curves = {name: found[name].curve() for name in PLANNERS}
+    curves = {name: found[name].normalized().coverage for name in PLANNERS}
     means = np.array([curve.mean(axis=0) for curve in curves.values()])
     best = np.array(list(curves.values()))[means.argmax(axis=0), :, np.arange(means.shape[1])].T
-    ahead = policy.curve() - best
+    ahead = policy.normalized().coverage - best
     low, high = interval(ahead, rng)
     mean, worst = ahead.mean(axis=0), int(ahead.mean(axis=0).argmin())
-    soonest = min((found[name].steps_to(0.9) for name in PLANNERS), key=lambda steps: float(steps.mean()))
-    share = 1.0 - policy.steps_to(0.9).mean() / soonest.mean()
+    soonest = min((found[name].time_beyond(0.9) for name in PLANNERS), key=lambda steps: float(steps.mean()))
+    share = 1.0 - policy.time_beyond(0.9).mean() / soonest.mean()
     draws = rng.integers(0, len(soonest), (1000, len(soonest)))
-    shares = 1.0 - policy.steps_to(0.9)[draws].mean(axis=1) / soonest[draws].mean(axis=1)
+    shares = 1.0 - policy.time_beyond(0.9)[draws].mean(axis=1) / soonest[draws].mean(axis=1)
     bounds = np.quantile(shares, (0.025, 0.975))
     behind = np.flatnonzero(mean < 0.0)
     sure = np.flatnonzero(low <= 0.0)
@@ -157,7 +158,12 @@ def tune(expedition: ExplorationSetting, episodes: int) -> None:
     for power in POWERS:
         planner = GridFrontier(GridFrontierSettings(choice="utility", power=power))
         explored = run(planner, expedition, TUNING, episodes)
-        print(row(f"{power:g}", [f"{explored.steps_to(0.9).mean():.1f}", f"{explored.curve()[:, :100].mean():.4f}"]))
+        print(
+            row(
+                f"{power:g}",
+                [f"{explored.time_beyond(0.9).mean():.1f}", f"{explored.normalized().coverage[:, :100].mean():.4f}"],
+            )
+        )
 
 
 def main() -> None:

@@ -27,7 +27,8 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.sim.grids.floors import Floors
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.verification.exploration_drives import Driven, drive_explorer
+from rlstack.verification.exploration_drives import drive_explorer
+from rlstack.verification.records import ExplorationRecord
 
 Array = NDArray[np.float64]
 
@@ -43,19 +44,15 @@ def floors(seed: int, count: int) -> list[FloorMap]:
     return Floors().maps(np.random.default_rng((1, seed)), count, held_out=True)
 
 
-def joined(parts: list[Driven]) -> Driven:
-    """Return several batches of drives as one."""
-    fields = ("coverage", "collided", "finished")
-    return Driven(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
-
-
-def drives(name: str, robot: WheeledBase, maps: list[FloorMap], seconds: int, **options: Any) -> Driven:
+def drives(name: str, robot: WheeledBase, maps: list[FloorMap], seconds: int, **options: Any) -> ExplorationRecord:
     """Return what one explorer saw, twelve robots at a time."""
     explorer = PLANNERS.load(name)(robot, **options)
-    return joined([drive_explorer(explorer, robot, maps[k : k + 12], seconds) for k in range(0, len(maps), 12)])
+    return ExplorationRecord.joined(
+        [drive_explorer(explorer, robot, maps[k : k + 12], seconds) for k in range(0, len(maps), 12)]
+    )
 
 
-def report(found: Mapping[str, Driven], seconds: int) -> dict[str, Any]:
+def report(found: Mapping[str, ExplorationRecord], seconds: int) -> dict[str, Any]:
     """Print the tables and return their figures."""
     rng, times = np.random.default_rng(0), [t for t in TIMES if t <= seconds]
     print(row("coverage after, s", [f"{t}" for t in times]))
@@ -69,9 +66,9 @@ def report(found: Mapping[str, Driven], seconds: int) -> dict[str, Any]:
     print(row("", ["s to 90%", "s to 95%", "median to 90%", "90% in time", "collided"]))
     print("| --- |" + " --- |" * 5)
     for name, driven in found.items():
-        to_90, to_95 = driven.seconds_to(0.9), driven.seconds_to(0.95)
+        to_90, to_95 = driven.time_to(0.9), driven.time_to(0.95)
         low, high = interval(np.column_stack((to_90, to_95)), rng)
-        done, hit = float((driven.coverage[:, -1] >= 0.9).mean()), float(driven.collided.mean())
+        done, hit = float((driven.coverage[:, -1] >= 0.9).mean()), float(driven.crashed.mean())
         cells = [
             f"{to_90.mean():.1f} ({low[0]:.1f} to {high[0]:.1f})",
             f"{to_95.mean():.1f} ({low[1]:.1f} to {high[1]:.1f})",
@@ -83,7 +80,7 @@ def report(found: Mapping[str, Driven], seconds: int) -> dict[str, Any]:
     return figures
 
 
-def compare(found: Mapping[str, Driven], rng: np.random.Generator) -> None:
+def compare(found: Mapping[str, ExplorationRecord], rng: np.random.Generator) -> None:
     """Print how the policy is to the best planner at every time."""
     others = [found[name] for name in PLANNER_NAMES]
     curves = np.array([driven.coverage for driven in others])
@@ -91,8 +88,8 @@ def compare(found: Mapping[str, Driven], rng: np.random.Generator) -> None:
     ahead = found["policy"].coverage - best
     low, high = interval(ahead, rng)
     mean, worst = ahead.mean(axis=0), int(ahead.mean(axis=0).argmin())
-    soonest = min((driven.seconds_to(0.9) for driven in others), key=lambda seconds: float(seconds.mean()))
-    mine = found["policy"].seconds_to(0.9)
+    soonest = min((driven.time_to(0.9) for driven in others), key=lambda seconds: float(seconds.mean()))
+    mine = found["policy"].time_to(0.9)
     draws = rng.integers(0, len(mine), (1000, len(mine)))
     bounds = np.quantile(1.0 - mine[draws].mean(axis=1) / soonest[draws].mean(axis=1), (0.025, 0.975))
     print(

@@ -24,7 +24,7 @@ from rlstack.tasks.catalog.base_navigation import NavigationTask
 from rlstack.verification.courses import held_out_course
 from rlstack.verification.drive import drive
 from rlstack.verification.drive_score import DriveScore, score_drives
-from rlstack.verification.drives import Drives
+from rlstack.verification.records import NavigationRecord
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def main() -> None:
         drivers[str(path)] = load_policy(path, robot=robot)
     for path in options.guided:
         drivers[f"astar_policy {path}"] = PLANNERS.load("astar_policy")(robot, policy=str(path))
-    beside: Drives | None = None
+    beside: NavigationRecord | None = None
     scores: dict[str, DriveScore] = {}
     print(f"{len(course)} ways over {', '.join(options.kinds)}, seed {options.seed}, {robot.name}", flush=True)
     for name, driver in drivers.items():

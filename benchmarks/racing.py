@@ -25,7 +25,8 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, TRAINING_SEEDS, Track, draw_track
-from rlstack.verification.racing import Race, race
+from rlstack.verification.racing import race
+from rlstack.verification.records import RaceRecord
 from rlstack.verification.yardstick import BEND_RATE_1_M_S, GAINS, GRIP_SHARE, MARGIN_M, limits_of, lines_of
 
 RATE_HZ = 20.0
@@ -65,7 +66,7 @@ def tune(robot: WheeledBase, seconds: int) -> None:
         print(*row)
 
 
-def row(name: str, driven: Race, reference_s: np.ndarray | None) -> str:
+def row(name: str, driven: RaceRecord, reference_s: np.ndarray | None) -> str:
     """Return one line of the table; figures of laps that nobody finished are left out."""
     done = np.isfinite(driven.flying_s)
     both = done if reference_s is None else done & np.isfinite(reference_s)

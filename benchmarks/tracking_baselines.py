@@ -32,7 +32,7 @@ from rlstack.tasks.quadrotor import trajectories
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.baselines import STATE_INPUTS, Baseline, Controller
-from rlstack.verification.episodes import Episodes
+from rlstack.verification.records import FlightRecord
 from rlstack.verification.rollout import rollout
 
 Ratios = LeeRatios | CascadeRatios
@@ -93,7 +93,7 @@ def scenarios(robot: Quadrotor, stream: int, count: int) -> dict[str, Scenario]:
     }
 
 
-def fly(name: str, ratios: Ratios, robot: Quadrotor, scenario: Scenario, seconds: float) -> Episodes:
+def fly(name: str, ratios: Ratios, robot: Quadrotor, scenario: Scenario, seconds: float) -> FlightRecord:
     """Fly a controller with such ratios."""
     where = ("goal_position", "goal_orientation") if scenario.path is None else PATH
     inputs = (*STATE_INPUTS, *where)
@@ -102,7 +102,7 @@ def fly(name: str, ratios: Ratios, robot: Quadrotor, scenario: Scenario, seconds
     return rollout(flown, scenario, robot, seconds)
 
 
-def rmse(episodes: Episodes, from_s: float = 0.0) -> np.ndarray:
+def rmse(episodes: FlightRecord, from_s: float = 0.0) -> np.ndarray:
     """Return (N,) m; a robot that flies away counts as 2 m off, so that one cannot decide all."""
     error = np.minimum(episodes.error_m[episodes.time_s >= from_s], 2.0)
     return np.asarray(np.sqrt((error**2).mean(axis=0)))
@@ -142,7 +142,7 @@ def tune(
     return middle if cost(name, middle, robot, flights) < lowest else best
 
 
-def report(flying: Callable[[Scenario, float], Episodes | None], robot: Quadrotor, count: int) -> Rows:
+def report(flying: Callable[[Scenario, float], FlightRecord | None], robot: Quadrotor, count: int) -> Rows:
     """Fly what was never tuned on; return figures by kind of flight. Kinds that are not flown are left out."""
     rng = np.random.default_rng([REPORTING, 7])
     figure = {ease: trajectories.figure_eight(count, ease_s=ease) for ease in (0.0, 2.0)}
@@ -212,7 +212,7 @@ def main() -> None:
     for path in arguments.policy:
         policy = load_policy(path, robot=robot)
 
-        def follow(flown: Scenario, seconds: float, policy: Policy = policy) -> Episodes | None:
+        def follow(flown: Scenario, seconds: float, policy: Policy = policy) -> FlightRecord | None:
             return None if flown.path is None else rollout(policy, flown, robot, seconds)
 
         rows = report(follow, robot, arguments.flights)

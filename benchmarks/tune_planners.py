@@ -32,7 +32,7 @@ from rlstack.sim.maps.grid import occupancy
 from rlstack.sim.maps.pool import build_pool
 from rlstack.verification.courses import Course, held_out_course
 from rlstack.verification.drive import drive
-from rlstack.verification.drives import Drives
+from rlstack.verification.records import NavigationRecord
 
 KINDS = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")
 ARRIVAL_M = 0.2
@@ -101,7 +101,9 @@ def training_course(robot: WheeledBase, count: int, seed: int, kinds: tuple[str,
     return Course(pool, drawn(robot, count, rng), limit)
 
 
-def driven(name: str, options: dict[str, Any], course: Course, robot: WheeledBase, *, known: bool = False) -> Drives:
+def driven(
+    name: str, options: dict[str, Any], course: Course, robot: WheeledBase, *, known: bool = False
+) -> NavigationRecord:
     """Drive a course with a planner."""
     planner = PLANNERS.load(name)(robot, **options)
     # drives of about the same length together: all are computed until the last has ended
@@ -120,7 +122,7 @@ def true_maps(course: Course, resolution_m: float = 0.05) -> Field:
     return Field(occupied, np.zeros_like(occupied), origin, resolution_m)
 
 
-def costs(drives: Drives, robot: WheeledBase) -> np.ndarray:
+def costs(drives: NavigationRecord, robot: WheeledBase) -> np.ndarray:
     """Return the cost (N,) of drives."""
     ratio = drives.time_s * robot.limits.linear_velocity_m_s / drives.shortest_m
     return np.where(drives.success, np.minimum(ratio, 3.0), np.where(drives.ending == "collided", 4.0, 3.5))
@@ -162,7 +164,7 @@ def tune(
     return best, lowest
 
 
-def report(drives: Drives, robot: WheeledBase) -> list[dict[str, Any]]:
+def report(drives: NavigationRecord, robot: WheeledBase) -> list[dict[str, Any]]:
     """Return and print one row for each kind of map, and one for all."""
     rows = []
     print(
@@ -171,7 +173,7 @@ def report(drives: Drives, robot: WheeledBase) -> list[dict[str, Any]]:
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     ratio = drives.time_s * robot.limits.linear_velocity_m_s / drives.shortest_m
     for kind in (*KINDS, "all"):
-        mine = np.ones(len(drives), dtype=bool) if kind == "all" else drives.kinds == kind
+        mine = np.ones(len(drives), dtype=bool) if kind == "all" else drives.labels == kind
         if not mine.any():
             continue
         there = mine & drives.success

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.verification.racing import Race
+from rlstack.verification.records import RaceRecord
 
 PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "racing.py"
 
@@ -27,9 +27,10 @@ def benchmark() -> Any:
     return module
 
 
-def raced(lap_s: list[list[float]], contact: list[bool]) -> Race:
+def raced(lap_s: list[list[float]], contact: list[bool]) -> RaceRecord:
     count = len(lap_s)
-    return Race(
+    return RaceRecord(
+        simulator="batch",
         seeds=np.arange(count),
         length_m=np.full(count, 40.0),
         lap_s=np.array(lap_s),

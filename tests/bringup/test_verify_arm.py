@@ -18,8 +18,8 @@ from rlstack.policies import load_policy, write_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.manipulator.trials import ArmNoise
 from rlstack.verification.arm_score import score_arm
-from rlstack.verification.arm_trials import ArmTried, joined
 from rlstack.verification.manipulation import judged
+from rlstack.verification.records import ManipulationRecord
 from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
 
@@ -81,11 +81,12 @@ def test_trials_are_judged_by_staying_there_and_scores_say_so() -> None:
     achieved[9:, 2] = 0.0
     gone = np.zeros(achieved.shape[:2], dtype=bool)
     gone[5:, 2] = True  # lost before it came
-    done = judged(task, achieved, goal, gone)
+    done = judged(task, achieved, goal, gone, "batch")
     assert done.success.tolist() == [True, False, False, False] and done.lost.tolist() == [False, False, True, False]
     assert done.time_s[0] == pytest.approx(5 / 20.0) and np.isnan(done.distance_m[5:, 2]).all()
-    both = joined([done, done])
-    score = score_arm(ArmTried("batch", 20.0, both, 1.0, np.array([0, 1] * 4), np.array([0.002])), "there")
+    both = ManipulationRecord.joined([done, done])
+    both = replace(both, interventions=np.array([0, 1] * 4), latency_s=np.array([0.002]))
+    score = score_arm(both, "there")
     assert (score.episodes, score.success, score.lost, score.interventions) == (8, 0.25, 0.25, 4)
     assert score.error_m == 0.0 and score.intervened == 0.5 and score.latency_p99_ms == pytest.approx(2.0)
     assert score.cell().texts()["success, %"].startswith("25.0 [")

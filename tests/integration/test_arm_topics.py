@@ -47,19 +47,19 @@ def test_trials_over_topics_are_those_in_process_unless_the_guard_holds_the_poli
     )
     in_process = try_in(policy, TASK, ROBOT, trials, "mujoco", seed=5)
     assert over_topics.simulator == "mujoco (topics)" and told == [1, 2, 3]
-    np.testing.assert_allclose(over_topics.done.distance_m, in_process.done.distance_m, rtol=0.0, atol=1e-9)
-    assert np.ptp(in_process.done.distance_m, axis=0).min() > 0.01  # it moved
+    np.testing.assert_allclose(over_topics.distance_m, in_process.distance_m, rtol=0.0, atol=1e-9)
+    assert np.ptp(in_process.distance_m, axis=0).min() > 0.01  # it moved
     assert over_topics.interventions is not None and over_topics.interventions.tolist() == [0, 0, 0]
     assert over_topics.latency_s is not None and (over_topics.latency_s > 0.0).all()
     at_once = {**ROBOT.cameras, "scene": replace(ROBOT.cameras["scene"], latency_s=0.0)}
     one = trials.take(np.arange(1))
     other = try_in(policy, TASK, replace(ROBOT, cameras=at_once), one, "mujoco", seed=5)
-    assert np.abs(other.done.distance_m[:, 0] - in_process.done.distance_m[:, 0]).max() > 1e-6  # it looked
+    assert np.abs(other.distance_m[:, 0] - in_process.distance_m[:, 0]).max() > 1e-6  # it looked
 
     wild = write_posture_policy(tmp_path / "wild.onnx", ROBOT, rest + 1.0, speed=20.0)
     held = try_over_topics(wild, TASK, ROBOT, one, seed=5)
     free = try_in(load_policy(wild, robot=ROBOT), TASK, ROBOT, one, "mujoco", seed=5)
-    gone = [np.abs(one.done.distance_m[1, 0] - one.done.distance_m[0, 0]) for one in (held, free)]
+    gone = [np.abs(one.distance_m[1, 0] - one.distance_m[0, 0]) for one in (held, free)]
     assert gone[0] < 0.7 * gone[1]
 
 

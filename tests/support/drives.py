@@ -13,7 +13,7 @@ from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.pool import pool_of
 from rlstack.verification.courses import Course
-from rlstack.verification.drives import Drives
+from rlstack.verification.records import NavigationRecord
 
 WALLS = [
     (0.0, 2.05, 2.1, 0.05, 0.0),
@@ -74,7 +74,7 @@ def recorded(
     shortest_m: float = 2.0,
     kinds: Sequence[str] | None = None,
     **more: Any,
-) -> Drives:
+) -> NavigationRecord:
     """Return drives straight ahead at one speed, m/s, sampled at 10 Hz."""
     count, steps = len(endings), round(10.0 * max(time_s)) + 1
     time = 0.1 * np.arange(steps)[:, None]
@@ -83,7 +83,7 @@ def recorded(
     pose[..., 0], twist[..., 0] = speed * time, speed
     for array in (pose, twist):
         array[over] = np.nan
-    return Drives(
+    return NavigationRecord(
         driver=driver,
         simulator=simulator,
         rate_hz=10.0,
@@ -94,7 +94,7 @@ def recorded(
         ending=np.array(endings, dtype="<U12"),
         time_s=np.array(time_s, dtype=float),
         shortest_m=np.full(count, shortest_m),
-        kinds=np.array(kinds or ["clutter"] * count),
+        labels=np.array(kinds or ["clutter"] * count),
         wall_s=1.5,
         **more,
     )

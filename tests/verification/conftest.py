@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from rlstack.verification.episodes import Episodes
+from rlstack.verification.records import FlightRecord
 
 GOAL = np.array([1.0, -2.0, 1.5])
 
@@ -20,7 +20,7 @@ def _flights(
     backend: str = "batch",
     latency_s: Sequence[float] = (),
     interventions: Sequence[int] | None = None,
-) -> Episodes:
+) -> FlightRecord:
     """Make episodes that are ``distance_m[t][n]`` from the goal along a direction that differs per episode."""
     distance = np.asarray(distance_m, dtype=float)
     steps, count = distance.shape
@@ -29,8 +29,8 @@ def _flights(
     upright = np.zeros((steps, count, 4))
     upright[..., 3] = 1.0
     goal = np.broadcast_to(GOAL, (steps, count, 3))
-    return Episodes(
-        backend=backend,
+    return FlightRecord(
+        simulator=backend,
         rate_hz=rate_hz,
         position=goal + distance[..., None] * direction,
         orientation=upright,
@@ -46,5 +46,5 @@ def _flights(
 
 
 @pytest.fixture(scope="session")
-def flights() -> Callable[..., Episodes]:
+def flights() -> Callable[..., FlightRecord]:
     return _flights

@@ -9,7 +9,7 @@ from rlstack.control.navigation import Status
 from rlstack.errors import UserError
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS
 from rlstack.verification.courses import held_out_course
-from rlstack.verification.drive import drive, joined
+from rlstack.verification.drive import drive
 from rlstack.verification.fleets import clearance_at
 from rlstack.verification.flock import BATCH
 from tests.support.bases import turtlebot
@@ -70,7 +70,7 @@ def test_an_unknown_simulator_is_refused() -> None:
 def test_drives_are_joined_and_taken_with_all_that_they_hold() -> None:
     one = recorded(["arrived"], [1.0], people_m=np.full((11, 1), 0.5), interventions=np.array([2]))
     two = recorded(["collided"], [2.0], people_m=np.full((21, 1), 0.4), interventions=np.array([0]))
-    both = joined([one, two])
+    both = type(one).joined([one, two])
     assert both.ending.tolist() == ["arrived", "collided"] and both.wall_s == 3.0
     assert both.people_m is not None and both.people_m.shape == (21, 2) and np.isnan(both.people_m[11:, 0]).all()
     back = both.take(np.array([1]))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.drive_cell import drive_cell
 from rlstack.verification.drive_score import DriveScore, figures, score_drives
-from rlstack.verification.drives import ENDINGS
 from rlstack.verification.metrics import judge, wilson
+from rlstack.verification.records import NAVIGATION_ENDINGS
 from tests.support.drives import recorded
 
 
@@ -121,7 +121,7 @@ def test_every_figure_has_a_definition_and_every_threshold_a_figure() -> None:
     keys = {figure.key for figure in figures(score_drives(recorded(["arrived"], [1.0]), arrival_m=0.2))}
     assert all(figure.definition for figure in figures(score_drives(recorded(["arrived"], [1.0]), arrival_m=0.2)))
     assert set(Bounds.__dataclass_fields__) <= keys
-    assert "by_label" in DriveScore.__dataclass_fields__ and len(ENDINGS) == 4
+    assert "by_label" in DriveScore.__dataclass_fields__ and len(NAVIGATION_ENDINGS) == 4
 
 
 def test_cells_have_intervals() -> None:

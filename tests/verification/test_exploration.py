@@ -32,11 +32,11 @@ def test_frontiers_are_followed_until_enough_is_seen() -> None:
     for explored in (greedy, utility):
         assert explored.done.all() and not explored.crashed.any()
         assert (np.diff(explored.coverage, axis=1) >= 0.0).all()
-        assert explored.curve().max() == 1.0
-        np.testing.assert_array_less(explored.steps_to(0.9), explored.steps_to(0.95) + 0.5)
+        assert explored.normalized().coverage.max() == 1.0
+        np.testing.assert_array_less(explored.time_beyond(0.9), explored.time_beyond(0.95) + 0.5)
         # who is done stays where it was
         assert (explored.coverage[:, -1] < 0.99).any()
-    assert utility.curve()[:, 30].mean() > greedy.curve()[:, 30].mean()
+    assert utility.normalized().coverage[:, 30].mean() > greedy.normalized().coverage[:, 30].mean()
 
 
 def test_crashes_are_counted_and_the_rover_stays() -> None:
@@ -44,9 +44,9 @@ def test_crashes_are_counted_and_the_rover_stays() -> None:
     pusher = Always(-1.0, 0.0)
     explored = explore(pusher, expedition, expedition.held_out(0, 3), 5)
     assert pusher.batch == 3
-    assert (explored.crashed == 5).all()
+    assert (explored.contacts == 5).all()
     assert (explored.coverage == explored.coverage[:, :1]).all()
-    assert (explored.steps_to(0.9) == 5.0).all()
+    assert (explored.time_beyond(0.9) == 5.0).all()
 
 
 def test_staying_is_no_crash() -> None:

@@ -7,15 +7,27 @@ import pytest
 
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.exploration_plots import worth_seeing
-from rlstack.verification.exploration_score import Seen, score_exploration
+from rlstack.verification.exploration_score import score_exploration
 from rlstack.verification.metrics import judge
+from rlstack.verification.records import ExplorationRecord
 
 
-def seen(coverage: list[list[float]], *, crashed: list[bool] | None = None, name: str = "mine", **more: object) -> Seen:
+def seen(
+    coverage: list[list[float]], *, crashed: list[bool] | None = None, name: str = "mine", **more: object
+) -> ExplorationRecord:
     shares = np.array(coverage)
     hit = np.array(crashed or [False] * len(shares))
     options = {"moves": True, **more}
-    return Seen(name, "batch", shares, shares[:, -1] >= 0.9, hit, wall_s=1.0, **options)  # type: ignore[arg-type]
+    return ExplorationRecord(
+        driver=name,
+        simulator="batch",
+        rate_hz=1.0,
+        wall_s=1.0,
+        coverage=shares,
+        done=shares[:, -1] >= 0.9,
+        contacts=hit.astype(int),
+        **options,  # type: ignore[arg-type]
+    )
 
 
 MINE = seen([[0.1, 0.5, 0.95, 1.0], [0.1, 0.3, 0.6, 0.8]])

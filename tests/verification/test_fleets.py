@@ -56,7 +56,7 @@ def test_a_course_with_movers_is_the_same_course_but_for_them() -> None:
 def test_contact_with_who_does_not_give_way_ends_a_drive() -> None:
     drives = driven(crossed(sees_robot=0.0))
     assert drives.ending.tolist() == ["collided", "arrived"]
-    assert drives.kinds.tolist() == ["clutter + people"] * 2
+    assert drives.labels.tolist() == ["clutter + people"] * 2
     assert drives.people_m is not None
     gap = drives.people_m[:, 0][np.isfinite(drives.people_m[:, 0])]
     assert gap[0] == pytest.approx(1.8 - 0.2 - ROBOT.radius_m, abs=0.05) and gap[-1] < 0.0 < gap[-2]

@@ -8,16 +8,21 @@ import pytest
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.metrics import judge
 from rlstack.verification.race_plots import ending, worth_seeing
-from rlstack.verification.race_score import Raced, score_races
-from rlstack.verification.racing import Race, joined
+from rlstack.verification.race_score import score_races
+from rlstack.verification.records import RaceRecord
 
 NAN = np.nan
 
 
-def raced(laps: list[list[float]], *, driver: str = "mine", contact: list[bool] | None = None, **more: object) -> Raced:
+def raced(
+    laps: list[list[float]], *, driver: str = "mine", contact: list[bool] | None = None, **more: object
+) -> RaceRecord:
     """Return races of 30 m laps; a lap that is NaN was not finished."""
     count = len(laps)
-    race = Race(
+    return RaceRecord(
+        driver=driver,
+        simulator="batch",
+        wall_s=1.0,
         seeds=np.arange(count),
         length_m=np.full(count, 30.0),
         lap_s=np.array(laps),
@@ -26,8 +31,8 @@ def raced(laps: list[list[float]], *, driver: str = "mine", contact: list[bool] 
         pose=np.zeros((5, count, 3)),
         speed_m_s=np.zeros((5, count)),
         rate_hz=20.0,
+        **more,  # type: ignore[arg-type]
     )
-    return Raced(driver, "batch", race, 1.0, **more)  # type: ignore[arg-type]
 
 
 MINE = raced([[12.0, 11.0], [12.0, 9.0], [13.0, NAN], [NAN, NAN]], contact=[False, False, True, False])
@@ -61,7 +66,7 @@ def test_contact_slow_laps_and_too_few_races_fail() -> None:
 
 
 def test_nobody_who_finishes_leaves_figures_unmeasured() -> None:
-    score = score_races(raced([[NAN, NAN]]), YARDSTICK.__class__("p", "batch", raced([[1.0, 1.0]]).race, 1.0))
+    score = score_races(raced([[NAN, NAN]]), raced([[1.0, 1.0]], driver="p"))
     assert score.lap_s is None and score.lap_ratio is None and score.paired == 0 and score.clearance_m is None
     guarded = raced([[1.0, 1.0]] * 2, interventions=np.array([0, 3]), latency_s=np.array([0.001, 0.004]))
     score = score_races(guarded)
@@ -69,8 +74,7 @@ def test_nobody_who_finishes_leaves_figures_unmeasured() -> None:
 
 
 def test_races_are_joined_and_failures_are_seen_first() -> None:
-    short = raced([[1.0, 1.0]]).race
-    both = joined([short, MINE.race])
+    both = RaceRecord.joined([raced([[1.0, 1.0]]), MINE])
     assert len(both.seeds) == 5 and both.pose.shape == (5, 5, 3) and both.clean_laps == 7
     assert worth_seeing(MINE, 3).tolist() == [3, 2, 1]
     assert [ending(MINE, k) for k in range(4)] == ["finished", "finished", "contact", "out of time"]

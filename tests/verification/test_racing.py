@@ -12,7 +12,8 @@ from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.sim.maps.tracks import Track, draw_track
-from rlstack.verification.racing import Race, race
+from rlstack.verification.racing import race
+from rlstack.verification.records import RaceRecord
 
 GAINS = Pursuit(ahead_m=0.5, ahead_s=0.1, lead_s=0.05)
 
@@ -28,7 +29,7 @@ def along_the_middle(tracks: list[Track], speed: float) -> PurePursuit:
     return PurePursuit([RacingLine(t.middle[::4], np.full(128, speed), t.length_m / speed) for t in tracks], GAINS)
 
 
-def raced(robot: WheeledBase, tracks: list[Track], speed: float = 2.0, **options: object) -> Race:
+def raced(robot: WheeledBase, tracks: list[Track], speed: float = 2.0, **options: object) -> RaceRecord:
     return race(along_the_middle(tracks, speed), tracks, robot, rate_hz=20.0, **options)  # type: ignore[arg-type]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.episodes import Episodes
+from rlstack.verification.records import FlightRecord
 from rlstack.verification.transfer import Cell, Estimate, TransferTable, cell, mean, median
 
 
@@ -52,7 +52,7 @@ def test_a_command_that_is_missing_from_the_record_does_not_hide_a_flights_effor
     still = np.zeros((steps, count, 3))
     command = np.tile(np.arange(steps, dtype=float)[:, None, None], (1, count, 4))
     command[-1] = np.nan
-    flights = Episodes(
+    flights = FlightRecord(
         backend="here",
         rate_hz=10.0,
         position=still,

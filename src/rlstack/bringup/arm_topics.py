@@ -17,8 +17,9 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
 from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import ArmCell
-from rlstack.verification.arm_trials import ArmTried, TrialBook, joined, try_in
+from rlstack.verification.arm_trials import TrialBook, try_in
 from rlstack.verification.flock import BATCH
+from rlstack.verification.records import ManipulationRecord
 from rlstack.verification.report import OVER_TOPICS
 
 LEAST_IN_ENGINES = 10
@@ -34,7 +35,7 @@ def try_in_parallel(
     *,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> ArmTried:
+) -> ManipulationRecord:
     """Do what :func:`rlstack.verification.arm_trials.try_in` does, in as many processes as are worth it.
 
     Raises:
@@ -45,7 +46,7 @@ def try_in_parallel(
     return _shared(_try_share, common, trials, workers, on_progress)
 
 
-def _try_share(policy: Path, robot: Manipulator, **options: Any) -> ArmTried:
+def _try_share(policy: Path, robot: Manipulator, **options: Any) -> ManipulationRecord:
     return try_in(load_policy(policy, robot=robot), robot=robot, **options)
 
 
@@ -60,7 +61,7 @@ def try_over_topics(
     seed: int = 0,
     first: int = 0,
     on_progress: OnProgress | None = None,
-) -> ArmTried:
+) -> ManipulationRecord:
     """Do every trial, one after the other, through the policy node and the guard of a deployment.
 
     The robot node runs in this process, the others in processes of their own, with all of the guard's rules. Time waits
@@ -83,8 +84,8 @@ def try_over_topics(
     cell = ArmCell(backend_name, task, robot, trials, seed, first)
     recorder = _Recorder(cell, on_progress)
     wall_s = take_turns(policy, "", robot_name or robot.name, backend_name, cell, recorder)
-    where, done = f"{backend_name} {OVER_TOPICS}", recorder.book.judged()
-    return ArmTried(where, task.rate_hz, done, wall_s, recorder.interventions, recorder.latency_s)
+    record = recorder.book.judged(f"{backend_name} {OVER_TOPICS}")
+    return replace(record, wall_s=wall_s, interventions=recorder.interventions, latency_s=recorder.latency_s)
 
 
 def try_over_topics_in_parallel(
@@ -96,7 +97,7 @@ def try_over_topics_in_parallel(
     *,
     on_progress: OnProgress | None = None,
     **options: Any,
-) -> ArmTried:
+) -> ManipulationRecord:
     """Do what :func:`try_over_topics` does, in as many processes as are worth it.
 
     Raises:
@@ -108,25 +109,17 @@ def try_over_topics_in_parallel(
 
 def _shared(
     work: Any, common: dict[str, Any], trials: Trials, workers: int, on_progress: OnProgress | None
-) -> ArmTried:
+) -> ManipulationRecord:
     """Return what the workers' shares of the trials come to."""
     if workers <= 1:
-        alone: ArmTried = work(**common, trials=trials, on_progress=on_progress)
+        alone: ManipulationRecord = work(**common, trials=trials, on_progress=on_progress)
         return alone
     shares = [
         {**common, "trials": trials.take(index), "first": int(index[0])}
         for index in np.array_split(np.arange(len(trials)), workers)
     ]
-    parts: list[ArmTried] = in_processes(work, shares, len(trials), on_progress)
-    guarded = [part.interventions for part in parts if part.interventions is not None]
-    latency = [part.latency_s for part in parts if part.latency_s is not None]
-    return replace(
-        parts[0],
-        done=joined([part.done for part in parts]),
-        wall_s=max(part.wall_s for part in parts),
-        interventions=np.concatenate(guarded) if guarded else None,
-        latency_s=np.concatenate(latency) if latency else None,
-    )
+    parts: list[ManipulationRecord] = in_processes(work, shares, len(trials), on_progress)
+    return ManipulationRecord.joined(parts, max(part.wall_s for part in parts))
 
 
 @dataclass(frozen=True)

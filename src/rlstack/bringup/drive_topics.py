@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.world import World
 from rlstack.verification.courses import Course
-from rlstack.verification.drive import joined
-from rlstack.verification.drives import Drives
 from rlstack.verification.fleets import PHYSICS_HZ, clearance_at
+from rlstack.verification.records import NavigationRecord
 from rlstack.verification.report import OVER_TOPICS
 from rlstack.verification.walkers import Walkers, move, peopled
 
@@ -38,7 +37,7 @@ def drive_over_topics(
     seed: int = 0,
     first: int = 0,
     on_progress: OnProgress | None = None,
-) -> Drives:
+) -> NavigationRecord:
     """Drive every way of a course, one after the other, and record it as in process.
 
     The robot node runs in this process; policy (or planner) and guard are the separate processes of a deployment, with
@@ -77,7 +76,7 @@ def drive_over_topics_in_parallel(
     workers: int | None = None,
     on_progress: OnProgress | None = None,
     **options: Any,
-) -> Drives:
+) -> NavigationRecord:
     """Do what :func:`drive_over_topics` does, in ``workers`` processes that each drive a share; None: what is worth it.
 
     Raises:
@@ -92,7 +91,7 @@ def drive_over_topics_in_parallel(
         for index in np.array_split(np.arange(len(course)), count)
     ]
     parts = in_processes(drive_over_topics, shares, len(course), on_progress)
-    return replace(joined(parts), wall_s=max(part.wall_s for part in parts))
+    return NavigationRecord.joined(parts, wall_s=max(part.wall_s for part in parts))
 
 
 class _Worlds(Worlds):
@@ -193,9 +192,9 @@ class _Recorder(Recorder):
                 return True
         return False
 
-    def drives(self, name: str, simulator: str, wall_s: float) -> Drives:
+    def drives(self, name: str, simulator: str, wall_s: float) -> NavigationRecord:
         """Return what was driven."""
-        return Drives(
+        return NavigationRecord(
             driver=name,
             simulator=simulator,
             rate_hz=self.rate_hz,
@@ -206,7 +205,7 @@ class _Recorder(Recorder):
             ending=self._ending,
             time_s=self._time_s,
             shortest_m=self._course.pool.shortest_m.astype(float),
-            kinds=self._course.kinds,
+            labels=self._course.kinds,
             wall_s=wall_s,
             people_m=self._people.get("people_m"),
             people=self._people.get("people"),

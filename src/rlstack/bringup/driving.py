@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.verification.courses import Course
-from rlstack.verification.drive import drive, joined
-from rlstack.verification.drives import Drives
+from rlstack.verification.drive import drive
 from rlstack.verification.flock import BATCH
+from rlstack.verification.records import NavigationRecord
 
 TOGETHER, TOGETHER_PLANNED = 250, 25
 """Robots in the batch simulator at once, of a policy and of a planner: they go on until the last of them has ended."""
@@ -39,7 +38,7 @@ def drive_in_parallel(
     seed: int = 0,
     workers: int | None = None,
     on_progress: OnProgress | None = None,
-) -> Drives:
+) -> NavigationRecord:
     """Drive a course in process, in as many processes as are worth it; how many does not change what is driven.
 
     Args:
@@ -85,7 +84,7 @@ def drive_in_parallel(
     if len(shares) == 1:
         return drive_share(**shares[0], on_progress=on_progress)
     done = in_processes(drive_share, shares, len(course), on_progress)
-    return replace(joined(done), wall_s=max(part.wall_s for part in done))
+    return NavigationRecord.joined(done, wall_s=max(part.wall_s for part in done))
 
 
 def drive_share(
@@ -95,7 +94,7 @@ def drive_share(
     on_progress: OnProgress | None = None,
     planned: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Drives:
+) -> NavigationRecord:
     """Drive ways with a policy file or a planner's name and the options that it is ``planned`` with.
 
     The other options are of :func:`rlstack.verification.drive.drive`.

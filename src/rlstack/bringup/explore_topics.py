@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,10 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.world import World
-from rlstack.verification.exploration_drives import Driven, drive_explorer, floor_places, known_share
-from rlstack.verification.exploration_score import SHARE, Seen
+from rlstack.verification.exploration_drives import SHARE, drive_explorer, floor_places, known_share
 from rlstack.verification.fleets import PHYSICS_HZ, clearance_at
 from rlstack.verification.flock import BATCH
+from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.report import OVER_TOPICS
 
 TOGETHER = 6
@@ -44,7 +43,7 @@ def explore_in_parallel(
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> Seen:
+) -> ExplorationRecord:
     """Let a planner explore floors in process, in as many processes as are worth it.
 
     Args:
@@ -63,7 +62,7 @@ def explore_in_parallel(
     """
     together = TOGETHER if simulator == BATCH else 1
     common: dict[str, Any] = {"planner": planner, "robot": robot, "simulator": simulator, "duration_s": duration_s}
-    common |= {"options": dict(options or {}), "together": together}
+    common |= {"name": name, "options": dict(options or {}), "together": together}
     shares = [
         {**common, "maps": [maps[k] for k in part], "noise": seed + int(part[0])}
         for part in np.array_split(np.arange(len(maps)), workers_for(len(maps), together))
@@ -73,17 +72,7 @@ def explore_in_parallel(
         parts = [explore_share(**shares[0], on_progress=on_progress)]
     else:
         parts = in_processes(explore_share, shares, len(maps), on_progress)
-    driven = _joined(parts)
-    return Seen(
-        explorer=name,
-        simulator=BATCH if simulator == BATCH else f"{simulator} (in process)",
-        coverage=driven.coverage,
-        done=driven.coverage[:, -1] >= SHARE,
-        crashed=driven.collided,
-        moves=False,
-        wall_s=time.monotonic() - begin,
-        pose=driven.pose,
-    )
+    return ExplorationRecord.joined(parts, time.monotonic() - begin)
 
 
 def explore_share(
@@ -92,19 +81,22 @@ def explore_share(
     robot: WheeledBase,
     simulator: str,
     duration_s: int,
+    name: str,
     options: Mapping[str, Any],
     together: int,
     noise: int,
     on_progress: OnProgress | None = None,
-) -> Driven:
+) -> ExplorationRecord:
     """Explore floors, ``together`` at once, and tell how many are done; others as of :func:`explore_in_parallel`."""
     explorer, done = PLANNERS.load(planner)(robot, **options), []
     for first in range(0, len(maps), together):
         some = maps[first : first + together]
-        done.append(drive_explorer(explorer, robot, some, duration_s, simulator=simulator, seed=noise + first))
+        done.append(
+            drive_explorer(explorer, robot, some, duration_s, simulator=simulator, seed=noise + first, name=name)
+        )
         if on_progress is not None:
             on_progress(first + len(some), len(maps))
-    return _joined(done)
+    return ExplorationRecord.joined(done)
 
 
 def explore_over_topics(
@@ -119,7 +111,7 @@ def explore_over_topics(
     seed: int = 0,
     first: int = 0,
     on_progress: OnProgress | None = None,
-) -> Seen:
+) -> ExplorationRecord:
     """Explore every floor, one after the other, through the planner node that a policy leads and the guard.
 
     What is seen is what an occupancy grid made of the scans that the robot node sent knows.
@@ -142,13 +134,13 @@ def explore_over_topics(
     worlds = _Floors(backend_name, robot, maps, seed + first)
     recorder = _Recorder(worlds, maps, duration_s, policy, on_progress)
     wall_s = take_turns(policy, EXPLORER, robot_name or robot.name, backend_name, worlds, recorder)
-    return Seen(
-        explorer=name,
+    return ExplorationRecord(
+        driver=name,
+        rate_hz=recorder.rate_hz,
         simulator=f"{backend_name} {OVER_TOPICS}",
         coverage=recorder.coverage,
         done=recorder.coverage[:, -1] >= SHARE,
-        crashed=recorder.collided,
-        moves=False,
+        contacts=recorder.collided.astype(np.intp),
         wall_s=wall_s,
         interventions=recorder.interventions,
         latency_s=recorder.latency_s,
@@ -165,7 +157,7 @@ def explore_over_topics_in_parallel(
     *,
     on_progress: OnProgress | None = None,
     **options: Any,
-) -> Seen:
+) -> ExplorationRecord:
     """Do what :func:`explore_over_topics` does, in as many processes as are worth it.
 
     Raises:
@@ -179,17 +171,8 @@ def explore_over_topics_in_parallel(
         {**common, "maps": [maps[k] for k in part], "first": int(part[0])}
         for part in np.array_split(np.arange(len(maps)), count)
     ]
-    parts: list[Seen] = in_processes(explore_over_topics, shares, len(maps), on_progress)
-    each = ("coverage", "done", "crashed", "interventions", "latency_s")
-    together: dict[str, Any] = {what: np.concatenate([getattr(part, what) for part in parts]) for what in each}
-    pose = np.concatenate([np.asarray(part.pose) for part in parts], axis=1)
-    return replace(parts[0], **together, pose=pose, wall_s=max(part.wall_s for part in parts))
-
-
-def _joined(parts: Sequence[Driven]) -> Driven:
-    each = ("coverage", "collided", "finished")
-    together: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in each}
-    return Driven(**together, pose=np.concatenate([np.asarray(part.pose) for part in parts], axis=1))
+    parts: list[ExplorationRecord] = in_processes(explore_over_topics, shares, len(maps), on_progress)
+    return ExplorationRecord.joined(parts, max(part.wall_s for part in parts))
 
 
 class _Floors(Worlds):

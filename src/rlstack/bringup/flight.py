@@ -22,7 +22,7 @@ from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.episodes import Episodes
+from rlstack.verification.records import FlightRecord
 
 OnProgress = Callable[[int, int], None]
 
@@ -46,7 +46,7 @@ def fly_over_topics(
     seed: int | None = 0,
     first: int = 0,
     on_progress: OnProgress | None = None,
-) -> Episodes:
+) -> FlightRecord:
     """Fly every episode of ``scenario``, one after the other, and record it.
 
     The robot node runs in this process; policy and guard are the separate processes of a deployment, with the guard's
@@ -94,7 +94,7 @@ class _Recorder:
         self.periods = round(duration_s * self.rate_hz)
         count, rotors = len(scenario), len(robot.rotors)
         shape = (self.periods + 1, count)
-        self._signals = {
+        self._signals: dict[str, Any] = {
             "position": np.full((*shape, 3), np.nan),
             "orientation": np.full((*shape, 4), np.nan),
             "linear_velocity": np.full((*shape, 3), np.nan),
@@ -175,11 +175,11 @@ class _Recorder:
         if self.flying and not self.done and self._mode in _TAKEN_OVER and before not in _TAKEN_OVER:
             self._interventions[self.episode] += 1
 
-    def episodes(self, name: str, wall_s: float) -> Episodes:
+    def episodes(self, name: str, wall_s: float) -> FlightRecord:
         """Return what was flown."""
         latency = self._latency[np.isfinite(self._latency)]
-        return Episodes(
-            backend=name,
+        return FlightRecord(
+            simulator=name,
             rate_hz=self.rate_hz,
             **self._signals,
             command=self._command,

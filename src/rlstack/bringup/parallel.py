@@ -18,7 +18,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.processes import die_with_parent
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.episodes import Episodes, joined
+from rlstack.verification.records import FlightRecord
 
 MOST_WORKERS = 8
 """Beyond this, discovery among all the processes costs more than it brings."""
@@ -48,7 +48,7 @@ def fly_in_parallel(
     seed: int | None = 0,
     workers: int | None = None,
     on_progress: OnProgress | None = None,
-) -> Episodes:
+) -> FlightRecord:
     """Do what :func:`fly_over_topics` does, in ``workers`` processes that each fly a share of the episodes.
 
     Args:
@@ -91,7 +91,7 @@ def fly_in_parallel(
         for index in np.array_split(np.arange(len(scenario)), count)
     ]
     parts = in_processes(fly_over_topics, shares, len(scenario), on_progress)
-    return joined(parts, scenario.labels, wall_s=max(part.wall_s for part in parts))
+    return FlightRecord.joined(parts, wall_s=max(part.wall_s for part in parts))
 
 
 def in_processes(

@@ -19,8 +19,8 @@ from rlstack.policies import load_policy
 from rlstack.sim.bases.race import Marshal
 from rlstack.sim.maps.tracks import Track, draw_track
 from rlstack.verification.flock import BATCH
-from rlstack.verification.race_score import Raced
-from rlstack.verification.racing import PHYSICS_HZ, SLOW_M_S, Book, Race, joined, race
+from rlstack.verification.racing import PHYSICS_HZ, SLOW_M_S, Book, race
+from rlstack.verification.records import RaceRecord
 from rlstack.verification.report import OVER_TOPICS
 from rlstack.verification.yardstick import yardstick
 
@@ -39,7 +39,7 @@ def race_in_parallel(
     laps: int,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-) -> Raced:
+) -> RaceRecord:
     """Race in process, in as many processes as are worth it.
 
     Args:
@@ -59,7 +59,7 @@ def race_in_parallel(
     batched = simulator == BATCH
     workers = workers_for(len(seeds), LEAST if batched else LEAST_IN_ENGINES)
     common: dict[str, Any] = {"policy": policy, "robot": robot, "simulator": simulator, "rate_hz": rate_hz}
-    common |= {"laps": laps, "at_once": len(seeds) if batched else 1}
+    common |= {"name": name, "laps": laps, "at_once": len(seeds) if batched else 1}
     # noise is a whole race's: who drives which share changes nothing
     shares = [
         {**common, "seeds": [int(seeds[k]) for k in part], "noise": seed + int(part[0])}
@@ -70,8 +70,7 @@ def race_in_parallel(
         parts = [race_share(**shares[0], on_progress=on_progress)]
     else:
         parts = in_processes(race_share, shares, len(seeds), on_progress)
-    where = BATCH if batched else f"{simulator} (in process)"
-    return Raced(name, where, joined(parts), time.monotonic() - begin)
+    return RaceRecord.joined(parts, time.monotonic() - begin)
 
 
 def race_share(
@@ -79,23 +78,30 @@ def race_share(
     seeds: Sequence[int],
     robot: WheeledBase,
     simulator: str,
+    name: str,
     rate_hz: float,
     laps: int,
     at_once: int,
     noise: int,
     on_progress: OnProgress | None = None,
-) -> Race:
+) -> RaceRecord:
     """Race on tracks, ``at_once`` together, and tell how many are done; the others as of :func:`race_in_parallel`."""
-    done: list[Race] = []
+    done: list[RaceRecord] = []
     loaded = None if policy is None else load_policy(policy, robot=robot)
     for first in range(0, len(seeds), at_once):
         tracks = [draw_track(number) for number in seeds[first : first + at_once]]
         driver = yardstick(tracks, robot) if loaded is None else loaded
-        options: dict[str, Any] = {"rate_hz": rate_hz, "laps": laps, "simulator": simulator, "seed": noise + first}
+        options: dict[str, Any] = {
+            "name": name,
+            "rate_hz": rate_hz,
+            "laps": laps,
+            "simulator": simulator,
+            "seed": noise + first,
+        }
         done.append(race(driver, tracks, robot, **options))
         if on_progress is not None:
             on_progress(first + len(tracks), len(seeds))
-    return joined(done)
+    return RaceRecord.joined(done)
 
 
 def race_over_topics(
@@ -110,7 +116,7 @@ def race_over_topics(
     seed: int = 0,
     first: int = 0,
     on_progress: OnProgress | None = None,
-) -> Raced:
+) -> RaceRecord:
     """Drive every race, one after the other, through the policy node and the guard of a deployment.
 
     Args:
@@ -132,9 +138,9 @@ def race_over_topics(
     worlds = _Tracks(backend_name, robot, tracks, seed + first)
     recorder = _Recorder(worlds, tracks, laps, on_progress)
     wall_s = take_turns(policy, "", robot_name or robot.name, backend_name, worlds, recorder)
-    races = joined([book.race() for book in recorder.books])
     where = f"{backend_name} {OVER_TOPICS}"
-    return Raced(name, where, races, wall_s, recorder.interventions, recorder.latency_s)
+    races = RaceRecord.joined([book.race(where, name, 0.0) for book in recorder.books], wall_s)
+    return replace(races, interventions=recorder.interventions, latency_s=recorder.latency_s)
 
 
 def race_over_topics_in_parallel(
@@ -145,7 +151,7 @@ def race_over_topics_in_parallel(
     *,
     on_progress: OnProgress | None = None,
     **options: Any,
-) -> Raced:
+) -> RaceRecord:
     """Do what :func:`race_over_topics` does, in as many processes as are worth it.
 
     Raises:
@@ -159,14 +165,8 @@ def race_over_topics_in_parallel(
         {**common, "seeds": [int(seeds[k]) for k in part], "first": int(part[0])}
         for part in np.array_split(np.arange(len(seeds)), count)
     ]
-    parts: list[Raced] = in_processes(race_over_topics, shares, len(seeds), on_progress)
-    return replace(
-        parts[0],
-        race=joined([part.race for part in parts]),
-        wall_s=max(part.wall_s for part in parts),
-        interventions=np.concatenate([np.asarray(part.interventions) for part in parts]),
-        latency_s=np.concatenate([np.asarray(part.latency_s) for part in parts]),
-    )
+    parts: list[RaceRecord] = in_processes(race_over_topics, shares, len(seeds), on_progress)
+    return RaceRecord.joined(parts, max(part.wall_s for part in parts))
 
 
 class _Tracks(Worlds):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlstack.verification.arm_trials import ArmTried
 from rlstack.verification.drawing import BAD, COLOURS, INK, STYLE, literal, matplotlib_or_refuse, new_figure
 from rlstack.verification.plots import Plot
+from rlstack.verification.records import ManipulationRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FLOOR_M = 1e-4
 
 
-def draw_trials(columns: Mapping[str, ArmTried], tolerance_m: float, dpi: int = 140) -> list[Plot]:
+def draw_trials(columns: Mapping[str, ManipulationRecord], tolerance_m: float, dpi: int = 140) -> list[Plot]:
     """Return the pictures of trials.
 
     Args:
@@ -40,16 +40,16 @@ def draw_trials(columns: Mapping[str, ArmTried], tolerance_m: float, dpi: int = 
     return [Plot("distances", "Distance to the goal", caption, png.getvalue())]
 
 
-def _distances(columns: Mapping[str, ArmTried], tolerance_m: float) -> Figure:
+def _distances(columns: Mapping[str, ManipulationRecord], tolerance_m: float) -> Figure:
     figure = new_figure(10.0, 4.2)
     axes = figure.subplots()
     for (name, tried), colour in zip(columns.items(), COLOURS * len(columns)):
-        distance = np.maximum(tried.done.distance_m, _FLOOR_M)
+        distance = np.maximum(tried.distance_m, _FLOOR_M)
         time_s = np.arange(len(distance)) / tried.rate_hz
         low, middle, high = np.nanquantile(distance, (0.05, 0.5, 0.95), axis=1)
         axes.plot(time_s, middle, color=colour, label=literal(name))
         axes.fill_between(time_s, low, high, color=colour, alpha=0.12, linewidth=0.0)
-        axes.plot(time_s, distance[:, ~tried.done.success], color=BAD, linewidth=0.6)
+        axes.plot(time_s, distance[:, ~tried.success], color=BAD, linewidth=0.6)
     axes.axhline(tolerance_m, color=INK, linestyle="--", linewidth=0.8)
     axes.set_yscale("log")
     axes.set_xlabel("time, s")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.verification.arm_trials import ArmTried
 from rlstack.verification.metrics import Figure, described, figure, percentile, wilson
+from rlstack.verification.records import ManipulationRecord
 from rlstack.verification.transfer import Estimate, median
 from rlstack.verification.trials import TrialCell
 
@@ -58,25 +58,25 @@ class ArmScore:
         return TrialCell(self.episodes, {"success, %": share, "error at the end, mm": error})
 
 
-def score_arm(tried: ArmTried, done: str) -> ArmScore:
+def score_arm(tried: ManipulationRecord, done: str) -> ArmScore:
     """Return the figures of trials; :class:`ArmScore` says what each means.
 
     Args:
         tried: The trials.
         done: What they ask for, in words.
     """
-    result, count = tried.done, len(tried)
-    low, high = wilson(int(result.success.sum()), count)
-    errors = result.error_m[result.success]
+    count = len(tried)
+    low, high = wilson(int(tried.success.sum()), count)
+    errors = tried.error_m[tried.success]
     guarded, latency = tried.interventions, tried.latency_s
     return ArmScore(
         done=done,
         episodes=count,
-        success=float(result.success.mean()),
+        success=float(tried.success.mean()),
         success_low=low,
         success_high=high,
-        lost=float(result.lost.mean()),
-        time_s=float(result.time_s[result.success].mean()) if len(errors) else None,
+        lost=float(tried.lost.mean()),
+        time_s=float(tried.time_s[tried.success].mean()) if len(errors) else None,
         error_m=float(np.median(errors)) if len(errors) else None,
         error_p95_m=percentile(errors, 95.0) if len(errors) else None,
         interventions=None if guarded is None else int(guarded.sum()),

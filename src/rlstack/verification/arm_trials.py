@@ -3,49 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rlstack.arrays import Array
 from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import ArmCell
 from rlstack.verification.flock import BATCH
-from rlstack.verification.manipulation import Manipulated, check_fits, commanded, judged, manipulate
+from rlstack.verification.manipulation import check_fits, commanded, judged, manipulate
 from rlstack.verification.pictures import Pictures
+from rlstack.verification.records import ManipulationRecord
 from rlstack.verification.rollout import Steppable
 
 TOGETHER = 64
 """Arms in the batch simulator at once."""
-
-
-@dataclass(frozen=True)
-class ArmTried:
-    """Trials of one policy in one place.
-
-    Args:
-        simulator: Where, such as ``batch`` or ``mujoco (topics)``.
-        rate_hz: Of ``done.distance_m``.
-        done: How they went.
-        wall_s: How long that took.
-        interventions: (N,) how often the guard took over; None: there was no guard.
-        latency_s: (K,) of commands over topics; None: in process.
-    """
-
-    simulator: str
-    rate_hz: float
-    done: Manipulated
-    wall_s: float
-    interventions: NDArray[np.int64] | None = None
-    latency_s: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.done.success)
 
 
 class TrialBook:
@@ -69,16 +44,9 @@ class TrialBook:
             self._achieved[k, number], self._gone[k, number] = self._cell.achieved, self._cell.lost
         return period >= self.periods
 
-    def judged(self) -> Manipulated:
+    def judged(self, simulator: str) -> ManipulationRecord:
         """Return how they went."""
-        return judged(self._cell.task, self._achieved, self._cell.trials.goal, self._gone)
-
-
-def joined(parts: Sequence[Manipulated]) -> Manipulated:
-    """Return the trials of all parts, in order."""
-    names = ("success", "lost", "time_s", "error_m")
-    flat = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return replace(parts[0], **flat, distance_m=np.concatenate([part.distance_m for part in parts], axis=1))
+        return judged(self._cell.task, self._achieved, self._cell.trials.goal, self._gone, simulator)
 
 
 def try_in(
@@ -91,7 +59,7 @@ def try_in(
     seed: int = 0,
     first: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
-) -> ArmTried:
+) -> ManipulationRecord:
     """Let a policy do every trial in process: many at once in the batch simulator, one after the other in an engine.
 
     Args:
@@ -115,7 +83,7 @@ def try_in(
             parts.append(manipulate(policy, task, robot, some, seed=seed + first + k))
             if on_progress is not None:
                 on_progress(k + len(some), count)
-        return ArmTried(BATCH, task.rate_hz, joined(parts), time.monotonic() - begin)
+        return ManipulationRecord.joined(parts, time.monotonic() - begin)
     cell = ArmCell(simulator, task, robot, trials, seed, first)
     inputs, output = check_fits(policy, task, robot)
     cell.connect()
@@ -140,4 +108,4 @@ def try_in(
                 on_progress(number + 1, count)
     finally:
         cell.close()
-    return ArmTried(f"{simulator} (in process)", task.rate_hz, book.judged(), time.monotonic() - begin)
+    return replace(book.judged(f"{simulator} (in process)"), wall_s=time.monotonic() - begin)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlstack.errors import UserError
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.episodes import Episodes
 from rlstack.verification.metrics import Score
 from rlstack.verification.outcome import Outcome
+from rlstack.verification.records import FlightRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +49,7 @@ class Flown:
     """One backend's flights, judged, with the colour that it has in every picture."""
 
     name: str
-    episodes: Episodes
+    episodes: FlightRecord
     score: Score
     outcome: Outcome
     colour: str
@@ -82,7 +82,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def title_of(item: Flown) -> str:
     """Return where the flights were flown."""
-    return literal(item.episodes.backend)
+    return literal(item.episodes.simulator)
 
 
 def literal(text: str) -> str:

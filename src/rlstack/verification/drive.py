@@ -13,9 +13,9 @@ from rlstack.arrays import Array
 from rlstack.control.navigation import Status
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.verification.courses import Course
-from rlstack.verification.drives import PEOPLED, Drives
 from rlstack.verification.fleets import Fleet, fleet
 from rlstack.verification.flock import BATCH
+from rlstack.verification.records import NavigationRecord
 from rlstack.verification.senses import Senses
 
 
@@ -45,7 +45,7 @@ def drive(
     seed: int = 0,
     first: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
-) -> Drives:
+) -> NavigationRecord:
     """Drive every way of a course and record it.
 
     A drive ends with arrival, at the first contact, or when its time is over: then the driver gave up if its
@@ -74,37 +74,7 @@ def drive(
             robots.close()
         if on_progress is not None:
             on_progress(done + len(some), len(course))
-    return joined(parts)
-
-
-def joined(parts: list[Drives]) -> Drives:
-    """Return drives side by side, in order."""
-    longest = max(len(part.pose) for part in parts)
-
-    def padded(array: Array) -> Array:
-        more = np.full((longest - len(array), *array.shape[1:]), np.nan, dtype=array.dtype)
-        return np.concatenate([array, more])
-
-    first = parts[0]
-    over_time = ("pose", "twist", "command", "clearance_m")
-    each = ("ending", "time_s", "shortest_m", "kinds")
-    more: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in each}
-    for name in over_time:
-        more[name] = np.concatenate([padded(getattr(part, name)) for part in parts], axis=1)
-    for name in PEOPLED:
-        if getattr(first, name) is not None:
-            more[name] = np.concatenate([padded(getattr(part, name)) for part in parts], axis=1)
-    if first.interventions is not None:
-        more["interventions"] = np.concatenate([np.asarray(part.interventions) for part in parts])
-    if first.latency_s is not None:
-        more["latency_s"] = np.concatenate([np.asarray(part.latency_s) for part in parts])
-    return Drives(
-        driver=first.driver,
-        simulator=first.simulator,
-        rate_hz=first.rate_hz,
-        wall_s=sum(part.wall_s for part in parts),
-        **more,
-    )
+    return NavigationRecord.joined(parts)
 
 
 def wanted(driver: Any) -> tuple[str, ...]:
@@ -122,7 +92,7 @@ def _drive(
     arrival_m: float,
     name: str,
     simulator: str,
-) -> Drives:
+) -> NavigationRecord:
     begin, pool, count = time.perf_counter(), course.pool, len(course)
     goal = pool.goals.astype(float)
     driver.reset(count)
@@ -162,7 +132,7 @@ def _drive(
         robots.step(np.where(ended[:, None], 0.0, command))
     recorded: dict[str, Any] = {field: np.stack(arrays) for field, arrays in record.items()}
     recorded |= {"people": np.stack(crowds)} if crowds else {}
-    return Drives(
+    return NavigationRecord(
         driver=name,
         simulator=simulator,
         rate_hz=rate_hz,
@@ -170,7 +140,7 @@ def _drive(
         ending=ending,
         time_s=time_s,
         shortest_m=pool.shortest_m.astype(float),
-        kinds=course.kinds,
+        labels=course.kinds,
         wall_s=time.perf_counter() - begin,
     )
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlstack.verification.drives import Drives
 from rlstack.verification.metrics import wilson
+from rlstack.verification.records import NavigationRecord
 from rlstack.verification.transfer import Estimate, mean
 
 
@@ -37,7 +37,7 @@ class DriveCell:
         }
 
 
-def drive_cell(drives: Drives) -> DriveCell:
+def drive_cell(drives: NavigationRecord) -> DriveCell:
     """Return the figures of drives."""
     count, there = len(drives), drives.success
     hit = int((drives.ending == "collided").sum())

@@ -116,8 +116,8 @@ def _success(v: DriveVerification, colours: dict[str, str]) -> Figure:
     found: dict[str, dict[str, tuple[int, int]]] = {}
     for name, column in v.columns.items():
         for who, drives in column.here.items():
-            for kind in dict.fromkeys(drives.kinds.tolist()):
-                some = drives.success[drives.kinds == kind]
+            for kind in dict.fromkeys(drives.labels.tolist()):
+                some = drives.success[drives.labels == kind]
                 found.setdefault(f"{kind} ({name})", {})[who] = int(some.sum()), len(some)
     figure = new_figure(10.0, 1.2 + 0.24 * len(found) * (len(colours) + 0.5))
     axes = figure.add_subplot()

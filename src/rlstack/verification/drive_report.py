@@ -14,8 +14,8 @@ from rlstack.tasks.bounds import Bounds
 from rlstack.verification.courses import Course
 from rlstack.verification.drive_cell import drive_cell
 from rlstack.verification.drive_score import DriveScore, score_drives
-from rlstack.verification.drives import Drives
 from rlstack.verification.metrics import judge
+from rlstack.verification.records import NavigationRecord
 from rlstack.verification.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME, RECORD_VERSION, worth, write_files
 from rlstack.verification.transfer import TransferTable
 
@@ -43,8 +43,8 @@ class Column:
     """
 
     course: Course
-    drives: Drives
-    baselines: Mapping[str, Drives]
+    drives: NavigationRecord
+    baselines: Mapping[str, NavigationRecord]
     bounds: Bounds | None
     reference: str
     arrival_m: float
@@ -60,12 +60,12 @@ class Column:
         return {name: self._score(drives) for name, drives in self.baselines.items()}
 
     @property
-    def all(self) -> dict[str, Drives]:
+    def all(self) -> dict[str, NavigationRecord]:
         """Everybody's drives, by name, the judged driver's first."""
         return {self.drives.driver: self.drives, **self.baselines}
 
     @property
-    def here(self) -> dict[str, Drives]:
+    def here(self) -> dict[str, NavigationRecord]:
         """Those of them that were driven in this very simulator: planners are not driven over topics."""
         return {name: drives for name, drives in self.all.items() if drives.simulator == self.drives.simulator}
 
@@ -73,7 +73,7 @@ class Column:
         """Return the judged driver's figures beside one planner's."""
         return score_drives(self.drives, arrival_m=self.arrival_m, beside=self.baselines[planner])
 
-    def _score(self, drives: Drives) -> DriveScore:
+    def _score(self, drives: NavigationRecord) -> DriveScore:
         return score_drives(drives, arrival_m=self.arrival_m)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.verification.drives import Drives
 from rlstack.verification.metrics import Figure, described, figure, percentile, wilson
+from rlstack.verification.records import NavigationRecord
 
 PEOPLE_M = 0.2
 """Nearer than this to a person's edge, a robot's edge disturbs them (CrowdNav, Chen et al., arXiv 1809.08835)."""
@@ -162,7 +162,7 @@ def figures(score: DriveScore) -> list[Figure]:
     return described(score, arrival_m=score.arrival_m, people_m=PEOPLE_M, reference=reference)
 
 
-def score_drives(drives: Drives, *, arrival_m: float, beside: Drives | None = None) -> DriveScore:
+def score_drives(drives: NavigationRecord, *, arrival_m: float, beside: NavigationRecord | None = None) -> DriveScore:
     """Return the figures of ``drives``; :class:`DriveScore` says what each means.
 
     Args:
@@ -206,7 +206,7 @@ def score_drives(drives: Drives, *, arrival_m: float, beside: Drives | None = No
     )
 
 
-def _compared(drives: Drives, beside: Drives | None) -> dict[str, Any]:
+def _compared(drives: NavigationRecord, beside: NavigationRecord | None) -> dict[str, Any]:
     if beside is None:
         return {"lead": None, "lead_high": None, "time_ratio": None, "paired": None}
     drives = drives.take(slice(0, len(beside)))
@@ -227,10 +227,10 @@ def _compared(drives: Drives, beside: Drives | None) -> dict[str, Any]:
     }
 
 
-def _by_kind(drives: Drives) -> dict[str, DriveGroup]:
+def _by_kind(drives: NavigationRecord) -> dict[str, DriveGroup]:
     groups = {}
-    for kind in dict.fromkeys(drives.kinds.tolist()):
-        some = drives.take(drives.kinds == kind)
+    for kind in dict.fromkeys(drives.labels.tolist()):
+        some = drives.take(drives.labels == kind)
         there = some.success
         low, high = wilson(int(there.sum()), len(some))
         groups[str(kind)] = DriveGroup(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.grids.sites import Sites
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
+from rlstack.verification.flock import BATCH
+from rlstack.verification.records import ExplorationRecord
 
 
 class Explorer(Protocol):
@@ -25,36 +26,9 @@ class Explorer(Protocol):
         """Return ``waypoint`` (N, 3) m, odom, for inputs with a leading batch axis."""
 
 
-@dataclass(frozen=True)
-class Explored:
-    """What N rovers saw.
-
-    Args:
-        coverage: (N, steps + 1) share that was known after each step.
-        crashed: (N,) steps that would have led into an obstacle or over the edge.
-        enough: Share from which on an episode is over; what was known then counts until the end.
-    """
-
-    coverage: Array
-    crashed: NDArray[np.intp]
-    enough: float
-
-    @property
-    def done(self) -> NDArray[np.bool_]:
-        """(N,) whether enough was seen."""
-        return np.asarray(self.coverage[:, -1] > self.enough)
-
-    def steps_to(self, share: float) -> Array:
-        """Return (N,) how many steps it took to know more than a share of the cells; all steps where it never was."""
-        there = self.coverage > share
-        return np.where(there.any(axis=1), there.argmax(axis=1), self.coverage.shape[1] - 1).astype(float)
-
-    def curve(self) -> Array:
-        """Return (N, steps + 1) coverage as a share of what is enough: beyond it, nobody is asked to look."""
-        return np.asarray(np.minimum(self.coverage / self.enough, 1.0))
-
-
-def explore(explorer: Explorer, expedition: ExplorationSetting, sites: Sites, steps: int | None = None) -> Explored:
+def explore(
+    explorer: Explorer, expedition: ExplorationSetting, sites: Sites, steps: int | None = None, name: str = ""
+) -> ExplorationRecord:
     """Let ``explorer`` explore N sites, each alone.
 
     A rover that is sent into what is not free stays where it is, and the step counts as a crash.
@@ -64,11 +38,12 @@ def explore(explorer: Explorer, expedition: ExplorationSetting, sites: Sites, st
         expedition: The setting.
         sites: Where.
         steps: As many as the setting's if not given; the same where all are done before.
+        name: Of the explorer, for reports.
 
     Raises:
         UserError: A waypoint is not the middle of a cell beside the rover's, or of its own.
     """
-    count = len(sites)
+    begin, count = time.monotonic(), len(sites)
     worlds = expedition.worlds(count)
     worlds.place(np.arange(count), sites.occupied, sites.start)
     steps = expedition.steps if steps is None else steps
@@ -89,4 +64,14 @@ def explore(explorer: Explorer, expedition: ExplorationSetting, sites: Sites, st
             )
         crashed += worlds.move(np.maximum(choice, 0), moving & (choice >= 0))
         coverage[:, k + 1] = worlds.known() / sites.total
-    return Explored(coverage, crashed, expedition.enough)
+    return ExplorationRecord(
+        simulator=BATCH,
+        rate_hz=1.0,
+        driver=name,
+        wall_s=time.monotonic() - begin,
+        coverage=coverage,
+        done=np.asarray(coverage[:, -1] > expedition.enough),
+        contacts=crashed,
+        moves=True,
+        enough=expedition.enough,
+    )

@@ -5,15 +5,13 @@ A simulator drives and scans; what is seen is what the explorer's own occupancy 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.control.navigation import Status
 from rlstack.control.navigation.frontier import FrontierPlanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
 from rlstack.kinds.wheeled_base.spec import WheeledBase
@@ -27,31 +25,13 @@ from rlstack.sim.maps.pool import MOST_BOXES, MOST_CIRCLES, pool_of
 from rlstack.verification.courses import Course
 from rlstack.verification.fleets import Fleet, fleet
 from rlstack.verification.flock import BATCH
+from rlstack.verification.records import ExplorationRecord
+
+SHARE = 0.9
+"""Of what is to be seen: the time until then is compared."""
 
 _POINTS_M = 0.1
 """Between the places by which coverage is counted."""
-
-
-@dataclass(frozen=True)
-class Driven:
-    """What N bases saw.
-
-    Args:
-        coverage: (N, seconds + 1) share of the floor that the base can get to, as far as it is known.
-        collided: (N,) whether it touched something, after which it stood.
-        finished: (N,) whether the explorer said that nothing is left.
-        pose: (T, N, 3) x, y, m, and yaw, rad, at the control rate; None: not kept.
-    """
-
-    coverage: Array
-    collided: NDArray[np.bool_]
-    finished: NDArray[np.bool_]
-    pose: Array | None = None
-
-    def seconds_to(self, share: float) -> Array:
-        """Return (N,) s until a share was known; all of the time where it never was."""
-        there = self.coverage >= share
-        return np.where(there.any(axis=1), there.argmax(axis=1), self.coverage.shape[1] - 1).astype(float)
 
 
 def drive_explorer(
@@ -62,7 +42,8 @@ def drive_explorer(
     *,
     simulator: str = BATCH,
     seed: int = 0,
-) -> Driven:
+    name: str = "",
+) -> ExplorationRecord:
     """Let ``explorer`` drive N bases, each over a floor of its own, from the floor's start.
 
     Args:
@@ -72,7 +53,9 @@ def drive_explorer(
         duration_s: Of all drives, whole seconds.
         simulator: The batch simulator, or a backend with an engine.
         seed: Of the sensors' noise.
+        name: Of the explorer, for reports.
     """
+    begin = time.monotonic()
     count, rate_hz = len(maps), explorer.planner.settings.rate_hz
     most = [max(1, *(len(getattr(drawn, name)) for drawn in maps)) for name in ("boxes", "circles")]
     pool = pool_of(maps, boxes=max(most[0], MOST_BOXES), circles=max(most[1], MOST_CIRCLES), fields=False)
@@ -94,7 +77,16 @@ def drive_explorer(
             robots.stop(collided)
         robots.step(command)
     robots.close()
-    return Driven(coverage, collided, np.asarray(explorer.status == Status.ARRIVED), np.stack(poses))
+    return ExplorationRecord(
+        simulator=BATCH if simulator == BATCH else f"{simulator} (in process)",
+        rate_hz=rate_hz,
+        driver=name,
+        wall_s=time.monotonic() - begin,
+        coverage=coverage,
+        done=coverage[:, -1] >= SHARE,
+        contacts=collided.astype(np.intp),
+        pose=np.stack(poses),
+    )
 
 
 def _signals(robots: Fleet, names: Sequence[str]) -> dict[str, Array]:

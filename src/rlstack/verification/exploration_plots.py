@@ -11,10 +11,11 @@ import numpy as np
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.verification.drawing import COLOURS, STYLE, literal, matplotlib_or_refuse, new_figure
-from rlstack.verification.exploration_score import Seen
+from rlstack.verification.exploration_drives import SHARE
 from rlstack.verification.film import Take, film
 from rlstack.verification.map_drawing import draw_map, draw_path
 from rlstack.verification.plots import Plot
+from rlstack.verification.records import ExplorationRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +26,7 @@ SHOWN, ACROSS, ABREAST = 8, 4, 2
 _GOAL_M = 0.01
 """Explorers have none: what stands for it on maps is as small as that."""
 
-Columns = Mapping[str, tuple[Seen, Mapping[str, Seen]]]
+Columns = Mapping[str, tuple[ExplorationRecord, Mapping[str, ExplorationRecord]]]
 
 
 def draw_exploration(robot: WheeledBase, columns: Columns, maps: Sequence[FloorMap], dpi: int = 140) -> list[Plot]:
@@ -71,7 +72,7 @@ def draw_exploration(robot: WheeledBase, columns: Columns, maps: Sequence[FloorM
         number = int(worth_seeing(seen, 1)[0])
         takes = [
             Take(who, one.pose[:, number], _ending(one, number))
-            for who, one in [(seen.explorer, seen), *beside.items()][:ABREAST]
+            for who, one in [(seen.driver, seen), *beside.items()][:ABREAST]
             if one.pose is not None and number < len(one)
         ]
         moving = film(robot, maps[number], takes, rate_hz=robot.control_rate_hz, arrival_m=_GOAL_M)
@@ -80,23 +81,23 @@ def draw_exploration(robot: WheeledBase, columns: Columns, maps: Sequence[FloorM
     return plots
 
 
-def worth_seeing(seen: Seen, count: int) -> list[int]:
+def worth_seeing(seen: ExplorationRecord, count: int) -> list[int]:
     """Return the numbers of grounds worth seeing: contacts, then those of which least was seen for longest."""
     order: list[int] = np.lexsort((seen.coverage.mean(axis=1), ~seen.crashed)).tolist()
     return order[:count]
 
 
-def _ending(seen: Seen, number: int) -> str:
+def _ending(seen: ExplorationRecord, number: int) -> str:
     if seen.crashed[number]:
         return "collided"
     return "arrived" if seen.done[number] else "timed out"
 
 
-def _coverage(seen: Seen, beside: Mapping[str, Seen]) -> Figure:
+def _coverage(seen: ExplorationRecord, beside: Mapping[str, ExplorationRecord]) -> Figure:
     figure = new_figure(10.0, 4.2)
     axes = figure.add_subplot()
-    for colour, (who, one) in zip(COLOURS, [(seen.explorer, seen), *beside.items()]):
-        label = f"{literal(who)}: {one.to().mean():.1f} to 90%"
+    for colour, (who, one) in zip(COLOURS, [(seen.driver, seen), *beside.items()]):
+        label = f"{literal(who)}: {one.time_to(SHARE).mean():.1f} to 90%"
         axes.plot(one.coverage.mean(axis=0), color=colour, linewidth=2.0, label=label)
     axes.set(xlabel="moves" if seen.moves else "time (s)", ylabel="known", ylim=(0.0, 1.02))
     axes.yaxis.set_major_formatter(lambda number, _: f"{100 * number:.0f}%")
@@ -104,7 +105,7 @@ def _coverage(seen: Seen, beside: Mapping[str, Seen]) -> Figure:
     return figure
 
 
-def _paths(seen: Seen, beside: Mapping[str, Seen], maps: Sequence[FloorMap]) -> Figure:
+def _paths(seen: ExplorationRecord, beside: Mapping[str, ExplorationRecord], maps: Sequence[FloorMap]) -> Figure:
     chosen = worth_seeing(seen, SHOWN)
     rows = -(-len(chosen) // ACROSS)
     figure = new_figure(10.0, 2.95 * rows + 0.35)
@@ -113,7 +114,7 @@ def _paths(seen: Seen, beside: Mapping[str, Seen], maps: Sequence[FloorMap]) -> 
         axes.set_visible(False)
     for axes, number in zip(grid.flat, chosen):
         draw_map(axes, maps[number], _GOAL_M)
-        everybody = [(seen.explorer, seen), *list(beside.items())[:1]]
+        everybody = [(seen.driver, seen), *list(beside.items())[:1]]
         for colour, (who, one) in zip(COLOURS, everybody):
             if one.pose is not None and number < len(one):
                 draw_path(axes, one.pose[:, number], colour, "collided" if one.crashed[number] else "arrived", who)

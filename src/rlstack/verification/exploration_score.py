@@ -8,57 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rlstack.arrays import Array
+from rlstack.verification.exploration_drives import SHARE
 from rlstack.verification.metrics import Figure, figure, percentile, wilson
+from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.transfer import Estimate, mean
 from rlstack.verification.trials import TrialCell
-
-SHARE = 0.9
-"""Of what is to be seen: the time until then is compared."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What one explorer saw in one place.
-
-    Args:
-        explorer: Who.
-        simulator: Where, such as ``batch`` or ``mujoco (topics)``.
-        coverage: (N, T + 1) known share of what is to be seen, after each move or second.
-        done: (N,) who saw enough in time.
-        crashed: (N,) who touched something, or would have.
-        moves: Whether time is counted in moves; otherwise in seconds.
-        wall_s: How long it took.
-        interventions: (N,) how often the guard took over; None: there was no guard.
-        latency_s: (K,) of commands over topics; None: in process.
-        pose: (steps, N, 3) x, y, m, and yaw, rad; None: not kept.
-    """
-
-    explorer: str
-    simulator: str
-    coverage: Array
-    done: NDArray[np.bool_]
-    crashed: NDArray[np.bool_]
-    moves: bool
-    wall_s: float
-    interventions: NDArray[np.int64] | None = None
-    latency_s: Array | None = None
-    pose: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.coverage)
-
-    @property
-    def success(self) -> NDArray[np.bool_]:
-        """(N,) who saw enough in time and touched nothing."""
-        return self.done & ~self.crashed
-
-    def to(self, share: float = SHARE) -> Array:
-        """Return (N,) the time until a share was known; all of the time where it never was."""
-        there = self.coverage >= share
-        return np.where(there.any(axis=1), there.argmax(axis=1), self.coverage.shape[1] - 1).astype(float)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,24 +96,26 @@ class ExplorationScore:
         )
 
 
-def score_exploration(seen: Seen, beside: Mapping[str, Seen] | None = None) -> ExplorationScore:
+def score_exploration(
+    seen: ExplorationRecord, beside: Mapping[str, ExplorationRecord] | None = None
+) -> ExplorationScore:
     """Return the figures of ``seen``; :class:`ExplorationScore` says what each means.
 
     Args:
         seen: By one explorer.
         beside: By planners, on the first of the same grounds, by name; None or empty: there are none.
     """
-    count, times = len(seen), seen.to()
+    count, times = len(seen), seen.time_to(SHARE)
     low, high = wilson(int(seen.success.sum()), count)
     compared: dict[str, Any] = {"reference": "", "steps_ratio": None, "least_lead": None}
     if beside:
         many = min(count, *(len(one) for one in beside.values()))
         steps = min(seen.coverage.shape[1], *(one.coverage.shape[1] for one in beside.values()))
-        soonest = min(beside, key=lambda name: float(beside[name].to()[:many].mean()))
+        soonest = min(beside, key=lambda name: float(beside[name].time_to(SHARE)[:many].mean()))
         best = np.max([one.coverage[:many, :steps].mean(axis=0) for one in beside.values()], axis=0)
         compared = {
             "reference": soonest,
-            "steps_ratio": float(times[:many].mean() / max(float(beside[soonest].to()[:many].mean()), 1e-9)),
+            "steps_ratio": float(times[:many].mean() / max(float(beside[soonest].time_to(SHARE)[:many].mean()), 1e-9)),
             "least_lead": float((seen.coverage[:many, :steps].mean(axis=0) - best).min()),
         }
     guarded, latency = seen.interventions, seen.latency_s
@@ -171,7 +128,7 @@ def score_exploration(seen: Seen, beside: Mapping[str, Seen] | None = None) -> E
         crashed=float(seen.crashed.mean()),
         to_90=float(times.mean()),
         half=float(seen.coverage[:, : max(seen.coverage.shape[1] // 2, 1)].mean()),
-        to_95=float(seen.to(0.95).mean()),
+        to_95=float(seen.time_to(0.95).mean()),
         interventions=None if guarded is None else int(guarded.sum()),
         intervened=None if guarded is None else float((guarded > 0).mean()),
         latency_p99_ms=None if latency is None or not len(latency) else percentile(latency * 1e3, 99.0),

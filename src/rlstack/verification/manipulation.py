@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,42 +17,12 @@ from rlstack.policies import PolicyOutputError
 from rlstack.policies.catalogue import check_robot
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.trials import Trials
+from rlstack.verification.flock import BATCH
+from rlstack.verification.records import ManipulationRecord
 from rlstack.verification.rollout import Steppable
 
 _HELD_OUT = 8_000_000
 """Added to the seed: training draws from small ones."""
-
-
-@dataclass(frozen=True)
-class Manipulated:
-    """How N trials went.
-
-    Args:
-        success: (N,) whether what was asked was so for long enough, and nothing was lost before.
-        lost: (N,) whether the object left the table, or a number was not finite.
-        time_s: (N,) when it had succeeded, s; infinite where it has not.
-        error_m: (N,) what was left to the goal at the end.
-        distance_m: (steps + 1, N) the same all along; NaN after the loss.
-    """
-
-    success: NDArray[np.bool_]
-    lost: NDArray[np.bool_]
-    time_s: Array
-    error_m: Array
-    distance_m: Array
-
-    def figures(self) -> dict[str, float]:
-        """Return what reports show; all finite."""
-        taken = self.time_s[self.success]
-        found = {
-            "episodes": float(len(self.success)),
-            "success": float(self.success.mean()),
-            "lost": float(self.lost.mean()),
-        }
-        if self.success.any():
-            found["time_s"] = round(float(taken.mean()), 4)
-            found["error_m"] = round(float(np.median(self.error_m[self.success])), 6)
-        return found
 
 
 def held_out(task: Any, robot: Manipulator, episodes: int, seed: int) -> Trials:
@@ -62,7 +33,7 @@ def held_out(task: Any, robot: Manipulator, episodes: int, seed: int) -> Trials:
 
 def manipulate(
     policy: Steppable, task: Any, robot: Manipulator, trials: Trials, *, seed: int = 0, threads: int | None = None
-) -> Manipulated:
+) -> ManipulationRecord:
     """Let a policy do every trial, each for as long as an episode lasts, and judge it.
 
     The policy senses what it would sense on its topics, with the task's noise; one step is one control period.
@@ -78,6 +49,7 @@ def manipulate(
     Raises:
         UserError: The policy is for another robot or rate, wants what is not sensed, or its command is not finite.
     """
+    begin = time.monotonic()
     inputs, output = check_fits(policy, task, robot)
     count = len(trials)
     bench = ArmScene(task, robot, count, seed, threads)
@@ -100,7 +72,8 @@ def manipulate(
                 lost |= fresh
     finally:
         bench.close()
-    return judged(task, np.array(achieved), trials.goal, np.array(gone))
+    record = judged(task, np.array(achieved), trials.goal, np.array(gone), BATCH)
+    return replace(record, wall_s=time.monotonic() - begin)
 
 
 def check_fits(policy: Steppable, task: Any, robot: Manipulator) -> tuple[list[str], str]:
@@ -133,7 +106,7 @@ def commanded(policy: Steppable, sensed: Mapping[str, Array], output: str, at_s:
         raise UserError(f"{error} That was {at_s:g} s into the trials: train it again.") from error
 
 
-def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_]) -> Manipulated:
+def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_], simulator: str) -> ManipulationRecord:
     """Return how N trials went.
 
     Args:
@@ -141,6 +114,7 @@ def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_]) -> 
         achieved: (steps + 1, N, 3) m: what is to be at the goal, at every control period.
         goal: (N, 3) m.
         gone: (steps + 1, N) whether each was lost by then.
+        simulator: Where the trials ran, for reports.
     """
     count = achieved.shape[1]
     held, time_s = np.zeros(count, dtype=np.intp), np.full(count, np.inf)
@@ -153,4 +127,12 @@ def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_]) -> 
     # once, where that ends an episode; else who stays there to its end
     stays = np.isfinite(time_s) if task.ends else held >= task.hold_steps
     success = stays & (~gone[-1] | np.isfinite(time_s))
-    return Manipulated(success, gone[-1] & ~success, np.where(success, time_s, np.inf), error, np.array(distances))
+    return ManipulationRecord(
+        simulator=simulator,
+        rate_hz=task.rate_hz,
+        success=success,
+        lost=gone[-1] & ~success,
+        time_s=np.where(success, time_s, np.inf),
+        error_m=error,
+        distance_m=np.array(distances),
+    )

@@ -13,8 +13,8 @@ from rlstack.arrays import Array
 from rlstack.robots import frames
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.episodes import Episodes
 from rlstack.verification.outcome import Outcome, judge_window, outcome
+from rlstack.verification.records import FlightRecord
 
 _Z95 = 1.959963984540054  # two-sided 95% quantile of the standard normal distribution
 
@@ -227,7 +227,7 @@ def figures(score: Score) -> list[Figure]:
     return described(score, **dataclasses.asdict(score.criteria))
 
 
-def score(episodes: Episodes, criteria: Criteria) -> Score:
+def score(episodes: FlightRecord, criteria: Criteria) -> Score:
     """Return the figures of ``episodes``; :class:`Score` says what each means.
 
     Args:
@@ -241,7 +241,9 @@ def score(episodes: Episodes, criteria: Criteria) -> Score:
     window = judge_window(episodes, criteria)
     count = len(episodes)
     kept = ~result.lost
-    latency = episodes.latency_s[np.isfinite(episodes.latency_s)] * 1e3
+    told = np.empty(0) if episodes.latency_s is None else episodes.latency_s
+    guarded = np.zeros(len(episodes)) if episodes.interventions is None else episodes.interventions
+    latency = told[np.isfinite(told)] * 1e3
     low, high = wilson(int(result.success.sum()), count)
     return Score(
         criteria=criteria,
@@ -264,8 +266,8 @@ def score(episodes: Episodes, criteria: Criteria) -> Score:
         tilt_rad=_mean(frames.tilt(episodes.orientation[window][:, kept])),
         speed_m_s=_mean(np.linalg.norm(episodes.linear_velocity[window][:, kept], axis=-1)),
         command_change_rad_s=_mean(np.abs(np.diff(episodes.command[window][:, kept], axis=0))),
-        interventions=int(episodes.interventions.sum()),
-        intervened=float((episodes.interventions > 0).mean()),
+        interventions=int(guarded.sum()),
+        intervened=float((guarded > 0).mean()),
         latency_p50_ms=percentile(latency, 50) if latency.size else None,
         latency_p99_ms=percentile(latency, 99) if latency.size else None,
         wall_s=float(episodes.wall_s),
@@ -315,7 +317,7 @@ def requirement(figure: Figure, bounds: Bounds) -> str:
     return f"{'at least' if bounds.is_least(figure.key) else 'at most'} {figure.text(bounds.limits[figure.key])}"
 
 
-def _by_label(episodes: Episodes, result: Outcome) -> dict[str, Group]:
+def _by_label(episodes: FlightRecord, result: Outcome) -> dict[str, Group]:
     groups = {}
     for label in dict.fromkeys(episodes.labels.tolist()):
         chosen = episodes.labels == label

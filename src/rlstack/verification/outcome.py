@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.episodes import Episodes
+from rlstack.verification.records import FlightRecord
 
 CLOSE_M = 0.1
 """The tighter radius that is reported beside the success radius, m."""
@@ -39,7 +39,7 @@ class Outcome:
     excursion_m: Array
 
 
-def outcome(episodes: Episodes, criteria: Criteria) -> Outcome:
+def outcome(episodes: FlightRecord, criteria: Criteria) -> Outcome:
     """Judge each episode by the definitions of :class:`rlstack.verification.metrics.Score`.
 
     Raises:
@@ -66,7 +66,7 @@ def outcome(episodes: Episodes, criteria: Criteria) -> Outcome:
     )
 
 
-def judge_window(episodes: Episodes, criteria: Criteria) -> NDArray[np.bool_]:
+def judge_window(episodes: FlightRecord, criteria: Criteria) -> NDArray[np.bool_]:
     """Return (T,) which samples are judged: from ``from_s`` to ``to_s``, both included.
 
     Raises:
@@ -79,7 +79,7 @@ def judge_window(episodes: Episodes, criteria: Criteria) -> NDArray[np.bool_]:
     if time.size == 0 or time[-1] < to_s - slack:
         last = time[-1] if time.size else 0.0
         raise UserError(
-            f"The episodes of {episodes.backend} last {last:g} s but are scored from second {from_s:g} to second"
+            f"The episodes of {episodes.simulator} last {last:g} s but are scored from second {from_s:g} to second"
             f" {to_s:g}: fly at least {to_s:g} s."
         )
     window = (time >= from_s - slack) & (time <= to_s + slack)

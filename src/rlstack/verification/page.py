@@ -68,7 +68,7 @@ def _figures(v: Verification) -> Iterator[str]:
     for key in [*_FIRST, *(key for key in known if key not in (*_FIRST, "success_low", "success_high"))]:
         cells = [_value(v, name, known[key], columns[name]) for name in columns]
         rows.append([escape(known[key].title), *cells])
-    head = ["", *(f"{escape(name)}<small>{escape(v.episodes[name].backend)}</small>" for name in v.scores)]
+    head = ["", *(f"{escape(name)}<small>{escape(v.episodes[name].simulator)}</small>" for name in v.scores)]
     yield table(head, rows[: len(_FIRST)], "figures main")
     yield "<h3>More figures</h3>"
     yield table(head, rows[len(_FIRST) :], "figures")
@@ -129,7 +129,7 @@ def _compared(v: Verification) -> Iterator[str]:
         head = ["", *(f"{escape(name)}<small>{kind}</small>" for name, kind in zip(columns, kinds))]
         yield (
             f"<p>Controllers that were not learned, with the numbers of the robot file, on the same flights in the"
-            f" {escape(v.episodes[backend].backend)}. They are here to compare with: no threshold is asked of them.</p>"
+            f" {escape(v.episodes[backend].simulator)}. They are here to compare with: no bound is asked of them.</p>"
         )
         yield table(
             head, [[escape(titles[key]), *(escape(text[key]) for text in texts)] for key in _COMPARED], "figures"
@@ -140,7 +140,7 @@ def _flown(v: Verification) -> Iterator[str]:
     for name, scenario in v.scenarios.items():
         score, flights = v.scores[name], v.episodes[name]
         yield (
-            f"<h3>{escape(name)}: {escape(flights.backend)}</h3>"
+            f"<h3>{escape(name)}: {escape(flights.simulator)}</h3>"
             f"<p>{len(flights):,} flights of {flights.time_s[-1]:g} s at {flights.rate_hz:g} Hz, starting"
             f" {escape(describe_starts(scenario))}.{escape(describe_paths(scenario))}</p>"
         )

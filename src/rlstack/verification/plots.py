@@ -21,9 +21,9 @@ from rlstack.verification.drawing import (
     new_figure,
     title_of,
 )
-from rlstack.verification.episodes import Episodes
 from rlstack.verification.metrics import Score
 from rlstack.verification.outcome import CLOSE_M, outcome
+from rlstack.verification.records import FlightRecord
 from rlstack.verification.same_start import draw_same_starts
 from rlstack.verification.trajectories import chosen_in_words, draw_followed, draw_trajectories
 
@@ -50,7 +50,11 @@ class Plot:
 
 
 def draw(
-    episodes: Mapping[str, Episodes], scores: Mapping[str, Score], *, rotor_names: Sequence[str] = (), dpi: int = 140
+    episodes: Mapping[str, FlightRecord],
+    scores: Mapping[str, Score],
+    *,
+    rotor_names: Sequence[str] = (),
+    dpi: int = 140,
 ) -> list[Plot]:
     """Draw all pictures of a verification.
 

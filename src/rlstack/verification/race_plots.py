@@ -16,7 +16,7 @@ from rlstack.sim.maps.tracks import Track, draw_track
 from rlstack.verification.drawing import BAD, COLOURS, FAINT, INK, STYLE, literal, matplotlib_or_refuse, new_figure
 from rlstack.verification.map_drawing import outline_at
 from rlstack.verification.plots import Plot
-from rlstack.verification.race_score import Raced
+from rlstack.verification.records import RaceRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ FRAMES, FRAME_MS, STILL_FRAMES, PANEL_IN, DPI, INKS = 100, 70, 15, 4.2, 90, 32
 
 
 def draw_races(
-    robot: WheeledBase, columns: Mapping[str, tuple[Raced, Mapping[str, Raced]]], dpi: int = 140
+    robot: WheeledBase, columns: Mapping[str, tuple[RaceRecord, Mapping[str, RaceRecord]]], dpi: int = 140
 ) -> list[Plot]:
     """Return all pictures of races.
 
@@ -70,32 +70,32 @@ def draw_races(
             plots.append(Plot(name, title, caption, png.getvalue()))
         for name, (raced, beside) in list(columns.items())[:2]:
             (number,) = worth_seeing(raced, 1).tolist()
-            title = f"track:{raced.race.seeds[number]} ({name})"
+            title = f"track:{raced.seeds[number]} ({name})"
             moving = _film(robot, raced, beside, number)
             plots.append(Plot(f"film_{_stem(name)}", title, "Both start at once.", moving, "gif"))
     return plots
 
 
-def worth_seeing(raced: Raced, count: int) -> NDArray[np.intp]:
+def worth_seeing(raced: RaceRecord, count: int) -> NDArray[np.intp]:
     """Return the numbers of races worth seeing: failures, then those that came nearest to a wall."""
-    finished = np.isfinite(raced.race.lap_s).all(axis=1)
-    return np.lexsort((raced.race.clearance_m, finished))[:count]
+    finished = raced.success
+    return np.lexsort((raced.clearance_m, finished))[:count]
 
 
-def ending(raced: Raced, number: int) -> str:
+def ending(raced: RaceRecord, number: int) -> str:
     """Return how a race ended."""
-    if raced.race.contact[number]:
+    if raced.contact[number]:
         return "contact"
-    return "finished" if np.isfinite(raced.race.lap_s[number]).all() else "out of time"
+    return "finished" if np.isfinite(raced.lap_s[number]).all() else "out of time"
 
 
-def _laps(columns: Mapping[str, tuple[Raced, Mapping[str, Raced]]]) -> Figure:
+def _laps(columns: Mapping[str, tuple[RaceRecord, Mapping[str, RaceRecord]]]) -> Figure:
     figure = new_figure(10.0, 4.6)
     axes = figure.add_subplot()
     most = 1.0
     for colour, (name, (raced, beside)) in zip(COLOURS, columns.items()):
         for theirs in list(beside.values())[:1]:
-            mine, other = raced.race.flying_s[: len(theirs)], theirs.race.flying_s
+            mine, other = raced.flying_s[: len(theirs)], theirs.flying_s
             both = np.isfinite(mine) & np.isfinite(other)
             axes.plot(other[both], mine[both], "o", color=colour, markersize=4.5, label=literal(name))
             most = max(most, *mine[both].tolist(), *other[both].tolist(), 1.0)
@@ -107,7 +107,7 @@ def _laps(columns: Mapping[str, tuple[Raced, Mapping[str, Raced]]]) -> Figure:
     return figure
 
 
-def _paths(raced: Raced, beside: Mapping[str, Raced]) -> Figure:
+def _paths(raced: RaceRecord, beside: Mapping[str, RaceRecord]) -> Figure:
     chosen = worth_seeing(raced, SHOWN)
     rows = -(-len(chosen) // ACROSS)
     figure = new_figure(10.0, 2.8 * rows + 0.35)
@@ -115,11 +115,11 @@ def _paths(raced: Raced, beside: Mapping[str, Raced]) -> Figure:
     for axes in grid.flat[len(chosen) :]:
         axes.set_visible(False)
     for axes, number in zip(grid.flat, chosen.tolist()):
-        draw_track_on(axes, draw_track(int(raced.race.seeds[number])))
+        draw_track_on(axes, draw_track(int(raced.seeds[number])))
         for colour, (who, one) in zip(COLOURS[1::-1], [*list(beside.items())[:1], (raced.driver, raced)]):
             if number < len(one):
                 _path(axes, one, number, colour, who)
-        axes.set_title(f"track:{raced.race.seeds[number]}\n{ending(raced, number)}", fontsize=8.0, fontweight="normal")
+        axes.set_title(f"track:{raced.seeds[number]}\n{ending(raced, number)}", fontsize=8.0, fontweight="normal")
     handles, names = grid.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper left", ncols=max(len(names), 1))
     return figure
@@ -137,8 +137,8 @@ def draw_track_on(axes: Axes, track: Track) -> None:
         spine.set_visible(False)
 
 
-def _path(axes: Axes, raced: Raced, number: int, colour: str, who: str) -> None:
-    pose = raced.race.pose[:, number]
+def _path(axes: Axes, raced: RaceRecord, number: int, colour: str, who: str) -> None:
+    pose = raced.pose[:, number]
     known = pose[np.isfinite(pose[:, 0])]
     axes.plot(known[:, 0], known[:, 1], color=colour, linewidth=1.0, label=literal(who))
     told = ending(raced, number)
@@ -147,7 +147,7 @@ def _path(axes: Axes, raced: Raced, number: int, colour: str, who: str) -> None:
         axes.plot(*known[-1, :2], mark, color=BAD, markersize=7, markeredgewidth=2.0, zorder=6)
 
 
-def _film(robot: WheeledBase, raced: Raced, beside: Mapping[str, Raced], number: int) -> bytes:
+def _film(robot: WheeledBase, raced: RaceRecord, beside: Mapping[str, RaceRecord], number: int) -> bytes:
     """Return one race as an animated GIF, the judged driver's car over the yardstick's."""
     try:
         import PIL.Image as image_module
@@ -156,14 +156,14 @@ def _film(robot: WheeledBase, raced: Raced, beside: Mapping[str, Raced], number:
     from matplotlib.patches import Polygon
 
     drivers = [(who, one) for who, one in list(beside.items())[:1] if number < len(one)] + [(raced.driver, raced)]
-    poses = [one.race.pose[:, number] for _, one in drivers]
+    poses = [one.pose[:, number] for _, one in drivers]
     lengths = [int(np.isfinite(pose[:, 0]).sum()) for pose in poses]
     stride = max(1, math.ceil(max(lengths) / FRAMES))
     samples = [*range(0, max(lengths), stride), max(lengths) - 1]
     figure = new_figure(PANEL_IN, PANEL_IN)
     figure.set_dpi(DPI)
     axes = figure.add_subplot()
-    draw_track_on(axes, draw_track(int(raced.race.seeds[number])))
+    draw_track_on(axes, draw_track(int(raced.seeds[number])))
     colours = COLOURS[1::-1][-len(drivers) :]
     cars: list[Polygon] = []
     paths = []
@@ -180,7 +180,7 @@ def _film(robot: WheeledBase, raced: Raced, beside: Mapping[str, Raced], number:
             now = min(sample, length - 1)
             car.set_xy(outline_at(robot, pose[now]))
             path.set_data(pose[: now + 1, 0], pose[: now + 1, 1])
-        clock.set_text(f"{sample / raced.race.rate_hz:.1f} s")
+        clock.set_text(f"{sample / raced.rate_hz:.1f} s")
         canvas.draw()
         frames.append(image_module.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
     palette = frames[-1].quantize(INKS)

@@ -6,37 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.verification.metrics import Figure, described, figure, percentile, wilson
-from rlstack.verification.racing import Race
+from rlstack.verification.records import RaceRecord
 from rlstack.verification.transfer import Estimate, mean
 from rlstack.verification.trials import TrialCell
-
-
-@dataclass(frozen=True)
-class Raced:
-    """Races of one driver in one place.
-
-    Args:
-        driver: Who drove.
-        simulator: Where, such as ``batch`` or ``mujoco (topics)``.
-        race: What was driven.
-        wall_s: How long driving it took.
-        interventions: (N,) how often the guard took over; None: there was no guard.
-        latency_s: (K,) of commands over topics; None: in process.
-    """
-
-    driver: str
-    simulator: str
-    race: Race
-    wall_s: float
-    interventions: NDArray[np.int64] | None = None
-    latency_s: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.race.seeds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,25 +82,24 @@ class RaceScore:
         return TrialCell(self.episodes, {"success, %": share, "lap over the yardstick's, %": ratio})
 
 
-def score_races(raced: Raced, beside: Raced | None = None) -> RaceScore:
-    """Return the figures of ``raced``; :class:`RaceScore` says what each means.
+def score_races(race: RaceRecord, beside: RaceRecord | None = None) -> RaceScore:
+    """Return the figures of ``race``; :class:`RaceScore` says what each means.
 
     Args:
-        raced: Of one driver.
+        race: Of one driver.
         beside: The yardstick's races on the first of the same tracks; None: there is none, or these are its own.
     """
-    race, count = raced.race, len(raced)
-    there = np.isfinite(race.lap_s).all(axis=1)
+    count, there = len(race), race.success
     low, high = wilson(int(there.sum()), count)
     flying = race.flying_s
     ratios: Array | None = None
     if beside is not None:
         many = len(beside)
-        if not np.array_equal(beside.race.seeds, race.seeds[:many]):
+        if not np.array_equal(beside.seeds, race.seeds[:many]):
             raise ValueError("the yardstick's races are not on the same tracks")
-        over = flying[:many] / beside.race.flying_s
+        over = flying[:many] / beside.flying_s
         ratios = over[np.isfinite(over)]
-    guarded, latency = raced.interventions, raced.latency_s
+    guarded, latency = race.interventions, race.latency_s
     return RaceScore(
         reference="" if beside is None else beside.driver,
         laps=race.lap_s.shape[1],
@@ -146,7 +120,7 @@ def score_races(raced: Raced, beside: Raced | None = None) -> RaceScore:
         interventions=None if guarded is None else int(guarded.sum()),
         intervened=None if guarded is None else float((guarded > 0).mean()),
         latency_p99_ms=None if latency is None or not len(latency) else percentile(latency * 1e3, 99.0),
-        wall_s=float(raced.wall_s),
+        wall_s=float(race.wall_s),
         ratios=() if ratios is None else tuple(ratios.tolist()),
     )
 

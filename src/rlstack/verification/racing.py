@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from rlstack.sim.bases.race import Marshal, RaceSimulator
 from rlstack.sim.drives import limited_twist
 from rlstack.sim.maps.tracks import Track
 from rlstack.verification.flock import BATCH, engine_of, whole_steps
+from rlstack.verification.records import RaceRecord
 
 SLOW_M_S = 1.5
 """A car that is slower than this from the start to the end of its time is given up."""
@@ -26,55 +27,6 @@ PHYSICS_HZ = 500.0
 """Physics steps a second in an engine: a wheel turns 100 rad/s."""
 
 _MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
-
-
-@dataclass(frozen=True)
-class Race:
-    """What N cars did on N tracks, from rest; a car is out with its first contact.
-
-    Args:
-        seeds: (N,) of the tracks.
-        length_m: (N,) of their middles.
-        lap_s: (N, laps) time of each lap; NaN where it was not finished.
-        contact: (N,) who touched a wall.
-        clearance_m: (N,) least distance to a wall; below 0 across one.
-        pose: (T, N, 3) x, y, m, yaw, rad; NaN after the end.
-        speed_m_s: (T, N).
-        rate_hz: Samples per second.
-    """
-
-    seeds: NDArray[np.int64]
-    length_m: Array
-    lap_s: Array
-    contact: NDArray[np.bool_]
-    clearance_m: Array
-    pose: Array
-    speed_m_s: Array
-    rate_hz: float
-
-    @property
-    def clean_laps(self) -> int:
-        """Laps without contact."""
-        return int(np.isfinite(self.lap_s).sum())
-
-    @property
-    def flying_s(self) -> Array:
-        """(N,) mean time of the laps after the first, which begins at rest; NaN where one is missing."""
-        return np.asarray(self.lap_s[:, 1:].mean(axis=1)) if self.lap_s.shape[1] > 1 else self.lap_s[:, 0]
-
-
-def joined(races: Sequence[Race]) -> Race:
-    """Return races side by side, in order."""
-    longest = max(len(race.pose) for race in races)
-
-    def padded(array: Array) -> Array:
-        return np.concatenate([array, np.full((longest - len(array), *array.shape[1:]), np.nan)])
-
-    each = ("seeds", "length_m", "lap_s", "contact", "clearance_m")
-    together: dict[str, Any] = {name: np.concatenate([getattr(race, name) for race in races]) for name in each}
-    for name in ("pose", "speed_m_s"):
-        together[name] = np.concatenate([padded(getattr(race, name)) for race in races], axis=1)
-    return Race(**together, rate_hz=races[0].rate_hz)
 
 
 class Field(Protocol):
@@ -109,7 +61,8 @@ def race(
     simulator: str = BATCH,
     parameters: NDArray[np.float32] | None = None,
     seed: int = 0,
-) -> Race:
+    name: str = "",
+) -> RaceRecord:
     """Let N cars race at once, each alone on its track.
 
     Args:
@@ -121,10 +74,12 @@ def race(
         simulator: The batch simulator, or a backend with an engine, such as ``mujoco``.
         parameters: Of the cars in the batch simulator; left out: as the robot file says.
         seed: Of the sensors' noise.
+        name: Of the driver, for reports.
 
     Raises:
         UserError: There is no such simulator, or it is not installed; or the driver wants what cars do not sense.
     """
+    begin = time.monotonic()
     field: Field
     if simulator == BATCH:
         field = RaceSimulator(robot, tracks, rate_hz=rate_hz, parameters=parameters, seed=seed)
@@ -139,7 +94,8 @@ def race(
             break
         command = driver.step(signals(names, pose, twist, field.scan))["twist"]
         field.step(np.where(book.over[:, None], 0.0, command))
-    return book.race()
+    where = BATCH if simulator == BATCH else f"{simulator} (in process)"
+    return book.race(where, name, time.monotonic() - begin)
 
 
 class _InEngine:
@@ -255,9 +211,12 @@ class Book:
         self._come, self._step = come_m, self._step + 1
         self.over = self._contact | (self._finished == self._laps)
 
-    def race(self) -> Race:
+    def race(self, simulator: str, driver: str, wall_s: float) -> RaceRecord:
         """Return it all."""
-        return Race(
+        return RaceRecord(
+            simulator=simulator,
+            driver=driver,
+            wall_s=wall_s,
             seeds=np.array([t.seed for t in self._tracks]),
             length_m=self._length,
             lap_s=np.diff(self._done_s, axis=1),

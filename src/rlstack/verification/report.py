@@ -19,8 +19,8 @@ from rlstack.policies.contract import Contract
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.disagreement import Disagreement
-from rlstack.verification.episodes import Episodes
 from rlstack.verification.metrics import Score, judge
+from rlstack.verification.records import FlightRecord
 from rlstack.verification.transfer import TransferTable
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Verification:
     robot: Quadrotor
     scores: Mapping[str, Score]
     bounds: Mapping[str, Bounds]
-    episodes: Mapping[str, Episodes]
+    episodes: Mapping[str, FlightRecord]
     scenarios: Mapping[str, Scenario]
     reasons: tuple[str, ...] = ()
     baselines: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Verification:
     @property
     def record_name(self) -> str:
         """What its record is called."""
-        over_topics = any(flown.backend.endswith(OVER_TOPICS) for flown in self.episodes.values())
+        over_topics = any(flown.simulator.endswith(OVER_TOPICS) for flown in self.episodes.values())
         return RECORD_NAME if over_topics or not self.episodes else IN_PROCESS_NAME
 
     @property
@@ -143,7 +143,7 @@ def record(verification: Verification) -> dict[str, Any]:
         "reasons": v.failures,
         "backends": {
             name: {
-                "flown_in": v.episodes[name].backend,
+                "flown_in": v.episodes[name].simulator,
                 **score.to_json(),
                 "asked": v.bounds[name].limits,
                 "baselines": {who: theirs.to_json() for who, theirs in v.baselines.get(name, {}).items()},

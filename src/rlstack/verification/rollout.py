@@ -18,9 +18,9 @@ from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import STATE_NAMES, Scenario
-from rlstack.verification.episodes import Episodes, joined
 from rlstack.verification.flight_noise import FlightNormals
 from rlstack.verification.flock import BATCH, Flock, flock
+from rlstack.verification.records import FlightRecord
 
 _GONE = 1e4
 """m, m/s or rad/s: a robot beyond any of these is given up before float32 overflows; its record goes on as NaN."""
@@ -53,7 +53,7 @@ def rollout(
     simulator: str = BATCH,
     noise_seed: int = 0,
     **options: Any,
-) -> Episodes:
+) -> FlightRecord:
     """Fly every episode of ``scenario`` with ``policy`` and record it.
 
     The policy senses what it would sense on its topics: velocities in ``base_link``, with the noise that the robot
@@ -96,7 +96,7 @@ def rollout(
             flown.append(_fly(policy, ports, some, robots, duration_s, noise, told))
     finally:
         robots.close()
-    return joined(flown, scenario.labels, wall_s=sum(part.wall_s for part in flown))
+    return FlightRecord.joined(flown)
 
 
 def _fly(
@@ -107,7 +107,7 @@ def _fly(
     duration_s: float,
     noise: SensorNoise,
     on_progress: Callable[[int, int], None],
-) -> Episodes:
+) -> FlightRecord:
     """Fly as many episodes as the flock can at a time."""
     (inputs, output), contract, count = ports, policy.contract, len(scenario)
     robots.set_perturbation(scenario.perturbation)
@@ -140,15 +140,14 @@ def _fly(
         if k < steps:
             robots.step(command[k])
             on_progress(k + 1, steps)
-    return Episodes(
-        backend=robots.label,
+    return FlightRecord(
+        simulator=robots.label,
+        driver=contract.name,
         rate_hz=contract.rate_hz,
         **record,
         command=command,
         goal_position=scenario.goal_over(np.arange(steps + 1) / contract.rate_hz),
         labels=scenario.labels,
-        interventions=np.zeros(count, dtype=np.int64),
-        latency_s=np.empty(0),
         wall_s=time.perf_counter() - start,
     )
 

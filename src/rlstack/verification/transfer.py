@@ -11,9 +11,9 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.episodes import Episodes
 from rlstack.verification.metrics import wilson
 from rlstack.verification.outcome import judge_window, outcome
+from rlstack.verification.records import FlightRecord
 
 _Z95 = 1.959964
 """Of the 95% interval of a normal distribution."""
@@ -83,7 +83,7 @@ class TransferTable:
         return {p: {s: _plain(asdict(cell)) for s, cell in row.items()} for p, row in self.cells.items()}
 
 
-def cell(episodes: Episodes, criteria: Criteria) -> Cell:
+def cell(episodes: FlightRecord, criteria: Criteria) -> Cell:
     """Return the figures of flights.
 
     Raises:

@@ -28,8 +28,8 @@ from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.catalog.base_crowd import CrowdTask, People
 from rlstack.verification.courses import Course
 from rlstack.verification.drive_report import Column, DriveVerification
-from rlstack.verification.drives import Drives
 from rlstack.verification.flock import BATCH
+from rlstack.verification.records import NavigationRecord
 from rlstack.verification.report import environment
 from rlstack.verification.walkers import peopled
 
@@ -191,7 +191,7 @@ class _Trial:
         beside = {who: self._drive(simulator, f"{label}: {who}", some, who) for who in self._planners}
         return self._column(course, drives, beside, asked)
 
-    def _drive(self, simulator: str, label: str, course: Course, planner: str | None) -> Drives:
+    def _drive(self, simulator: str, label: str, course: Course, planner: str | None) -> NavigationRecord:
         request = self._request
         return drive_in_parallel(
             planner or request.policy,
@@ -206,7 +206,9 @@ class _Trial:
             on_progress=request.shown(label),
         )
 
-    def _column(self, course: Course, drives: Drives, beside: dict[str, Drives], asked: Bounds) -> Column:
+    def _column(
+        self, course: Course, drives: NavigationRecord, beside: dict[str, NavigationRecord], asked: Bounds
+    ) -> Column:
         return Column(
             course=course,
             drives=drives,

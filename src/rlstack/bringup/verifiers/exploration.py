@@ -6,7 +6,6 @@ A policy for exploration says which cell to go to, on a grid. What it is worth o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,10 +27,11 @@ from rlstack.sim.maps.world import world_of
 from rlstack.tasks.catalog.base_exploration import ExplorationTask
 from rlstack.tasks.core.settings import within
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.exploration import Explored, Explorer, explore
+from rlstack.verification.exploration import Explorer, explore
 from rlstack.verification.exploration_plots import draw_exploration
-from rlstack.verification.exploration_score import Seen, score_exploration
+from rlstack.verification.exploration_score import score_exploration
 from rlstack.verification.flock import BATCH
+from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.report import environment
 from rlstack.verification.trials import TrialColumn, TrialVerification
 
@@ -94,7 +94,7 @@ def verify_exploration(request: Request) -> Verified:
     held, left_out = held_by(request.names, robot, world_of(floors[0]))
     if not held:
         raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
-    columns: dict[str, tuple[Seen, dict[str, Seen]]] = {}
+    columns: dict[str, tuple[ExplorationRecord, dict[str, ExplorationRecord]]] = {}
     asked: dict[str, Any] = {}
     told: dict[str, str] = {}
     if BATCH in held:
@@ -218,21 +218,12 @@ def _floor(expedition: ExplorationSetting, sites: Sites, number: int) -> FloorMa
 
 def _on_grids(
     request: Request, expedition: ExplorationSetting, sites: Sites, planners: list[str]
-) -> tuple[Seen, dict[str, Seen]]:
-    def seen(name: str, explorer: Explorer) -> Seen:
-        begin = time.monotonic()
-        explored: Explored = explore(explorer, expedition, sites)
+) -> tuple[ExplorationRecord, dict[str, ExplorationRecord]]:
+    def seen(name: str, explorer: Explorer) -> ExplorationRecord:
+        explored = explore(explorer, expedition, sites, name=name)
         if (told := request.shown(BATCH if name == request.loaded.contract.name else f"{BATCH}: {name}")) is not None:
             told(len(sites), len(sites))
-        return Seen(
-            explorer=name,
-            simulator=BATCH,
-            coverage=explored.curve(),
-            done=explored.done,
-            crashed=explored.crashed > 0,
-            moves=True,
-            wall_s=time.monotonic() - begin,
-        )
+        return explored.normalized()
 
     mine = seen(request.loaded.contract.name, request.loaded)
     return mine, {who: seen(who, GridFrontier(ON_GRIDS[who])) for who in planners}

@@ -21,9 +21,9 @@ from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import world_of
 from rlstack.verification.arm_plots import draw_trials
 from rlstack.verification.arm_score import score_arm
-from rlstack.verification.arm_trials import ArmTried
 from rlstack.verification.flock import BATCH
 from rlstack.verification.manipulation import held_out
+from rlstack.verification.records import ManipulationRecord
 from rlstack.verification.report import environment
 from rlstack.verification.trials import TrialColumn, TrialVerification
 
@@ -61,7 +61,7 @@ def verify_arm(request: Request) -> Verified:
     held, left_out = _held(request.names, task, robot, trials)
     if not held:
         raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
-    tried: dict[str, ArmTried] = {}
+    tried: dict[str, ManipulationRecord] = {}
     asked: dict[str, Bounds] = {}
     for name in held:
         some = trials.take(np.arange(request.episodes or (TRIALS if name == BATCH else TRIALS_IN_ENGINES)))

@@ -18,9 +18,9 @@ from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.baselines import baselines
 from rlstack.verification.disagreement import Disagreement, disagreements
-from rlstack.verification.episodes import Episodes
 from rlstack.verification.flock import BATCH
 from rlstack.verification.metrics import Score, score
+from rlstack.verification.records import FlightRecord
 from rlstack.verification.report import Verification, environment, record, write_report
 from rlstack.verification.rollout import rollout
 from rlstack.verification.transfer import Cell, TransferTable, cell
@@ -78,7 +78,7 @@ def verify_quadrotor(request: Request) -> Verified:
     duration_s, criteria = task.criteria.duration_s, task.criteria
     drawn = draw(task, spec, max(*flights_of.values(), EPISODES_OVER_TOPICS), seed)
     scenarios: dict[str, Scenario] = {}
-    flights: dict[str, Episodes] = {}
+    flights: dict[str, FlightRecord] = {}
     bounds: dict[str, Bounds] = {}
     beside: dict[str, dict[str, Score]] = {}
     cells: dict[str, dict[str, Cell]] = {loaded.contract.name: {}}
@@ -128,13 +128,13 @@ def verify_quadrotor(request: Request) -> Verified:
 
 
 def _rows(v: Verification) -> list[list[str]]:
-    scores = {v.episodes[name].backend: score for name, score in v.scores.items()}
+    scores = {v.episodes[name].simulator: score for name, score in v.scores.items()}
     columns = [{f.key: f.text(number) for f, number in s.figures()} for s in scores.values()]
     titles = {f.key: f.title for s in scores.values() for f, _ in s.figures()}
     return [["", *scores], *([titles[key], *(column[key] for column in columns)] for key in _SHOWN)]
 
 
-def _compared(names: Sequence[str], robot: Quadrotor, drawn: Scenario, flown: Episodes) -> tuple[Disagreement, ...]:
+def _compared(names: Sequence[str], robot: Quadrotor, drawn: Scenario, flown: FlightRecord) -> tuple[Disagreement, ...]:
     """Replay the commands of some flights in every simulator and say how far these come apart."""
     if len(names) < 2:
         return ()

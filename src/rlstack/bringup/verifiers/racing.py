@@ -15,7 +15,8 @@ from rlstack.tasks.catalog.base_racing import RacingTask
 from rlstack.verification.examiners.racing import VALIDATION
 from rlstack.verification.flock import BATCH
 from rlstack.verification.race_plots import draw_races
-from rlstack.verification.race_score import Raced, score_races
+from rlstack.verification.race_score import score_races
+from rlstack.verification.records import RaceRecord
 from rlstack.verification.report import environment
 from rlstack.verification.trials import TrialColumn, TrialVerification
 from rlstack.verification.yardstick import NAME
@@ -53,7 +54,7 @@ def verify_racing(request: Request) -> Verified:
     held, left_out = held_by(request.names, robot, draw_track(seeds[0]).title)
     if not held:
         raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
-    races: dict[str, tuple[Raced, dict[str, Raced]]] = {}
+    races: dict[str, tuple[RaceRecord, dict[str, RaceRecord]]] = {}
     asked: dict[str, Bounds] = {}
     options = {"rate_hz": contract.rate_hz, "laps": LAPS, "seed": request.seed}
     for name in held:
@@ -84,7 +85,7 @@ def verify_racing(request: Request) -> Verified:
             score=score_races(mine, beside[NAME]),
             theirs={who: score_races(one) for who, one in beside.items()},
             bounds=asked[name],
-            told=f"{len(mine)} races of {LAPS} laps, seeds {mine.race.seeds.min()} to {mine.race.seeds.max()}",
+            told=f"{len(mine)} races of {LAPS} laps, seeds {mine.seeds.min()} to {mine.seeds.max()}",
         )
         for name, (mine, beside) in races.items()
     }

@@ -27,8 +27,8 @@ from rlstack.tasks.wheeled_base.task import BaseTask
 from rlstack.verification.courses import Course, held_out_course
 from rlstack.verification.drive_page import shown
 from rlstack.verification.drive_report import Column, DriveVerification, record_drives, write_drive_report
-from rlstack.verification.drives import Drives
 from rlstack.verification.flock import BATCH
+from rlstack.verification.records import NavigationRecord
 from rlstack.verification.report import environment
 
 WAYS, ELSEWHERE = 1000, 300
@@ -256,7 +256,7 @@ class _Trial:
         name: str,
         simulator: str,
         robot: str,
-        beside: Mapping[str, Drives],
+        beside: Mapping[str, NavigationRecord],
         asked: Bounds | None,
         driver: str = "",
     ) -> Column:
@@ -286,7 +286,9 @@ class _Trial:
         )
         return self._column(course, driven, {who: d.take(slice(0, len(course))) for who, d in beside.items()}, asked)
 
-    def _column(self, course: Course, drives: Drives, beside: dict[str, Drives], asked: Bounds | None) -> Column:
+    def _column(
+        self, course: Course, drives: NavigationRecord, beside: dict[str, NavigationRecord], asked: Bounds | None
+    ) -> Column:
         """Return one column."""
         return Column(
             course=course,
@@ -315,7 +317,7 @@ class _Trial:
 
     def _drive(
         self, driver: str | Path, name: str, simulator: str, label: str, course: Course, led: str = ""
-    ) -> Drives:
+    ) -> NavigationRecord:
         task = self._task
         return drive_in_parallel(
             driver,

@@ -20,13 +20,13 @@ class ExplorationExaminer:
     def examine(self, policy: Steppable) -> Marks:
         """Return how soon ``policy`` saw the sites: rank is by the mean of the coverage over half of the time."""
         explored = explore(policy, self._expedition, self._sites)
-        half = explored.curve()[:, : self._expedition.steps // 2]
+        half = explored.normalized().coverage[:, : self._expedition.steps // 2]
         figures = {
             "episodes": float(len(self._sites)),
             "success": float(explored.done.mean()),
-            "crashed": float((explored.crashed > 0).mean()),
-            "steps_to_90": float(explored.steps_to(0.9).mean()),
-            "steps_to_95": float(explored.steps_to(0.95).mean()),
+            "crashed": float(explored.crashed.mean()),
+            "steps_to_90": float(explored.time_beyond(0.9).mean()),
+            "steps_to_95": float(explored.time_beyond(0.95).mean()),
             "mean_coverage": float(half.mean()),
         }
         return Marks(figures["success"], (figures["mean_coverage"],), figures)

@@ -56,8 +56,8 @@ class BaseExaminer:
         straight = driven.shortest_m[driven.success] / task.fastest_m_s(self._robot)
         slow = float((taken / straight).mean()) if len(taken) else 100.0
         figures = {"episodes": len(driven), "success": success, "collided": hit, "time_over_shortest": round(slow, 3)}
-        for kind in np.unique(driven.kinds):
-            figures[f"success_{kind}"] = round(float(driven.success[driven.kinds == kind].mean()), 4)
+        for kind in np.unique(driven.labels):
+            figures[f"success_{kind}"] = round(float(driven.success[driven.labels == kind].mean()), 4)
         return Marks(success, (round(success, 3), -slow), figures)
 
 
