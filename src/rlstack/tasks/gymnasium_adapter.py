@@ -115,7 +115,12 @@ class GymnasiumAdapter:
         for robot in range(self.count):
             self._start(robot)
         self.pipeline = GymnasiumPipeline(len(self._seen[0]), low, high)
-        self.critic_size = self.pipeline.size
+        self.critic_size, self.autoreset = self.pipeline.size, True
+
+    def seed(self, seed: int) -> None:
+        """Seed what the environments are reset with."""
+        self.generator.manual_seed(seed)
+        self._rng = np.random.default_rng(seed)
 
     def set_progress(self, done: float) -> None:
         """Do nothing: there is no curriculum."""
@@ -159,7 +164,7 @@ class GymnasiumAdapter:
         self._timed_out = truncated & ~terminated
         done = terminated | truncated
         before, achieved, desired = _rows(self._seen), self.achieved_goal(), self.desired_goal()
-        for ended in np.flatnonzero(done):
+        for ended in np.flatnonzero(done & self.autoreset):
             self._start(int(ended))
         actor, _ = self.observe()
         reward = torch.from_numpy(rewards.astype(np.float32))

@@ -162,12 +162,12 @@ class Judged(Wrapped):
     def reset_all(self) -> None:
         """Start every robot anew."""
         self._held[:] = 0
-        super().reset_all()
+        self.inner.reset_all()
 
     def restart(self, index: Tensor) -> None:
         """Start the robots at ``index`` anew."""
         self._held[index] = 0
-        super().restart(index)
+        self.inner.restart(index)
 
     def term_names(self) -> tuple[str, ...]:
         """Return the names of the reward's terms, in order."""
@@ -176,14 +176,15 @@ class Judged(Wrapped):
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes as the environment runs, and the classifier."""
         own = {"judge": {n: t.clone() for n, t in self.judge.state_dict().items()}, "figures": dict(self.figures)}
-        return {**own, "inner": super().state_dict(), "held": self._held.clone(), "random": self.generator.get_state()}
+        random = self.generator.get_state()
+        return {**own, "inner": self.inner.state_dict(), "held": self._held.clone(), "random": random}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state_dict`."""
         self.judge.load_state_dict(state["judge"])
         self.figures, self._held = dict(state["figures"]), state["held"].clone()
         self.generator.set_state(state["random"])
-        super().load_state_dict(state["inner"])
+        self.inner.load_state_dict(state["inner"])
 
     def _shown(self) -> tuple[Tensor, Tensor]:
         """Return observations (n, columns), and whether it was done in them by the task's own measure (n,)."""

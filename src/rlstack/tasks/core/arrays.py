@@ -41,8 +41,12 @@ class NoiseTable:
 
     def __init__(self, generator: torch.Generator, seed: int, size: int, times: int = 2) -> None:
         self._generator, self._size, self._times = generator, size, times
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Begin anew: the table is drawn again when it is next read, where a step begins to read by ``seed``."""
         self._offsets = np.random.default_rng(seed)
-        self._table = torch.empty(0, device=generator.device)
+        self._table = torch.empty(0, device=self._generator.device)
 
     def fill(self, array: Tensor, slots: int) -> None:
         """Write unit normals into the first ``slots`` of ``array`` (rows, slots, >= N)."""

@@ -44,6 +44,11 @@ class LearningEnvironment(Protocol):
     """Columns of the critic's observation: the actor's, then what the actor cannot see."""
     device: torch.device
     generator: torch.Generator
+    autoreset: bool
+    """Whether :meth:`step` restarts the robots whose episode has ended; True unless it is set otherwise."""
+
+    def seed(self, seed: int) -> None:
+        """Seed every generator anew; after :meth:`restart` of all robots, the same seed gives the same episodes."""
 
     def set_progress(self, done: float) -> None:
         """Turn the curriculum to the share ``done`` of the training steps."""

@@ -78,14 +78,18 @@ class CameraBuffer:
     ) -> None:
         self.eyes = ArmEyes(robot, build, cameras, handled)
         self.cameras, self._ranges, self.count = cameras, ranges, count
-        # of its own: what is drawn for many worlds at once is not the beginning of what is drawn for few
-        self._rng = np.random.default_rng((seed, 2, count))
+        self.seed(seed)
         self._looks = draw_looks(ranges.look, len(cameras), self._rng, count)
         self._streams = [[_Stream() for _ in cameras] for _ in range(count)]
         size = (count, self.eyes.height, self.eyes.width, 3)
         self._shown = {name: np.zeros(size, dtype=np.uint8) for name in cameras}
         self._age = {name: np.zeros((count, 1)) for name in cameras}
         self._half = np.zeros((count, 3))
+
+    def seed(self, seed: int) -> None:
+        """Seed what is drawn."""
+        # of its own: what is drawn for many worlds at once is not the beginning of what is drawn for few
+        self._rng = np.random.default_rng((seed, 2, self.count))
 
     def restart(self, index: Index, worlds: ArmWorlds, half: Array) -> None:
         """Begin episodes in some worlds: other looks, rates and latencies; the cameras have been running for a while.

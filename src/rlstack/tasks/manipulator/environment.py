@@ -59,7 +59,7 @@ class ArmEnvironment:
         self.task, self.robot, self.pipeline, self.count = task, robot, pipeline, count
         self.device = torch.device("cpu")
         self.generator = torch.Generator().manual_seed(seed)
-        self.critic_size = pipeline.size
+        self.critic_size, self.autoreset = pipeline.size, True
         self.bench = ArmScene(task, robot, count, seed, threads, device)
         self._rng = np.random.default_rng((seed, 0))
         self._starts = task.draw_starts(robot, self._rng, STARTS)
@@ -71,6 +71,12 @@ class ArmEnvironment:
         self._memory = pipeline.initial_memory(count)
         self._prepared: dict[str, Tensor] | None = None
         self.reset_all()
+
+    def seed(self, seed: int) -> None:
+        """Seed the generators anew; the arm's starts that were found ahead stay."""
+        self.generator.manual_seed(seed)
+        self._rng = np.random.default_rng((seed, 0))
+        self.bench.seed(seed)
 
     def set_progress(self, done: float) -> None:
         """Do nothing: there is no curriculum."""
@@ -125,7 +131,7 @@ class ArmEnvironment:
         desired = torch.from_numpy(self.bench.goal.astype(np.float32))
         achieved = torch.from_numpy(view.achieved.astype(np.float32))
         before, won = actor, self._won(success, finished)  # before what was held is forgotten
-        if done.any():
+        if self.autoreset and done.any():
             actor = self._anew(torch.from_numpy(np.flatnonzero(done)), actor)
         return GoalStep(
             actor=actor,

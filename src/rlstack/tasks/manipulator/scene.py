@@ -59,6 +59,12 @@ class ArmScene:
         self.drawn = {"half": np.zeros((count, 3)), "mass": np.zeros(count), "friction": np.zeros(count)}
         """Of the objects now, in the order of :meth:`rlstack.sim.arms.worlds.ArmWorlds.vary`; 0 without one."""
 
+    def seed(self, seed: int) -> None:
+        """Seed the noise, and what is drawn of pictures."""
+        self._rng = np.random.default_rng((seed, 1))
+        if self.sight is not None:
+            self.sight.seed(seed)
+
     def start(self, index: NDArray[np.intp], trials: Trials) -> None:
         """Begin episodes (n) in some worlds."""
         self.worlds.restart(index, trials.joints)

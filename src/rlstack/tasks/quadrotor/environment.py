@@ -73,6 +73,7 @@ class QuadrotorEnvironment:
         self.max_steps = round(task.episode_s * task.rate_hz)
         self.generator = torch.Generator(device=self.device).manual_seed(seed)
         self.rng = np.random.default_rng(seed)
+        self.autoreset = True
         self.start_scale = 1.0
         self._privileged = privileged_terms(task, robot)
         model = Model(1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
@@ -117,6 +118,11 @@ class QuadrotorEnvironment:
     def critic_table(self) -> list[TermInfo]:
         """Return one row for each term of the critic's observation, in order."""
         return critic_table(self.pipeline, self.robot, self._privileged, bool(self.task_step.window))
+
+    def seed(self, seed: int) -> None:
+        """Seed the generators anew; the pool of episodes stays."""
+        self.generator.manual_seed(seed)
+        self._table.seed(seed + 1)
 
     def set_progress(self, done: float) -> None:
         """Turn the curriculum to the share ``done`` of the training steps; new starts are drawn when it moves."""
@@ -182,7 +188,7 @@ class QuadrotorEnvironment:
         timed_out = self.ended(lost)
         done = lost | timed_out
         over = done.nonzero().squeeze(-1)
-        if len(over):
+        if self.autoreset and len(over):
             self.restart(over)
         actor, critic = self.observe()
         return StepResult(actor, critic, made.reward[0], done, timed_out, dict(made.earned))

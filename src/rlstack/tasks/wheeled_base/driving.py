@@ -53,7 +53,13 @@ class DrivingEnvironment(ABC):
         self._table = NoiseTable(self.generator, seed + 1, NOISE_TABLE)
         self.age = torch.zeros(count, dtype=torch.long, device=self.device)
         """Steps since each robot's start; it times out at ``max_steps``."""
+        self.autoreset = True
         self._launches: Launches | None = None
+
+    def seed(self, seed: int) -> None:
+        """Seed the generators anew; places and departures from the robot file stay."""
+        self.generator.manual_seed(seed)
+        self._table.seed(seed + 1)
 
     def _allocate(self, noise: int, privileged: int, terms: tuple[str, ...]) -> None:
         """Make the arrays.
@@ -127,7 +133,7 @@ class DrivingEnvironment(ABC):
         done = lost | over
         reward, terms = self._reward[0].clone(), self._terms.clone()
         again = done.nonzero().squeeze(-1)
-        if len(again):
+        if self.autoreset and len(again):
             self.restart(again)
         actor, critic = self.observe()
         return StepResult(actor, critic, reward, done, timed_out, dict(zip(self._term_names, terms)))

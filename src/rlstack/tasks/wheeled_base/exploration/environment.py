@@ -43,7 +43,7 @@ class ExplorationEnvironment:
         self.task, self.pipeline, self.count = task, pipeline, count
         self.device = torch.device("cpu")
         self.generator = torch.Generator().manual_seed(seed)
-        self.critic_size = pipeline.size
+        self.critic_size, self.autoreset = pipeline.size, True
         self._expedition = task.expedition
         self._rng = np.random.default_rng((TRAINING, seed))
         self._pool = self._expedition.training(self._rng, POOL)
@@ -58,6 +58,11 @@ class ExplorationEnvironment:
             "map_origin": torch.from_numpy(self._expedition.origin().astype(np.float32)).expand(count, 3),
         }
         self.reset_all()
+
+    def seed(self, seed: int) -> None:
+        """Seed the generators anew; the pool of sites stays."""
+        self.generator.manual_seed(seed)
+        self._rng = np.random.default_rng((TRAINING, seed))
 
     def set_progress(self, done: float) -> None:
         """Do nothing: there is no curriculum."""
@@ -104,7 +109,7 @@ class ExplorationEnvironment:
         timed_out = (self._age >= self._limit) & ~crashed & ~complete
         done = crashed | complete | timed_out
         earned = {name: torch.from_numpy(term.astype(np.float32)) for name, term in terms.items()}
-        if done.any():
+        if self.autoreset and done.any():
             self.restart(torch.from_numpy(np.flatnonzero(done)))
         actor, critic = self.observe()
         total = torch.stack(list(earned.values())).sum(dim=0)
