@@ -148,7 +148,7 @@ class Run:
         size, every = algorithm.steps_per_iteration, recipe.steps if self.curve["arm"] == REFERENCE else EVERY
         logged: dict[str, list[float]] = {}
         while iteration * size < recipe.steps:
-            scalars = algorithm.iterate(iteration * size / recipe.steps)
+            scalars = algorithm.iterate(iteration * size / recipe.steps).logged()
             iteration += 1
             for name, number in scalars.items():
                 logged.setdefault(name, []).append(number)

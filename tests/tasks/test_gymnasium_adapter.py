@@ -146,7 +146,7 @@ def test_goals_are_asked_anew_as_if_they_had_been_drawn(place: float, goal: floa
 
 def test_sac_learns_with_hindsight_where_there_are_goals_alone() -> None:
     environment = GymnasiumAdapter([GoalPoint(), GoalPoint()], rate_hz=10.0, steps=5)
-    assert "loss/critic" in SAC(SACSettings(**SMALL, hindsight=0.5), environment).iterate(0.0)
+    assert "loss/critic" in SAC(SACSettings(**SMALL, hindsight=0.5), environment).iterate(0.0).scalars
     with pytest.raises(UserError, match=r"hindsight: 0.8 is not allowed"):
         SAC(SACSettings(**SMALL), points())
     with pytest.raises(UserError, match="has no scripted expert"):
@@ -161,7 +161,7 @@ def test_rlpd_takes_demonstrations_and_goes_on() -> None:
     algorithm.open(None)
     assert algorithm.lessons is not None
     assert len(algorithm.lessons.prior.buffer.episodes()) == 3  # type: ignore[attr-defined]
-    assert algorithm.iterate(0.0)["train/lost_share"] >= 0.0
+    assert algorithm.iterate(0.0).logged()["train/lost_share"] >= 0.0
     again = RLPD(RLPDSettings(**SMALL, hindsight=0.0, demonstrations=3), points())
     again.load_state_dict(algorithm.state_dict())
     again.open(None)

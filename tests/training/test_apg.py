@@ -114,7 +114,7 @@ def test_gradients_raise_the_reward_and_keep_robots_in_the_air(tmp_path: Path, s
         seed=seed,
     )
     algorithm = run._Run(recipe_from_data(data, "small.yaml"), tmp_path).algorithm
-    told = [algorithm.iterate(k / 60) for k in range(60)]
+    told = [algorithm.iterate(k / 60).logged() for k in range(60)]
     reward, lost = (np.array([s[f"train/{name}"] for s in told]) for name in ("reward_per_s", "lost_share"))
     assert reward[-12:].mean() > reward[:12].mean() + 0.7
     assert lost[-12:].mean() < 0.5 * lost[:12].mean()

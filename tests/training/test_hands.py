@@ -86,7 +86,7 @@ def test_what_a_hand_does_is_done_and_learned_from_as_a_correction(
     learner = made(algorithm, f"script:{moves}")
     learner.open(tmp_path)
     with led_by_hand(learner, learner.environment, device_of):
-        assert sum(learner.iterate(0.0)["train/intervened"] for _ in range(6)) == pytest.approx(18 / 8)
+        assert sum(learner.iterate(0.0).logged()["train/intervened"] for _ in range(6)) == pytest.approx(18 / 8)
     said = capsys.readouterr().err
     assert "The script leads." in said and said.count("You lead.") == 2 and said.count("The policy acts.") == 2
     done = [[0.0, 1.0, 0.0]] * 6 + [[0.0, 0.0, 0.0]] * 5 + [[0.0, 0.0, 0.5]] * 7

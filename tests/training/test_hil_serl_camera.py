@@ -58,7 +58,7 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
     cost = told[0] - told[1]
     assert cost.tolist() == pytest.approx([settings.gripper_penalty] * 4), "a gripper that changes its mind costs"
     algorithm.open(tmp_path / "run")
-    logged = algorithm.iterate(0.0)
+    logged = algorithm.iterate(0.0).logged()
     assert np.isfinite(list(logged.values())).all()
     assert logged["judge/recall"] == judged.figures["recall"] > 0.0
     assert 0.0 < logged["train/intervened"] < 1.0

@@ -118,7 +118,7 @@ def test_what_was_intervened_is_experience_and_demonstration(tmp_path: Path) -> 
     settings = HILSERLSettings(**SMALL, intervener=IntervenerSettings(rate=0.2, hold=3))
     algorithm = HILSERL(settings, Reaching())
     algorithm.open(tmp_path)
-    shares = [algorithm.iterate(0.0)["train/intervened"] for _ in range(4)]
+    shares = [algorithm.iterate(0.0).logged()["train/intervened"] for _ in range(4)]
     assert algorithm.interventions is not None and algorithm._experience is not None
     kept, every = algorithm.interventions.steps.buffer, algorithm._experience.buffer
     corrected, all_ = kept.gather(kept.indices()), every.gather(every.indices())
@@ -202,7 +202,7 @@ def test_a_run_goes_on_exactly(kind: Any, settings: Any, tmp_path: Path) -> None
         for name, tensor in first.actor().state_dict().items():
             assert torch.equal(tensor, algorithm.actor().state_dict()[name]), name
         algorithm.open(folder)
-        told.append(algorithm.iterate(0.5))
+        told.append(algorithm.iterate(0.5).logged())
     assert told[0] == told[1]
     for name, tensor in resumed[0].actor().state_dict().items():
         assert torch.equal(tensor, resumed[1].actor().state_dict()[name]), name

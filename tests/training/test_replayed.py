@@ -26,7 +26,7 @@ def test_sac_learns_a_sparse_task_by_hindsight(tmp_path: Path) -> None:
     algorithm.open(tmp_path)
     before = success(algorithm)
     for k in range(22):
-        logged = algorithm.iterate(k / 22)
+        logged = algorithm.iterate(k / 22).logged()
     assert success(algorithm) > 0.75 > 2.0 * before
     assert logged["train/lost_share"] == 0.0
 

@@ -83,15 +83,15 @@ def test_cloning_from_pictures_learns_keeps_them_and_goes_on_exactly(tmp_path: P
     begin = int(shown.bounds[6, 0])
     place = shown.state[begin, :3] / 10.0 + torch.tensor(TASK.workspace.middle) + shown.labels[begin, :3] / 10.0
     assert 0.39 < place[0] < 0.61 and abs(place[1]) < 0.21 and 0.015 < place[2] < 0.025
-    first = [one.iterate(k / 6) for k in range(3)]
+    first = [one.iterate(k / 6).logged() for k in range(3)]
     assert first[2]["loss/place_dm"] < first[0]["loss/place_dm"]
     state = one.state_dict()
-    rest = [one.iterate(k / 6)["loss/clone"] for k in range(3, 6)]
+    rest = [one.iterate(k / 6).logged()["loss/clone"] for k in range(3, 6)]
     assert rest[2] < rest[0]
     other = cloning(made)
     other.load_state_dict(state)
     other.open(tmp_path)  # the demonstrations that are there
-    again = [other.iterate(k / 6)["loss/clone"] for k in range(3, 6)]
+    again = [other.iterate(k / 6).logged()["loss/clone"] for k in range(3, 6)]
     assert again == rest
     save_checkpoint(tmp_path / "run", {"algorithm": state})
     made.close()
@@ -139,7 +139,7 @@ def _go_on_by_trying(folder: Path, encoder: Encoder) -> None:
     some = RLPDCamera(settings, made)
     some.open(folder / "tried")
     frozen = {name: array.clone() for name, array in some.encoder.state_dict().items()}
-    logged = some.iterate(0.0)
+    logged = some.iterate(0.0).logged()
     assert np.isfinite(list(logged.values())).all()
     assert all(torch.equal(array, frozen[name]) for name, array in some.encoder.state_dict().items())
     assert some._experience is not None
@@ -180,7 +180,7 @@ def test_what_demo_record_writes_with_cameras_is_learned_from(tmp_path: Path) ->
     np.testing.assert_allclose(shown.state.numpy(), frames["policy.observation"], atol=1e-5)
     place = shown.state[:, :3] / 10.0 + torch.tensor(TASK.workspace.middle) + shown.labels[:, :3] / 10.0
     np.testing.assert_allclose(place.numpy(), frames["simulation.object_position"], atol=2e-3)  # joints have noise
-    assert np.isfinite([*some.iterate(0.0).values(), *some.iterate(0.9).values()]).all()
+    assert np.isfinite([*some.iterate(0.0).logged().values(), *some.iterate(0.9).logged().values()]).all()
     other = replace(robot, cameras={n: replace(c, width=24, height=24) for n, c in robot.cameras.items()})
     elsewhere = TASK.environment(other, TASK.pipeline(other), 1, "cpu", 0)
     with pytest.raises(UserError, match=r"'observation.images.wrist' is 20 x 20 pixels, not 24 x 24"):

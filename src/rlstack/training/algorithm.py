@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -35,6 +36,22 @@ class Actor(nn.Module):
         raise TypeError(f"{type(self).__name__} does not define forward")
 
 
+@dataclass(frozen=True)
+class IterationResult:
+    """What an algorithm owes the training loop after an iteration."""
+
+    reward_per_s: float
+    """Mean over the robots."""
+    lost_share: float
+    """Of the episodes that ended, those that failed; 0 to 1."""
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    """What else is logged, by its name in TensorBoard."""
+
+    def logged(self) -> dict[str, float]:
+        """Return all of it by its name in TensorBoard."""
+        return {"train/reward_per_s": self.reward_per_s, "train/lost_share": self.lost_share, **self.scalars}
+
+
 class Algorithm(Protocol):
     """A learning algorithm: built for one environment, it learns one iteration at a time."""
 
@@ -48,8 +65,8 @@ class Algorithm(Protocol):
     def __init__(self, settings: Any, environment: LearningEnvironment) -> None:
         """Build networks and buffers for one environment."""
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Collect experience, learn from it, and return scalars for the log.
+    def iterate(self, done: float) -> IterationResult:
+        """Collect experience and learn from it.
 
         Args:
             done: Share of the run's iterations that lie behind, for curricula and schedules.

@@ -258,10 +258,11 @@ class _Run:
     def _iterate(self, writer: Any) -> Progress:
         wall, cpu = time.perf_counter(), time.process_time()
         try:
-            scalars = self.algorithm.iterate(self.iteration / self.iterations)
+            result = self.algorithm.iterate(self.iteration / self.iterations)
             self.iteration += 1
             took = time.perf_counter() - wall
             self.cpu_seconds += time.process_time() - cpu
+            scalars = result.logged()
             if self._evaluation_due():
                 self._evaluate()
                 scalars["evaluation/success"] = self.success if self.success is not None else 0.0
@@ -278,8 +279,8 @@ class _Run:
             steps=self._steps(),
             total_steps=self.iterations * self.algorithm.steps_per_iteration + self._extra(),
             steps_per_s=self.algorithm.steps_per_iteration / took,
-            reward_per_s=scalars["train/reward_per_s"],
-            lost_share=scalars["train/lost_share"],
+            reward_per_s=result.reward_per_s,
+            lost_share=result.lost_share,
             success=self.success,
             seconds=self.seconds,
             seconds_left=self.seconds / self.iteration * (self.iterations - self.iteration),

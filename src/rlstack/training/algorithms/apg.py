@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.attention import AttentionNetwork, members_of
 from rlstack.training.autograd_tape import AutogradTape
 from rlstack.training.networks import Network
@@ -115,8 +115,8 @@ class APG:
         return policy, NetworkTape(policy, self.window)
 
     @torch.no_grad()
-    def iterate(self, done: float) -> dict[str, float]:
-        """Fly one window, differentiate what it earned, and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Fly one window, differentiate what it earned; raise ``NotFinite`` naming what broke."""
         env, settings, window, tape = self.environment, self.settings, self.window, self.tape
         env.set_progress(done)
         rate = settings.final_learning_rate + (settings.learning_rate - settings.final_learning_rate) * 0.5 * (
@@ -157,13 +157,9 @@ class APG:
         fell = lost.amax(dim=0) > 0.5
         again = torch.rand(env.count, generator=env.generator, device=env.device) < settings.restart
         self._restart((fell | env.ended(fell) | again).nonzero().squeeze(-1))
-        return {
-            "train/reward_per_s": float(terms.sum()),
-            "train/lost_share": float(fell.float().mean()),
-            "train/learning_rate": rate,
-            "train/gradient_norm": float(norm),
-            **{f"reward/{name}": float(term) for name, term in zip(env.term_names(), terms)},
-        }
+        earned = {f"reward/{name}": float(term) for name, term in zip(env.term_names(), terms)}
+        scalars = {"train/learning_rate": rate, "train/gradient_norm": float(norm), **earned}
+        return IterationResult(float(terms.sum()), float(fell.float().mean()), scalars)
 
     def actor(self) -> Actor:
         """Return a copy of the present actor on the CPU."""

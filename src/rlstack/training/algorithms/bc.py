@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment
-from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.chunks import ChunkActor
 from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
 from rlstack.training.experience import Experience
@@ -176,8 +176,8 @@ class BC:
         if not self._begun:
             self.cloner.actor.normalise_by(self._steps[0])
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Learn from demonstrations and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Learn from demonstrations; raise ``NotFinite`` naming what broke."""
         if self._steps is None:
             self.open(None)
         assert self._steps is not None
@@ -185,7 +185,7 @@ class BC:
         loss = torch.stack([self.cloner.update(*self._steps, done) for _ in range(_UPDATES)]).mean().item()
         if not math.isfinite(loss):
             raise NotFinite("The clone's mean error in an iteration is not finite")
-        return {"train/reward_per_s": 0.0, "train/lost_share": 0.0, "loss/clone": loss}
+        return IterationResult(0.0, 0.0, {"loss/clone": loss})
 
     def actor(self) -> Actor:
         """Return a copy of the present actor."""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment
-from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.algorithms.bc import Cloner, CloneSettings
 from rlstack.training.demonstrated import DemonstratedSettings, scripted
 from rlstack.training.pictured import Pictured, chunks, open_pictured, taken
@@ -169,8 +169,8 @@ class BCCamera:
         if not self._begun:
             self.looker.encoder.normalise_by(self._shown.state)
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Learn from demonstrations and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Learn from demonstrations; raise ``NotFinite`` naming what broke."""
         if self._shown is None:
             self.open(None)
         assert self._shown is not None
@@ -191,8 +191,7 @@ class BCCamera:
         for name, number in logged.items():
             if not math.isfinite(number):
                 raise NotFinite(f"The mean of '{name}' in an iteration is not finite")
-        scalars = {f"loss/{name}": number for name, number in logged.items()}
-        return {"train/reward_per_s": 0.0, "train/lost_share": 0.0, **scalars}
+        return IterationResult(0.0, 0.0, {f"loss/{name}": number for name, number in logged.items()})
 
     def encode(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return all steps as the clone sees them; see :meth:`rlstack.training.algorithms.bc.Cloner.update`."""

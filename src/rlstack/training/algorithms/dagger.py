@@ -17,7 +17,7 @@ from torch import Tensor
 from rlstack.schema import value
 from rlstack.tasks.core.goals import failed
 from rlstack.tasks.core.interface import LearningEnvironment
-from rlstack.training.algorithm import NotFinite
+from rlstack.training.algorithm import IterationResult, NotFinite
 from rlstack.training.algorithms.bc import BC, BCSettings, steps_of
 from rlstack.training.demonstrated import open_demonstrations
 from rlstack.training.experience import Experience
@@ -84,8 +84,8 @@ class DAgger(BC):
                 self.cloner.update(*self._steps, 0.0)
         self._begun = True
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
         if self._prior is None or self._interventions is None:
             self.open(None)
         assert self._prior is not None and self._interventions is not None
@@ -118,13 +118,15 @@ class DAgger(BC):
         loss = float(torch.stack(losses).mean()) if losses else 0.0
         if not math.isfinite(loss):
             raise NotFinite("The clone's mean error in an iteration is not finite")
-        return {
-            "train/reward_per_s": float(earned) * environment.task.rate_hz / settings.rollout,
-            "train/lost_share": float(lost / ended.clamp(min=1)),
-            "train/success": float(won / ended.clamp(min=1)),
-            "train/intervened": float(taken) / settings.rollout,
-            "loss/clone": loss,
-        }
+        return IterationResult(
+            reward_per_s=float(earned) * environment.task.rate_hz / settings.rollout,
+            lost_share=float(lost / ended.clamp(min=1)),
+            scalars={
+                "train/success": float(won / ended.clamp(min=1)),
+                "train/intervened": float(taken) / settings.rollout,
+                "loss/clone": loss,
+            },
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser, environment and random state; the steps are in their files."""

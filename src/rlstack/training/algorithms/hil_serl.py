@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.goals import GoalStep
 from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.apart import LearnerProcess
 from rlstack.training.demonstrated import DEMONSTRATIONS
@@ -107,15 +108,16 @@ class HILSERL(RLPD):
             )
             self.apart.start()
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
         logged = self._attend(done) if self.apart is not None else {}
         self._taken = 0.0
-        scalars = super().iterate(done)
+        result = super().iterate(done)
         if self.apart is not None:
             self.apart.tell(self._steps, done)
         losses = {f"loss/{name}": loss for name, loss in logged.items()}
-        return {**scalars, **losses, "train/intervened": self._taken / self.settings.rollout}
+        intervened = {"train/intervened": self._taken / self.settings.rollout}
+        return replace(result, scalars={**result.scalars, **losses, **intervened})
 
     def close(self) -> None:
         """End the learner, if it is apart; it saves first."""

@@ -6,12 +6,13 @@ See :mod:`rlstack.training.algorithms.hil_serl`, :mod:`rlstack.training.algorith
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
 from rlstack.tasks.core.goals import ScriptedEnvironment
+from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
 from rlstack.training.judged import Judged, JudgeSettings
@@ -48,11 +49,12 @@ class HILSERLCamera(RLPDCamera, HILSERL):
             self.environment.learn()
         super().open(folder)
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
-        scalars = super().iterate(done)
+    def iterate(self, done: float) -> IterationResult:
+        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
+        result = super().iterate(done)
         figures = self.environment.figures if isinstance(self.environment, Judged) else {}
-        return {**scalars, **{f"judge/{name}": figure for name, figure in figures.items()}}
+        judged = {f"judge/{name}": figure for name, figure in figures.items()}
+        return replace(result, scalars={**result.scalars, **judged})
 
     def _judged(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
         assert isinstance(settings, HILSERLCameraSettings)

@@ -23,7 +23,7 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.goals import failed
 from rlstack.tasks.core.interface import LearningEnvironment
-from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,8 +135,8 @@ class PPO:
         )
         self.learner.train_mode()
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Roll out, update, and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Roll out, update; raise ``NotFinite`` naming what broke."""
         self.environment.set_progress(done)
         start, end = self.settings.target_kl, self.settings.final_kl
         self.learner.desired_kl = start + (end - start) * done
@@ -160,15 +160,17 @@ class PPO:
                 raise NotFinite("The critic's value is not finite")
         losses = self._update()
         rate = self.environment.task.rate_hz / self.settings.rollout
-        scalars = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
-        return {
-            "train/reward_per_s": sum(scalars.values()),
-            "train/lost_share": float(lost / ended.clamp(min=1)),
-            "train/action_std": float(self.learner.actor.output_std.detach().mean()),
-            "train/learning_rate": self.learner.learning_rate,
-            **{f"loss/{name}": loss for name, loss in losses.items()},
-            **scalars,
-        }
+        earned = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
+        return IterationResult(
+            reward_per_s=sum(earned.values()),
+            lost_share=float(lost / ended.clamp(min=1)),
+            scalars={
+                "train/action_std": float(self.learner.actor.output_std.detach().mean()),
+                "train/learning_rate": self.learner.learning_rate,
+                **{f"loss/{name}": loss for name, loss in losses.items()},
+                **earned,
+            },
+        )
 
     def actor(self) -> Actor:
         """Return a copy of the present actor on the CPU."""

@@ -1,9 +1,9 @@
 """Proximal policy optimisation where an action is one of a few choices.
 
 Schulman et al., arXiv 1707.06347, with the choices that are not open taken out of the distribution (Huang, Ontanon,
-arXiv 2006.14171). The environment does what its highest action says; the term of its observation that is called
-``blocked`` has a column for each choice, 1 where it is not open. rsl_rl, which :mod:`rlstack.training.algorithms.ppo`
-is built on, has continuous actions alone.
+arXiv 2006.14171). The environment does what its highest action says; the term of its observation that has the
+attribute ``masks_actions`` has a column for each choice, 1 where it is not open. rsl_rl, which
+:mod:`rlstack.training.algorithms.ppo` is built on, has continuous actions alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment
-from rlstack.tasks.wheeled_base.exploration.pipeline import BLOCKED
-from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.networks import Network
 
 _NEVER = 1e4
@@ -115,14 +114,14 @@ class ChoicePPO:
                 f" {self.steps_per_iteration} steps. Simulate more (envs), or ask for fewer."
             )
         pipeline = environment.pipeline
-        terms = {term.name: term for term in pipeline.table()}
-        if BLOCKED not in terms or terms[BLOCKED].size != pipeline.action_size:
+        table = pipeline.table()
+        masks = [row for term, row in zip(pipeline.terms, table) if getattr(term, "masks_actions", False)]
+        if len(masks) != 1 or masks[0].size != pipeline.action_size:
             raise UserError(
-                f"ppo_choice learns tasks whose observation has a term '{BLOCKED}' with a column for each choice, which"
-                f" this task's has not ({', '.join(terms)}). Use the algorithm ppo."
+                "ppo_choice learns tasks whose observation has one term that masks actions, with a column for each"
+                f" choice, which this task's has not ({', '.join(row.name for row in table)}). Use the algorithm ppo."
             )
-        first = terms[BLOCKED].start
-        blocked = slice(first, first + pipeline.action_size)
+        blocked = slice(masks[0].start, masks[0].start + pipeline.action_size)
         actor = Network(pipeline.size, pipeline.action_size, settings.hidden, 0, settings.activation, 0.0)
         self._actor = ChoiceActor(actor, blocked).to(environment.device)
         critic = Network(environment.critic_size, 1, settings.critic_hidden, 0, settings.activation, 0.0)
@@ -134,12 +133,11 @@ class ChoicePPO:
         self._optimiser = torch.optim.Adam(self._parameters, lr=settings.learning_rate, eps=1e-5)
         self._seen = self._kept(*environment.observe())
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Roll out, update, and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Roll out, update; raise ``NotFinite`` naming what broke."""
         self.environment.set_progress(done)
-        scalars, experience = self._roll_out()
-        scalars.update(self._update(experience, done))
-        return scalars
+        result, experience = self._roll_out()
+        return replace(result, scalars={**result.scalars, **self._update(experience, done)})
 
     def actor(self) -> Actor:
         """Return a copy of the present actor on the CPU."""
@@ -167,8 +165,8 @@ class ChoicePPO:
         self._seen = self._kept(*(array.to(self.environment.device) for array in state["observations"]))
         torch.set_rng_state(state["torch_random"].cpu())
 
-    def _roll_out(self) -> tuple[dict[str, float], tuple[Tensor, ...]]:
-        """Return scalars and the experience: both observations, choice, its log-probability, return and advantage."""
+    def _roll_out(self) -> tuple[IterationResult, tuple[Tensor, ...]]:
+        """Return what was earned, and both observations, choice, its log-probability, return and advantage."""
         settings, environment = self.settings, self.environment
         steps, count = settings.rollout, environment.count
         kept: dict[str, list[Tensor]] = {n: [] for n in ("seen", "all", "choice", "log", "value", "reward", "done")}
@@ -211,12 +209,11 @@ class ChoicePPO:
         everything = stacked["seen" if same else "all"]
         parts = (stacked["seen"], everything, stacked["choice"], chosen, returns, advantages)
         rate = environment.task.rate_hz / steps
-        scalars = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
-        scalars["train/reward_per_s"] = sum(scalars.values())
-        scalars["train/lost_share"] = float(lost / ended.clamp(min=1))
+        earned = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
+        result = IterationResult(sum(earned.values()), float(lost / ended.clamp(min=1)), earned)
         flat = [part.flatten(0, 1).clone() for part in parts[2:]]  # made outside of inference, to be learned from
         seen = parts[0].flatten(0, 1).clone()
-        return scalars, (seen, seen if same else everything.flatten(0, 1).clone(), *flat)
+        return result, (seen, seen if same else everything.flatten(0, 1).clone(), *flat)
 
     def _kept(self, actor: Tensor, critic: Tensor) -> tuple[Tensor, Tensor]:
         """Return copies of observations; one alone where both are the same."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from rlstack.schema import value
 from rlstack.tasks.core.goals import ScriptedEnvironment
 from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
 from rlstack.training.experience import Experience
@@ -83,8 +84,8 @@ class RLPD(SAC):
                 self.learner.clone(self.lessons.shown(settings.batch))
         self._pretrained = True
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
         self._done = done
         return super().iterate(done)
 

@@ -19,7 +19,7 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.goals import GoalEnvironment, GoalStep, failed
 from rlstack.tasks.core.interface import LearningEnvironment
-from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.experience import REPLAY, Experience, dealt
 from rlstack.training.soft import SoftLearner, SoftSettings
 
@@ -96,8 +96,8 @@ class SAC:
         if self._drawn is not None:
             self._experience.load_state_dict(self._drawn)
 
-    def iterate(self, done: float) -> dict[str, float]:
-        """Step the robots, learn, and return scalars; raise ``NotFinite`` naming what broke."""
+    def iterate(self, done: float) -> IterationResult:
+        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
         if self._experience is None:
             self.open(None)
         assert self._experience is not None
@@ -125,14 +125,16 @@ class SAC:
                     logged.update(self._learn(batch))
         losses = self.learner.check(logged)
         rate = environment.task.rate_hz / settings.rollout
-        scalars = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
-        return {
-            "train/reward_per_s": sum(scalars.values()),
-            "train/lost_share": float(lost / ended.clamp(min=1)),
-            "train/success": float(won / ended.clamp(min=1)),
-            **{f"loss/{name}": loss for name, loss in losses.items()},
-            **scalars,
-        }
+        earned = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
+        return IterationResult(
+            reward_per_s=sum(earned.values()),
+            lost_share=float(lost / ended.clamp(min=1)),
+            scalars={
+                "train/success": float(won / ended.clamp(min=1)),
+                **{f"loss/{name}": loss for name, loss in losses.items()},
+                **earned,
+            },
+        )
 
     def actor(self) -> Actor:
         """Return a copy of the present actor."""

@@ -11,9 +11,6 @@ from torch import Tensor
 from rlstack.sim.grids.worlds import MOVES
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
 
-BLOCKED = "blocked"
-"""The term whose columns say which choices are not open."""
-
 _POOL = 3
 """Cells on a side that the far view takes together."""
 
@@ -78,9 +75,12 @@ class WayToUnknown(Term):
 class Blocked(Term):
     """Which moves do not lead to a cell that is known to be free."""
 
+    masks_actions = True
+    """A choice is not open where its column is 1."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.name, self.unit, self.size = BLOCKED, "0 or 1", len(MOVES)
+        self.name, self.unit, self.size = "blocked", "0 or 1", len(MOVES)
         self.meaning = "whether the next cell along x, against x, along y, against y is not known to be free"
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
