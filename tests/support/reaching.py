@@ -29,11 +29,14 @@ class Reaching:
         self.pipeline: Any = SimpleNamespace(
             size=4, action_size=2, table=lambda: [SimpleNamespace(name="all", start=0, size=4)]
         )
-        self.critic_size = 4
+        self.critic_size, self.autoreset = 4, True
         self.generator = torch.Generator().manual_seed(seed)
         self.place, self.goal = torch.zeros(count, 2), torch.zeros(count, 2)
         self.age = torch.zeros(count, dtype=torch.long)
         self.reset_all()
+
+    def seed(self, seed: int) -> None:
+        self.generator.manual_seed(seed)
 
     def set_progress(self, done: float) -> None:
         """There is no curriculum."""
@@ -59,7 +62,8 @@ class Reaching:
         timed_out = (self.age >= self.task.steps) & ~success
         after, achieved, desired = self.observe()[0], self.place.clone(), self.goal.clone()
         done = success | timed_out
-        self.restart(done.nonzero().flatten())
+        if self.autoreset:
+            self.restart(done.nonzero().flatten())
         seen, _ = self.observe()
         return GoalStep(seen, seen, reward, done, timed_out, {"sparse": reward}, after, achieved, desired, success)
 

@@ -210,10 +210,10 @@ class ChoicePPO:
         parts = (stacked["seen"], everything, stacked["choice"], chosen, returns, advantages)
         rate = environment.task.rate_hz / steps
         earned = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
-        result = IterationResult(sum(earned.values()), float(lost / ended.clamp(min=1)), earned)
+        learned = IterationResult(sum(earned.values()), float(lost / ended.clamp(min=1)), earned)
         flat = [part.flatten(0, 1).clone() for part in parts[2:]]  # made outside of inference, to be learned from
         seen = parts[0].flatten(0, 1).clone()
-        return result, (seen, seen if same else everything.flatten(0, 1).clone(), *flat)
+        return learned, (seen, seen if same else everything.flatten(0, 1).clone(), *flat)
 
     def _kept(self, actor: Tensor, critic: Tensor) -> tuple[Tensor, Tensor]:
         """Return copies of observations; one alone where both are the same."""
