@@ -10,7 +10,7 @@ from rlstack.bringup.doctor import PARTS, Diagnosis, Part, diagnose
 from rlstack.bringup.doctor import _heavy as heavy
 from rlstack.bringup.doctor import _package as package
 from rlstack.bringup.doctor import _program as program
-from rlstack.sim.isaac import installation
+from rlstack.sim.backends.isaac import installation
 
 
 def found(name, look, core=False):

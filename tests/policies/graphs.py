@@ -167,7 +167,8 @@ FAMILY_INPUTS = (
 
 
 def family_contract(family: Mapping[str, tuple[float, float]] | None = None, **changes: Any) -> Contract:
-    facts: dict[str, Any] = {"name": "any", "task": "quadrotor_foundation", "rate_hz": 100.0, "state": {"calls": (1,)}}
+    facts: dict[str, Any] = {"name": "any", "task": "quadrotor_foundation", "rate_hz": 100.0, "robot": "quadrotor"}
+    facts["state"] = {"calls": (1,)}
     return contract_for_family(family or FAMILY, FAMILY_INPUTS, ["rotor_speed"], **{**facts, **changes})
 
 

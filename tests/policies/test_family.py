@@ -242,7 +242,7 @@ def test_contracts_that_are_refused(tmp_path: Path, contract: Contract | dict[st
 
 
 def test_making_a_contract_refuses_what_loading_refuses() -> None:
-    facts: dict[str, Any] = {"name": "a", "task": "t", "rate_hz": 100.0}
+    facts: dict[str, Any] = {"name": "a", "task": "t", "rate_hz": 100.0, "robot": "quadrotor"}
     for family, inputs, words in (
         ({}, FAMILY_INPUTS, "the family has no parameters"),
         ({"mas_kg": (1.0, 2.0)}, FAMILY_INPUTS, "Nearest: mass_kg"),
@@ -252,7 +252,7 @@ def test_making_a_contract_refuses_what_loading_refuses() -> None:
         with pytest.raises(UserError, match=words):
             contract_for_family(family, inputs, ["rotor_speed"], **facts)
     with pytest.raises(UserError, match="Unknown family 'octopus'"):
-        contract_for_family(FAMILY, FAMILY_INPUTS, ["rotor_speed"], robot="octopus", **facts)
+        contract_for_family(FAMILY, FAMILY_INPUTS, ["rotor_speed"], **{**facts, "robot": "octopus"})
 
 
 def test_a_graph_that_leaves_the_robots_range_is_refused(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from rlstack.bringup.supervisor import child_environment
-from rlstack.errors import UserError
 from rlstack.interfaces import tf2_messages
-from rlstack.sim.isaac import NOT_YET_RUN, installation
+from rlstack.interfaces.backend import BACKENDS
+
+_ISAAC = BACKENDS.load("isaac")
 
 State = Literal["ok", "missing", "broken"]
 
@@ -213,17 +214,6 @@ def _egl() -> tuple[State, str]:
     return ("ok", "") if state == "ok" else ("missing", detail)
 
 
-def _isaac() -> tuple[State, str]:
-    version = installation.installed_version()
-    if version is None:
-        return "missing", NOT_YET_RUN
-    try:
-        installation.require_supported(version)
-    except UserError as error:
-        return "broken", f"{error} ({NOT_YET_RUN})"
-    return "ok", f"{version}, {NOT_YET_RUN}"
-
-
 def _ros_install(*packages: str) -> str:
     if platform.machine() != "x86_64":
         return f"sudo apt install ros-jazzy-ros-base (the wheels are for x86-64, this is {platform.machine()})"
@@ -283,7 +273,7 @@ PARTS: tuple[Part, ...] = (
         _egl,
     ),
     Part("pybullet", "the PyBullet backend", _PYBULLET, _heavy("pybullet", "pybullet")),
-    Part("isaacsim", "the Isaac Sim backend", installation.INSTALL, _isaac),
+    Part("isaacsim", "the Isaac Sim backend", _ISAAC.install, _ISAAC.look),
     Part("llvmlite", "the batch simulator's machine code", _pip("llvmlite"), _heavy("llvmlite", "llvmlite")),
     Part("warp", "the batch simulator on a GPU", _pip("warp-lang"), _heavy("warp", "warp-lang")),
     Part("scipy", "maps, planners and people of bases", _pip("scipy"), _heavy("scipy.sparse.csgraph", "scipy")),

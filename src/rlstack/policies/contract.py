@@ -85,7 +85,7 @@ class Contract:
     """The start states and limits it was trained for, SI units in the keys, such as ``tilt_rad``."""
     family: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Of a policy for many vehicles: lowest and highest value of each parameter that it was trained over, by the names
-    of :data:`rlstack.kinds.quadrotor.spec_family.PARAMETERS`. Empty: it is for one robot."""
+    of :attr:`rlstack.robots.family.RobotFamily.parameters`. Empty: it is for one robot."""
     training: dict[str, Any] = field(default_factory=dict)
     """Provenance: recipe, seed, steps, algorithm, time."""
     evaluation: dict[str, Any] = field(default_factory=dict)

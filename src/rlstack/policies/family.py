@@ -6,26 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 import rlstack
 from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import signals
 from rlstack.interfaces.robot_signals import command_range
-from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.kinds.quadrotor.spec_family import PARAMETERS, family_parameters
+from rlstack.kinds import find_kind, kind_names
 from rlstack.policies.catalogue import port_for, port_of
 from rlstack.policies.contract import SCHEMA_VERSION, Contract, Port, StatePort
 from rlstack.robots import RobotSpec, robot_names
-
-ROTORS = {"quadrotor": 4}
-"""The families that a policy may be for, which are kinds of robots, with their number of rotors."""
+from rlstack.robots.family import RobotFamily
 
 _SLACK, _LEAST_SLACK = 1e-6, 1e-9
 """Of a range's ends, as a share and in the parameter's unit: a robot file may round, and so does arithmetic."""
 
 _RETRAIN = "Train and export the policy again with this rlstack."
+
+
+def families() -> dict[str, RobotFamily]:
+    """Return the families that a policy may be for, by name, which is that of a kind of robot."""
+    found = {name: find_kind(name).load("spec").family for name in kind_names()}
+    return {name: family for name, family in found.items() if family is not None}
 
 
 def contract_for_family(
@@ -36,7 +37,7 @@ def contract_for_family(
     name: str,
     task: str,
     rate_hz: float,
-    robot: str = "quadrotor",
+    robot: str,
     state: Mapping[str, tuple[int, ...]] | None = None,
     envelope: Mapping[str, float] | None = None,
     training: Mapping[str, Any] | None = None,
@@ -46,14 +47,14 @@ def contract_for_family(
 
     Args:
         family: Lowest and highest value of each parameter that it was trained over, by the names of
-            :data:`rlstack.kinds.quadrotor.spec_family.PARAMETERS`.
+            :attr:`rlstack.robots.family.RobotFamily.parameters`.
         inputs: Names of sensed signals and of :data:`rlstack.interfaces.signals.ROBOT_FILE`, among these
             ``rotor_position``, which tells the rotors apart.
         outputs: Names of commanded signals.
         name: What the policy is called.
         task: The task it was trained for.
         rate_hz: Steps per second, Hz.
-        robot: The family's name.
+        robot: The family's name, which is that of a kind of robot.
         state: Shape of each recurrent state of one robot, by name.
         envelope: Start states and limits of training, SI units in the keys.
         training: Provenance.
@@ -62,7 +63,7 @@ def contract_for_family(
     Raises:
         UserError: Something is unknown, or the contract would be refused; the message lists the nearest names.
     """
-    sizes = {"rotors": ROTORS.get(robot, 0)}
+    sizes = _family_of(robot, "contract").sizes
     contract = Contract(
         schema_version=SCHEMA_VERSION,
         name=name,
@@ -94,45 +95,43 @@ def check_family(contract: Contract, where: str) -> None:
     """
     if not contract.family:
         return
-    if contract.robot not in ROTORS:
-        raise UserError(f"{where}: {unknown_name('family', contract.robot, ROTORS)} {_RETRAIN}")
+    known = _family_of(contract.robot, where)
     for key, (low, high) in contract.family.items():
-        if key not in PARAMETERS:
-            raise UserError(f"{where}: {unknown_name('parameter of the family', key, PARAMETERS)} {_RETRAIN}")
+        if key not in known.parameters:
+            raise UserError(f"{where}: {unknown_name('parameter of the family', key, known.parameters)} {_RETRAIN}")
         if not low <= high:
             raise UserError(
                 f"{where}: the family's {key} goes from {low:g} to {high:g}: give the lowest first. {_RETRAIN}"
             )
-    if "rotor_position" not in {port.name for port in contract.inputs}:
+    if known.layout_input not in {port.name for port in contract.inputs}:
         raise UserError(
-            f"{where}: a policy for a family needs the input rotor_position: otherwise it does not know which rotor"
-            " is where. Train it with this input."
+            f"{where}: a policy for a family needs the input {known.layout_input}: otherwise it does not know which"
+            " rotor is where. Train it with this input."
         )
-    for kind, port, shape in [
+    for direction, port, shape in [
         *(("input", p, signals.fed(p.name).shape) for p in contract.inputs),
         *(("output", p, signals.commanded(p.name).shape) for p in contract.outputs),
     ]:
-        count = ROTORS[contract.robot]
-        if any(wanted == "rotors" and size != count for wanted, size in zip(shape, port.shape)):
-            raise UserError(
-                f"{where}: the {kind} '{port.name}' is not for the {count} rotors of a {contract.robot}. {_RETRAIN}"
-            )
+        for wanted, size in zip(shape, port.shape):
+            if (count := known.sizes.get(str(wanted), size)) != size:
+                raise UserError(
+                    f"{where}: the {direction} '{port.name}' is not for the {count} {wanted} of a {contract.robot}."
+                    f" {_RETRAIN}"
+                )
         if port.element_names or port.minimum or port.maximum:
             raise UserError(
-                f"{where}: the {kind} '{port.name}' of a policy for a family has element names or limits, which are the"
-                " robot's. Export it with the contract of contract_for_family."
+                f"{where}: the {direction} '{port.name}' of a policy for a family has element names or limits, which"
+                " are the robot's. Export it with the contract of contract_for_family."
             )
 
 
-def robot_inputs(robot: Quadrotor) -> dict[str, Array]:
-    """Return the value of every signal of :data:`rlstack.interfaces.signals.ROBOT_FILE` for one robot."""
-    model = robot.rotor_model
-    return {
-        "rotor_position": robot.rotor_positions,
-        "rotor_yaw_sign": robot.yaw_torque_signs,
-        "rotor_speed_min": np.array([model.speed_min_rad_s]),
-        "rotor_speed_max": np.array([model.speed_max_rad_s]),
-    }
+def robot_inputs(robot: RobotSpec) -> dict[str, Array]:
+    """Return the value of every signal of :data:`rlstack.interfaces.signals.ROBOT_FILE` for one robot.
+
+    Raises:
+        UserError: There are no policies for families of its kind.
+    """
+    return _family_of(robot.kind, robot.name).inputs(robot)
 
 
 def bind(contract: Contract, robot: RobotSpec, where: str) -> tuple[Contract, dict[str, Array]]:
@@ -142,16 +141,15 @@ def bind(contract: Contract, robot: RobotSpec, where: str) -> tuple[Contract, di
     a topic.
 
     Raises:
-        UserError: The robot is of another kind, or its rotors are not one in each quadrant, neighbours turning
-            opposite ways.
+        UserError: The robot is of another kind, or its layout is not the family's.
     """
-    if robot.kind != contract.robot or not isinstance(robot, Quadrotor):
+    if robot.kind != contract.robot or robot.family is None:
         raise UserError(
             f"{where} is a policy for the family '{contract.robot}', and {robot.name} is of the kind '{robot.kind}'."
             f" Choose a {contract.robot}."
         )
-    _check_layout(robot, where)
-    values = robot_inputs(robot)
+    robot.family.check_layout(robot, where)
+    values = robot.family.inputs(robot)
     bound = replace(
         contract,
         robot=robot.name,
@@ -168,9 +166,9 @@ def family_departures(contract: Contract, robot: RobotSpec) -> list[str]:
         contract: Of any policy; one for a single robot has no family to be outside of.
         robot: The vehicle.
     """
-    if not contract.family or not isinstance(robot, Quadrotor):
+    if not contract.family or robot.family is None:
         return []
-    found, sentences = family_parameters(robot), []
+    found, sentences = robot.family.parameters_of(robot), []
     for key, (low, high) in contract.family.items():
         value, slack = found[key], _SLACK * max(abs(low), abs(high)) + _LEAST_SLACK
         if not low - slack <= value <= high + slack:
@@ -195,28 +193,22 @@ def robot_name(contract: Contract, where: str) -> str:
     return contract.robot
 
 
-def _check_layout(robot: Quadrotor, where: str) -> None:
-    quadrants = {}
-    for rotor in robot.rotors:
-        x, y, _ = rotor.position_m
-        if x != 0.0 and y != 0.0:
-            quadrants[x > 0.0, y > 0.0] = rotor.yaw_torque_sign
-    if len(quadrants) != len(robot.rotors):
-        raise UserError(
-            f"{where} is a policy for quadrotors with one rotor in each quadrant (front right, back right, back left,"
-            f" front left), which {robot.name} is not. Train a policy for {robot.name} alone."
-        )
-    if any(sign != quadrants[not front, not left] for (front, left), sign in quadrants.items()):
-        raise UserError(
-            f"{where} is a policy for quadrotors whose neighbouring rotors turn opposite ways, which {robot.name} is"
-            f" not. Train a policy for {robot.name} alone."
-        )
+def _family_of(kind: str, where: str) -> RobotFamily:
+    """Return the family of a kind of robot.
+
+    Raises:
+        UserError: There is none.
+    """
+    known = families()
+    if kind not in known:
+        raise UserError(f"{where}: {unknown_name('family', kind, known)} {_RETRAIN}")
+    return known[kind]
 
 
-def _named(port: Port, robot: Quadrotor, catalogue: Mapping[str, signals.Signal]) -> Port:
+def _named(port: Port, robot: RobotSpec, catalogue: Mapping[str, signals.Signal]) -> Port:
     return port_for(catalogue[port.name], robot)
 
 
-def _limited(port: Port, robot: Quadrotor) -> Port:
+def _limited(port: Port, robot: RobotSpec) -> Port:
     minimum, maximum = command_range(robot, port.name)
     return replace(port, minimum=minimum, maximum=maximum)

@@ -9,8 +9,8 @@ from typing import Any
 
 from rlstack.interfaces.picture_data import PictureGeometry
 from rlstack.interfaces.scan_data import ScanGeometry
-from rlstack.kinds.quadrotor.spec_family import PARAMETERS
 from rlstack.policies.contract import Contract, Port
+from rlstack.policies.family import families
 
 WIDTH = 110
 """Characters per line."""
@@ -108,7 +108,8 @@ def _scan(scan: ScanGeometry) -> dict[str, str]:
 
 
 def _family(contract: Contract) -> list[tuple[str, ...]]:
-    return [(key, *map(_number, ends), PARAMETERS.get(key, "")) for key, ends in contract.family.items()]
+    meanings = {key: meaning for family in families().values() for key, meaning in family.parameters.items()}
+    return [(key, *map(_number, ends), meanings.get(key, "")) for key, ends in contract.family.items()]
 
 
 def _limits(contract: Contract) -> list[tuple[str, ...]]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -14,6 +14,7 @@ from rlstack import schema
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds import find_kind, kind_names
 from rlstack.registry import installed
+from rlstack.robots.family import RobotFamily
 from rlstack.robots.identity import digest
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
@@ -45,6 +46,9 @@ class RobotSpec:
     lidars: dict[str, Lidar] = value(dict)
     """By name, which is their topic."""
 
+    family: ClassVar[RobotFamily | None] = None
+    """What policies for many robots of the kind are told of each; None: there are none."""
+
     def __post_init__(self) -> None:
         check_names(self.cameras, self.lidars, self.sensors)
         for name, camera in self.cameras.items():
@@ -62,6 +66,28 @@ class RobotSpec:
     def fixed_base(self) -> bool:
         """Whether ``base_link`` is fixed in the world; otherwise it moves freely."""
         return False
+
+    @property
+    def has_rotors(self) -> bool:
+        """Whether rotors move it, as :mod:`rlstack.sim.rotorcraft` computes them; then it has no joints."""
+        return False
+
+    @property
+    def is_mobile_base(self) -> bool:
+        """Whether a twist drives it over the floor, as planners and Nav2 do."""
+        return False
+
+    @property
+    def link_friction(self) -> dict[str, float]:
+        """Friction coefficient by link, where the file has one; all others have 1."""
+        return {}
+
+    def require_simulable(self) -> None:
+        """Refuse a robot that no physics engine can move.
+
+        Raises:
+            UserError: It is one.
+        """
 
     @property
     def end_effector(self) -> str:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
-from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import RobotSpec
 from rlstack.sim.engine import Engine
 from rlstack.sim.world import World, load_world
@@ -34,8 +33,7 @@ def checked_robots(robots: Sequence[RobotSpec]) -> tuple[RobotSpec, ...]:
     for robot in robots:
         if not isinstance(robot, RobotSpec):
             raise UserError(f"robots: {robot!r} is not allowed: must be what rlstack.robots.load_robot returns.")
-        if isinstance(robot, WheeledBase):
-            robot.require_wheels()
+        robot.require_simulable()
     if not robots:
         raise UserError("A simulation needs at least one robot.")
     return tuple(robots)

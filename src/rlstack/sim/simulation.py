@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.arrays import Array
 from rlstack.errors import Diverged
-from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.drives import rest_positions
@@ -39,6 +38,9 @@ from rlstack.sim.rotorcraft import Rotorcraft
 from rlstack.sim.standing import Standing
 from rlstack.sim.state import checked_index, checked_indices, checked_jointed_state, checked_states
 from rlstack.sim.world import World
+
+if TYPE_CHECKING:
+    from rlstack.kinds.quadrotor.spec import Quadrotor
 
 _MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
 
@@ -83,11 +85,11 @@ class Simulation:
         check_options(options, engine, Simulation)
         seed = checked_seed("seed", seed)
         self.engine_type = engine
-        self._fly = np.array([k for k, robot in enumerate(robots) if isinstance(robot, Quadrotor)], dtype=int)
-        self.flying = flying = tuple(robot for robot in robots if isinstance(robot, Quadrotor))
-        """The quadrotors among the robots."""
+        self._fly = np.array([k for k, robot in enumerate(robots) if robot.has_rotors], dtype=int)
+        self.flying = flying = tuple(cast("Quadrotor", robots[k]) for k in self._fly)
+        """The robots that rotors move."""
         self._mixed = len(flying) != len(robots)
-        self._jointed = [k for k, robot in enumerate(robots) if not isinstance(robot, Quadrotor)]
+        self._jointed = [k for k, robot in enumerate(robots) if robot.drives]
         self.world = world = checked_world(world, isolated)
         self.step_s = 1.0 / self.rate_hz
         self._scene = Scene(robots, self.step_s, world, isolated, options)
@@ -205,9 +207,10 @@ class Simulation:
         engine, index = self.engine, checked_index(index, len(self))
         robot = self.robots[index]
         ground = self._standing.place(index)
-        if isinstance(robot, Quadrotor):
+        if robot.has_rotors:
             given = {name: np.asarray(array)[None] for name, array in (state or {}).items()}
-            checked = {name: array[0] for name, array in checked_states(given, 1, len(robot.rotors)).items()}
+            rotors = len(self.flying[self.slot(index)].rotors)
+            checked = {name: array[0] for name, array in checked_states(given, 1, rotors).items()}
             if state is None:
                 checked["position"] = ground
             stands = [self.slot(index)] if self._place(engine, index, checked) else []
@@ -253,7 +256,7 @@ class Simulation:
     def motion(self, index: int) -> dict[str, Array]:
         """Return one robot's position m, orientation xyzw, linear (world) and angular (body) velocity."""
         _ = self.engine
-        flies = isinstance(self.robots[index], Quadrotor)
+        flies = self.robots[index].has_rotors
         velocity = self.rotorcraft.velocities()[:, self.slot(index)] if flies else self._held[:, index].copy()
         return {
             "position": self._body[0:3, index].copy(),
@@ -304,7 +307,7 @@ class Simulation:
     def felt(self, index: int) -> Array:
         """Return (3,) m/s^2 in the body: what an accelerometer at robot ``index``'s centre of mass feels."""
         turn = frames.to_matrix(self._body[3:7, index])
-        if isinstance(self.robots[index], Quadrotor):
+        if self.robots[index].has_rotors:
             return self.rotorcraft.felt(self.slot(index), turn)
         pushed = (self._held[:3, index] - self._before[:3, index]) / self.step_s
         return np.asarray((pushed + np.array([0.0, 0.0, STANDARD_GRAVITY])) @ turn)
@@ -357,7 +360,7 @@ class Simulation:
     def _which(self, index: NDArray[np.integer] | None) -> NDArray[np.integer]:
         """Return the numbers of robots that are meant, quadrotors all of them."""
         which = self._fly if index is None else checked_indices(index, len(self))
-        if other := [self.robots[k] for k in which.tolist() if not isinstance(self.robots[k], Quadrotor)]:
+        if other := [self.robots[k] for k in which.tolist() if not self.robots[k].has_rotors]:
             raise ValueError(f"{other[0].name} is a {other[0].kind}: this is for quadrotors.")
         return which
 

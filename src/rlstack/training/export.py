@@ -114,7 +114,7 @@ def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph:
         **facts,
     }
     if family := getattr(task, "family", None):
-        return contract_for_family(family, task.inputs, task.outputs, **facts)
+        return contract_for_family(family, task.inputs, task.outputs, robot=robot.kind, **facts)
     return contract_for(robot, task.inputs, task.outputs, **facts)
 
 

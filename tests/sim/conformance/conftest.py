@@ -15,7 +15,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import RobotSpec
-from rlstack.sim.isaac.installation import installed_version
+from rlstack.sim.backends.isaac.installation import installed_version
 from tests.support.isaacsim_standin.process import standing_in
 
 ALWAYS = ("mujoco", *(("pybullet",) if sys.version_info < (3, 12) else ()))

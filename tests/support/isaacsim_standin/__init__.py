@@ -1,6 +1,6 @@
 """A stand-in for Isaac Sim 5.1, for tests where Isaac Sim cannot run. It is not Isaac Sim and proves nothing about it.
 
-What it is: modules named like those that ``rlstack.sim.isaac.api_5`` calls (``isaacsim``, ``isaacsim.core...``,
+What it is: modules named like those that ``api_5`` of the backend calls (``isaacsim``, ``isaacsim.core...``,
 ``isaacsim.sensors.camera``, ``omni.physx``, ``omni.kit.commands``), written from the signatures, call order, array
 shapes and conventions in the public sources of Isaac Sim 5.1.0. It
 

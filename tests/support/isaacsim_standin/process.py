@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.sim.isaac import application, installation
+from rlstack.sim.backends.isaac import application, installation
 from tests.support.isaacsim_standin.installing import installed
 from tests.support.isaacsim_standin.kit import Kit
 

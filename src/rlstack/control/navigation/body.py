@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import Lidar, RobotSpec
+
+if TYPE_CHECKING:
+    from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 _LAGS = ("linear_time_constant_s", "angular_time_constant_s")
 
@@ -45,14 +48,15 @@ class Body:
         return max(radius for _, _, radius in self.discs)
 
     @staticmethod
-    def of(robot: RobotSpec) -> Body:
+    def of(spec: RobotSpec) -> Body:
         """Return the body of a wheeled base.
 
         Raises:
             UserError: It is another kind of robot.
         """
-        if not isinstance(robot, WheeledBase):
-            raise UserError(f"Planners drive wheeled bases, but {robot.name} is of kind {robot.kind}.")
+        if not spec.is_mobile_base:
+            raise UserError(f"Planners drive wheeled bases, but {spec.name} is of kind {spec.kind}.")
+        robot = cast("WheeledBase", spec)
         limits, response = robot.limits, robot.response
         curvature, wheelbase = _steering(robot)
         late = [

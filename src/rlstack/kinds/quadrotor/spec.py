@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.kinds.quadrotor.spec_family import QuadrotorFamily
 from rlstack.robots.aerodynamics import Aerodynamics
 from rlstack.robots.battery import Battery
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec, load_robot, robot_names
@@ -138,6 +139,8 @@ class Quadrotor(RobotSpec):
     battery: Battery | None = None
     limits: Limits
 
+    family = QuadrotorFamily()
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.rotors) != 4:
@@ -151,6 +154,11 @@ class Quadrotor(RobotSpec):
             raise ValueError(
                 f"rotor_model: the rotors lift {self.thrust_to_weight:.2f} times the weight: must be above 1."
             )
+
+    @property
+    def has_rotors(self) -> bool:
+        """True."""
+        return True
 
     @property
     def rotor_names(self) -> tuple[str, ...]:

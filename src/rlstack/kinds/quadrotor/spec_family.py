@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.errors import UserError
+
+if TYPE_CHECKING:
+    from rlstack.kinds.quadrotor.spec import Quadrotor
 
 PARAMETERS: dict[str, str] = {
     "mass_kg": "mass",
@@ -52,3 +58,47 @@ def family_parameters(robot: Quadrotor) -> dict[str, float]:
         "rotor_width_to_length": float(width / length) if length > 0.0 else math.inf,
         "rotor_unevenness": float(np.linalg.norm(place - corner, axis=1).max()) / arm if arm > 0.0 else math.inf,
     }
+
+
+class QuadrotorFamily:
+    """See :class:`rlstack.robots.family.RobotFamily`."""
+
+    parameters: Mapping[str, str] = PARAMETERS
+    sizes: Mapping[str, int] = {"rotors": 4}
+    layout_input = "rotor_position"
+
+    def parameters_of(self, robot: Quadrotor) -> dict[str, float]:
+        """Return :func:`family_parameters`."""
+        return family_parameters(robot)
+
+    def inputs(self, robot: Quadrotor) -> dict[str, NDArray[np.float64]]:
+        """Return where the rotors are, which way they turn the body, and how fast they are."""
+        model = robot.rotor_model
+        return {
+            "rotor_position": robot.rotor_positions,
+            "rotor_yaw_sign": robot.yaw_torque_signs,
+            "rotor_speed_min": np.array([model.speed_min_rad_s]),
+            "rotor_speed_max": np.array([model.speed_max_rad_s]),
+        }
+
+    def check_layout(self, robot: Quadrotor, where: str) -> None:
+        """Refuse a robot without one rotor in each quadrant, neighbours turning opposite ways.
+
+        Raises:
+            UserError: It is one; ``where`` names the policy.
+        """
+        quadrants = {}
+        for rotor in robot.rotors:
+            x, y, _ = rotor.position_m
+            if x != 0.0 and y != 0.0:
+                quadrants[x > 0.0, y > 0.0] = rotor.yaw_torque_sign
+        if len(quadrants) != len(robot.rotors):
+            raise UserError(
+                f"{where} is a policy for quadrotors with one rotor in each quadrant (front right, back right, back"
+                f" left, front left), which {robot.name} is not. Train a policy for {robot.name} alone."
+            )
+        if any(sign != quadrants[not front, not left] for (front, left), sign in quadrants.items()):
+            raise UserError(
+                f"{where} is a policy for quadrotors whose neighbouring rotors turn opposite ways, which {robot.name}"
+                f" is not. Train a policy for {robot.name} alone."
+            )

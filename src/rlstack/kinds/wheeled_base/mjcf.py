@@ -30,7 +30,7 @@ def add_wheeled_base(spec: Any, robot: WheeledBase, prefix: str, timestep_s: flo
     Wheels turn about y and are cylinders with the file's friction; casters have none. Joints and their actuators are
     named as in the file: a wheel's control is its speed in rad/s, a steering joint's its angle in rad.
     """
-    robot.require_wheels()
+    robot.require_simulable()
     mujoco, name = import_mujoco(), prefix + BODY
     # As soft as tyres are: wheels that skid on a floor as hard as a quadrotor's bounce on it.
     felt = {"solref": [max(0.02, 4.0 * timestep_s), 1.0], "group": COLLISION_GROUP, "rgba": [0.9, 0.2, 0.2, 0.25]}

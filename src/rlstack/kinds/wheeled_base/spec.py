@@ -16,6 +16,7 @@ from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.outline import Disc, Outline, cover, hull, rectangle
 from rlstack.robots.response import Response
 from rlstack.robots.spec import RobotSpec
+from rlstack.robots.urdf.parts import BODY, link_of
 from rlstack.schema import value
 
 
@@ -272,7 +273,18 @@ class WheeledBase(RobotSpec):
             return self.outline.radius_m
         return float(np.hypot(*self.corners_m.T).max())
 
-    def require_wheels(self) -> None:
+    @property
+    def is_mobile_base(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def link_friction(self) -> dict[str, float]:
+        """Wheels have the file's; casters slide, and they are shapes of ``base_link``."""
+        wheels = {link_of(wheel.name): self.contact.wheel_friction for wheel in self.wheels}
+        return {BODY: 0.0 if self.casters else 1.0, **wheels}
+
+    def require_simulable(self) -> None:
         """Refuse a base without wheels: only the batch simulator has it.
 
         Raises:
@@ -326,7 +338,7 @@ class WheeledBase(RobotSpec):
         Raises:
             UserError: It is holonomic and has none.
         """
-        self.require_wheels()
+        self.require_simulable()
         chassis = inertial(self.chassis.mass_kg, self.chassis.centre_of_mass_m, self.chassis.inertia)
         casters = [inertial(c.mass_kg, c.position_m, of_sphere(c.mass_kg, c.radius_m)) for c in self.casters]
         return together((chassis, *casters))

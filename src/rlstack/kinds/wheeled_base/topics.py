@@ -26,7 +26,7 @@ class WheeledBaseOnTopics:
     command_topic = topics.TWIST_COMMAND
 
     def __init__(self, robot: WheeledBase, parameters: ParameterSet) -> None:
-        robot.require_wheels()
+        robot.require_simulable()
         self._robot = robot
         self._read = TwistReader(plain=parameters["cmd_vel_type"] == "Twist")
         self.command_type = self._read.type

@@ -16,7 +16,7 @@ _UPRIGHT = (0.5 * math.pi, 0.0, 0.0)
 
 def wheeled_base_urdf(robot: WheeledBase, prefix: str) -> ET.Element:
     """Return the robot's URDF; see :func:`rlstack.robots.urdf.to_urdf`."""
-    robot.require_wheels()
+    robot.require_simulable()
     root = robot_element(robot)
     body = add_link(root, prefix + BODY, robot.chassis_inertial())
     box: dict[str, Any] = {"size": robot.chassis.collision_size_m, "xyz": robot.chassis.collision_centre_m}

@@ -62,8 +62,7 @@ class MujocoEngine:
         self._bodies = [int(model.body(prefix + BODY).id) for prefix in self._prefixes]
         self._free = FreeBodies(mujoco, model, data, self._bodies)
         self._joints = [
-            Joints(mujoco, model, data, prefix, getattr(robot, "drives", ()))
-            for prefix, robot in zip(self._prefixes, scene.robots)
+            Joints(mujoco, model, data, prefix, robot.drives) for prefix, robot in zip(self._prefixes, scene.robots)
         ]
         roots = model.body_rootid[self._bodies]
         self._loose = Loose(model, data, roots)

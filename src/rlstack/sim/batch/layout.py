@@ -80,7 +80,7 @@ def pack_parameters(
         dtype: Of the rows.
         models: That are on for this robot; a model that is off has zeros, though the kernel may compute it for others.
     """
-    if robot.kind != "quadrotor":
+    if not robot.has_rotors:
         raise UserError(f"The batch simulator flies quadrotors; {robot.name} is a {robot.kind}.")
     p, body, rotor = perturbation, robot.body, robot.rotor_model
     count = len(p)

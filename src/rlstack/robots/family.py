@@ -1,0 +1,34 @@
+"""Families of robots: what a policy for many robots of one kind is told of each, and what it was trained over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class RobotFamily(Protocol):
+    """The family of one kind of robot; made once, without a robot."""
+
+    parameters: Mapping[str, str]
+    """Every parameter that tells one robot of the family from another, by name, with its meaning; the unit is in the
+    name."""
+    sizes: Mapping[str, int]
+    """Number of elements that all robots of the family have, such as ``rotors``."""
+    layout_input: str
+    """The signal that tells the elements apart: every policy for the family takes it."""
+
+    def parameters_of(self, robot: Any) -> dict[str, float]:
+        """Return the value of each of :attr:`parameters` for one robot."""
+
+    def inputs(self, robot: Any) -> dict[str, NDArray[np.float64]]:
+        """Return the value of every signal of :data:`rlstack.interfaces.signals.ROBOT_FILE` for one robot."""
+
+    def check_layout(self, robot: Any, where: str) -> None:
+        """Refuse a robot whose elements are arranged in another way than policies for the family expect.
+
+        Raises:
+            UserError: It is one; ``where`` names the policy.
+        """

@@ -1,0 +1,160 @@
+"""What is put right on the stage after Isaac Sim imported a robot with joints. Needs ``pxr``, which Isaac Sim brings.
+
+What the importer of 5.1.0 leaves that would change a motion, read in its sources: drives are of the type
+``acceleration``, whose gains count for each unit of inertia; links have PhysX's damping of 0.05 and may fall asleep;
+nothing has a friction of its own; the robot stands at the origin;
+and the shapes that its links reference stand there too, solid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.robots import RobotSpec
+from rlstack.robots.urdf.parts import BODY
+from rlstack.sim.backends.isaac.stage import MATERIAL, set_pose, settle_body, write_schema
+from rlstack.sim.backends.isaac.urdf import ImportedUrdf
+
+
+@dataclass(frozen=True)
+class ImportedRobot:
+    """A robot with joints on the stage."""
+
+    path: str
+    """Of the prim that holds all of it."""
+    base: str
+    """Path of the link whose frame is ``base_link``."""
+    links: tuple[str, ...]
+    """Paths of all links."""
+    zero_poses: dict[str, tuple[Array, Array]]
+    """By link name: rotation (3, 3) and position (3,) in ``base_link``, all joints at zero."""
+
+
+def settle_imported(
+    stage: Any,
+    path: str,
+    urdf: ImportedUrdf,
+    robot: RobotSpec,
+    place: Sequence[float],
+    *,
+    fixed: bool,
+    seen: bool,
+) -> ImportedRobot:
+    """Put an imported robot right and at ``place``; return what it consists of.
+
+    Args:
+        stage: A ``pxr.Usd.Stage``.
+        path: Of the prim that holds the robot.
+        urdf: What was imported.
+        robot: Its file.
+        place: (3,) m, of ``base_link``.
+        fixed: It stands fixed.
+        seen: Otherwise there is nothing of it but what is touched.
+
+    Raises:
+        RuntimeError: The importer made something else of the URDF than its sources say.
+    """
+    from pxr import UsdGeom, UsdPhysics, UsdShade
+
+    top = stage.GetPrimAtPath(path)
+    links = [prim for prim in top.GetChildren() if prim.HasAPI(UsdPhysics.RigidBodyAPI)] if top else []
+    if urdf.root not in [prim.GetName() for prim in links]:
+        raise RuntimeError(f"Isaac Sim imported {robot.name} without its link {urdf.root} at {path}.")
+    zero_poses = _zero_poses(links, urdf.root)
+    for prim in links:
+        settle_body(prim, gravity=not robot.gravity_compensation)
+    base = f"{path}/{urdf.root}"
+    holder = stage.GetPrimAtPath(f"{path}/root_joint") if fixed else stage.GetPrimAtPath(base)
+    if not (holder and holder.HasAPI(UsdPhysics.ArticulationRootAPI)):
+        raise RuntimeError(f"Isaac Sim imported {robot.name} at {path} without an articulation.")
+    write_schema(
+        holder,
+        "PhysxArticulationAPI",
+        "physxArticulation",
+        sleepThreshold=0.0,
+        stabilizationThreshold=0.0,
+        enabledSelfCollisions=False,
+    )
+    if fixed:
+        from pxr import Gf
+
+        # Where a joint has no first body, its frame there is in the world.
+        UsdPhysics.FixedJoint(holder).CreateLocalPos0Attr().Set(Gf.Vec3f(*place))
+    for joint in robot.drives:
+        _settle_joint(stage.GetPrimAtPath(f"{path}/joints/{urdf.prefix}{joint.name}"), joint.type, robot.name)
+    _bind(top, UsdShade.Material.Get(stage, MATERIAL), over_descendants=False)
+    _bind_materials(stage, path, urdf, robot)
+    set_pose(top, place, (0.0, 0.0, 0.0, 1.0))
+    if not seen:
+        UsdGeom.Imageable(top).MakeInvisible()
+    return ImportedRobot(path, base, tuple(str(prim.GetPath()) for prim in links), zero_poses)
+
+
+def retire_sources(stage: Any) -> None:
+    """Take away the shapes that the importer's links reference, once all robots were imported.
+
+    The importer leaves them at the origin, and solid: only robots that it imported pass through them.
+    """
+    sources = stage.GetPrimAtPath("/colliders")
+    if sources:
+        sources.SetActive(False)  # what is referenced from elsewhere stays what it is
+
+
+def _zero_poses(links: Sequence[Any], root: str) -> dict[str, tuple[Array, Array]]:
+    from pxr import Usd, UsdGeom
+
+    matrices = {}
+    for prim in links:
+        world = UsdGeom.Xformable(prim).ComputeLocalToWorldTransform(Usd.TimeCode.Default())
+        matrices[str(prim.GetName())] = np.array(world).T
+    back = np.linalg.inv(matrices[root])
+    seen = {name: back @ matrix for name, matrix in matrices.items()}
+    return {name: (matrix[:3, :3], matrix[:3, 3]) for name, matrix in seen.items()}
+
+
+def _settle_joint(prim: Any, kind: str, robot: str) -> None:
+    from pxr import UsdPhysics
+
+    if not prim:
+        raise RuntimeError(f"Isaac Sim imported {robot} without a joint of its file.")
+    drive = UsdPhysics.DriveAPI.Apply(prim, "linear" if kind == "prismatic" else "angular")
+    drive.CreateTypeAttr().Set("force")  # gains and limits come later, in SI, through the articulation
+    if kind == "continuous":
+        joint = UsdPhysics.RevoluteJoint(prim)
+        joint.CreateLowerLimitAttr().Set(-math.inf)
+        joint.CreateUpperLimitAttr().Set(math.inf)
+
+
+def _bind_materials(stage: Any, path: str, urdf: ImportedUrdf, robot: RobotSpec) -> None:
+    """Give links the friction that the robot file has; its product with the other side's counts, the floor's is 1."""
+    friction = {urdf.root if name == BODY else urdf.prefix + name: mu for name, mu in robot.link_friction.items()}
+    kinds = sorted(set(friction.values()))
+    materials = {mu: _material(stage, f"{path}/friction_{k}", mu) for k, mu in enumerate(kinds)}
+    for prim in stage.GetPrimAtPath(path).GetChildren():
+        if (mu := friction.get(str(prim.GetName()))) is not None:
+            _bind(prim, materials[mu])
+
+
+def _material(stage: Any, path: str, friction: float) -> Any:
+    from pxr import UsdPhysics, UsdShade
+
+    material = UsdShade.Material.Define(stage, path)
+    contact = UsdPhysics.MaterialAPI.Apply(material.GetPrim())
+    contact.CreateStaticFrictionAttr(friction)
+    contact.CreateDynamicFrictionAttr(friction)
+    contact.CreateRestitutionAttr(0.0)
+    write_schema(material.GetPrim(), "PhysxMaterialAPI", "physxMaterial", frictionCombineMode="multiply")
+    return material
+
+
+def _bind(prim: Any, material: Any, *, over_descendants: bool = True) -> None:
+    from pxr import UsdShade
+
+    strength = UsdShade.Tokens.strongerThanDescendants if over_descendants else UsdShade.Tokens.weakerThanDescendants
+    UsdShade.MaterialBindingAPI.Apply(prim).Bind(material, strength, "physics")

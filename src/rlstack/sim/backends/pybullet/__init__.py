@@ -1,0 +1,7 @@
+"""The ``pybullet`` backend: its engine, and what that is made of: server, robots, world, rays and camera."""
+
+from rlstack.sim.backends.pybullet.engine import PybulletBackend, PybulletEngine
+
+__all__ = ["BACKEND", "PybulletBackend", "PybulletEngine"]
+
+BACKEND = PybulletBackend

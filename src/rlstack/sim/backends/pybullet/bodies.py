@@ -1,0 +1,156 @@
+"""A robot in a PyBullet world, loaded from the URDF that its file gives."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError
+from rlstack.robots import RobotSpec, frames
+from rlstack.robots.inertia import Inertial, inertial, moved, together
+from rlstack.robots.robot_models import mass_properties
+from rlstack.robots.urdf import BODY, to_urdf
+from rlstack.sim.backends.pybullet.drives import Drives
+from rlstack.sim.backends.pybullet.server import EVERYTHING, RAYS, ROBOT, WORLD, Server
+from rlstack.sim.engine import MassProperties
+
+_MASS_TOLERANCE = 1e-9
+"""Share by which PyBullet may hold another mass or inertia of a robot of one body than its file."""
+
+
+class BulletRobot:
+    """One robot.
+
+    PyBullet knows a base by the frame of its inertia, which lies at its centre of mass along its principal axes; this
+    class knows it by ``base_link``. They are the same for robots of one body.
+
+    Args:
+        server: Where it is put, at the origin.
+        robot: What to load.
+        isolated: It touches the world alone, and is not seen.
+
+    Raises:
+        UserError: PyBullet does not hold what the file says: named are the part and both numbers.
+    """
+
+    def __init__(self, server: Server, robot: RobotSpec, isolated: bool) -> None:
+        self.server, self.robot = server, robot
+        bullet, client = server.bullet, server.client
+        self.body = _load(server, robot, seen=not isolated)
+        friction = robot.link_friction
+        mask = RAYS | WORLD if isolated else EVERYTHING
+        # PyBullet multiplies frictions, and gives 0.5 to links whose file has none: what is handled has its own
+        server.settle(self.body, None if friction else 1.0, ROBOT, mask)
+        if friction:  # that of its links is in the URDF
+            bullet.changeDynamics(self.body, -1, lateralFriction=friction.get(BODY, 1.0), physicsClientId=client)
+        if isolated:
+            bullet.changeVisualShape(self.body, -1, rgbaColor=[0.0, 0.0, 0.0, 0.0], physicsClientId=client)
+        info = bullet.getDynamicsInfo(self.body, -1, physicsClientId=client)
+        self._centre, self._axes = np.array(info[3]), np.array(info[4])
+        self.plain = bool((self._centre == 0.0).all() and (self._axes[:3] == 0.0).all())
+        """Whether PyBullet's frame of the base is ``base_link``."""
+        self._whole = self._read()
+        if not robot.drives:  # of several links PyBullet adds up what it has rounded
+            _check(robot, self._whole)
+        self.drives = Drives(server, self.body, robot)
+
+    def pose(self) -> tuple[Array, Array]:
+        """Return where ``base_link`` is: position (3,) m and orientation (4,) xyzw."""
+        position, orientation = self.server.bullet.getBasePositionAndOrientation(self.body, self.server.client)
+        turned = frames.multiply(np.array(orientation), frames.inverse(self._axes))
+        return np.array(position) - frames.rotate(turned, self._centre), turned
+
+    def refresh(self, column: Array) -> None:
+        """Write the state (13,) of ``base_link``, see :data:`rlstack.sim.engine.BODY_ROWS`."""
+        position, turned = self.pose()
+        (u, v, w), (a, b, c) = self.server.bullet.getBaseVelocity(self.body, self.server.client)
+        x, y, z = frames.rotate(turned, self._centre).tolist()
+        column[:3], column[3:7] = position, turned
+        # the cross product, written out: numpy would take ten times as long for three numbers
+        column[7:10] = u - (b * z - c * y), v - (c * x - a * z), w - (a * y - b * x)
+        column[10:] = frames.rotate_inverse(turned, np.array([a, b, c]))
+
+    def place(self, state: Array) -> None:
+        """Put ``base_link`` into a state (13,), the joints at rest at their zero."""
+        bullet, client = self.server.bullet, self.server.client
+        turned, arm = state[3:7], frames.rotate(state[3:7], self._centre)
+        angular = frames.rotate(turned, state[10:])
+        position = (state[:3] + arm).tolist()
+        orientation = frames.multiply(turned, self._axes).tolist()
+        bullet.resetBasePositionAndOrientation(self.body, position, orientation, physicsClientId=client)
+        velocity = (state[7:10] + np.cross(angular, arm)).tolist()
+        bullet.resetBaseVelocity(self.body, velocity, angular.tolist(), physicsClientId=client)
+        self.drives.place(np.zeros(len(self.drives.names)), np.zeros(len(self.drives.names)))
+
+    def torque_in_base(self, torque: Array) -> list[float]:
+        """Return a torque (3,) in ``base_link`` as PyBullet's frame of the base has it."""
+        turned: list[float] = frames.rotate_inverse(self._axes, torque).tolist()
+        return turned
+
+    def set_mass(self, mass_kg: float, inertia_kg_m2: Array) -> None:
+        """Give the base another mass and other principal moments (3,)."""
+        self.server.bullet.changeDynamics(
+            self.body,
+            -1,
+            mass=mass_kg,
+            localInertiaDiagonal=inertia_kg_m2.tolist(),
+            physicsClientId=self.server.client,
+        )
+        self._whole = self._read()
+
+    def mass_properties(self) -> MassProperties:
+        """Return what PyBullet held when the robot was loaded, or was given another mass."""
+        return MassProperties(*self._whole)
+
+    def _read(self) -> Inertial:
+        """Return what PyBullet holds, all joints being at zero; a base that stands fixed weighs nothing there."""
+        bullet, client = self.server.bullet, self.server.client
+        pieces = []
+        position, turned = self.pose()
+        for link in range(-1, bullet.getNumJoints(self.body, physicsClientId=client)):
+            info = bullet.getDynamicsInfo(self.body, link, physicsClientId=client)
+            if link < 0:
+                at, along = self._centre, self._axes
+            else:
+                state = bullet.getLinkState(self.body, link, computeForwardKinematics=1, physicsClientId=client)
+                at = frames.rotate_inverse(turned, np.array(state[0]) - position)
+                along = frames.multiply(frames.inverse(turned), np.array(state[1]))
+            pieces.append(moved(inertial(info[0], (0.0, 0.0, 0.0), info[2]), frames.to_matrix(along), at))
+        return together(pieces)
+
+
+def _load(server: Server, robot: RobotSpec, seen: bool) -> int:
+    bullet = server.bullet
+    flags = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+    if not seen:
+        flags |= bullet.URDF_IGNORE_VISUAL_SHAPES
+    text = to_urdf(robot, rotors="none", frames=False)
+    # PyBullet reads files only. Every one has another name, or it would take an earlier robot's for this one's.
+    with tempfile.TemporaryDirectory(prefix="rlstack-") as folder:
+        path = Path(folder) / f"{robot.name}.urdf"
+        path.write_text(text)
+        try:
+            body = bullet.loadURDF(
+                str(path),
+                useFixedBase=robot.fixed_base,
+                flags=flags,
+                physicsClientId=server.client,
+            )
+        except bullet.error as error:
+            raise UserError(f"PyBullet cannot load the robot {robot.name}: {error}.") from error
+    return int(body)
+
+
+def _check(robot: RobotSpec, held: Inertial) -> None:
+    expected = mass_properties(robot)
+    said: dict[str, tuple[Any, Any]] = {
+        "mass_kg": (expected.mass_kg, held.mass_kg),
+        "inertia_kg_m2": (expected.inertia_kg_m2, held.inertia_kg_m2),
+    }
+    for name, (file, engine) in said.items():
+        if np.abs(np.asarray(engine) - file).max() > _MASS_TOLERANCE * np.abs(file).max():
+            raise UserError(f"{robot.name}: {name} is {file} in the robot file and {engine} in PyBullet.")

@@ -1,0 +1,95 @@
+"""What slides in a PyBullet world: one body with a prismatic joint, and the parts that are fixed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlstack.arrays import Array
+from rlstack.robots import frames
+from rlstack.sim.backends.pybullet.server import NOT_FIXED, SLIDING, Server
+from rlstack.sim.obstacle import TORSION_M, Obstacle
+from rlstack.sim.sliding import seen_from, slid
+
+_RAILS = 0
+"""The link that slides, by PyBullet's number; the parts are those after it."""
+
+
+class Sliding:
+    """An obstacle on rails.
+
+    PyBullet has no friction of joints: a motor that wants the joint to stand still, with the rails' friction for its
+    greatest force, is the same.
+
+    Args:
+        server: Where it is put.
+        obstacle: What slides.
+        parts: What is fixed to it.
+    """
+
+    def __init__(self, server: Server, obstacle: Obstacle, parts: Sequence[Obstacle]) -> None:
+        slide = obstacle.slide
+        assert slide is not None
+        self._server, self.obstacle = server, obstacle
+        bullet, client = server.bullet, server.client
+        links = (obstacle, *parts)
+        places = [seen_from(obstacle, link) for link in links]
+        shapes = [server.shapes(link) for link in links]
+        count, no_place, no_turn = len(links), [0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]
+        self.body = int(
+            bullet.createMultiBody(
+                0.0,  # what the rails are fixed to, which has no shape
+                -1,
+                -1,
+                obstacle.position_m,
+                frames.from_yaw(obstacle.yaw_rad).tolist(),
+                linkMasses=[link.mass_kg for link in links],
+                linkCollisionShapeIndices=[felt for felt, _ in shapes],
+                linkVisualShapeIndices=[seen for _, seen in shapes],
+                linkPositions=[place.tolist() for place, _ in places],
+                linkOrientations=[frames.from_yaw(yaw).tolist() for _, yaw in places],
+                linkInertialFramePositions=[no_place] * count,
+                linkInertialFrameOrientations=[no_turn] * count,
+                linkParentIndices=[0, *[_RAILS + 1] * len(parts)],  # counted from 1; 0 is the base
+                linkJointTypes=[bullet.JOINT_PRISMATIC, *[bullet.JOINT_FIXED] * len(parts)],
+                linkJointAxis=[list(slide.axis)] * count,
+                physicsClientId=client,
+            )
+        )
+        server.settle(self.body, None, SLIDING, NOT_FIXED | SLIDING)
+        for number, link in enumerate(links):
+            friction = 1.0 if link.friction is None else link.friction
+            spinning = 0.0 if link.friction is None else TORSION_M
+            bullet.changeDynamics(
+                self.body, number, lateralFriction=friction, spinningFriction=spinning, physicsClientId=client
+            )
+        bullet.changeDynamics(
+            self.body,
+            _RAILS,
+            jointLowerLimit=0.0,
+            jointUpperLimit=slide.travel_m,
+            jointDamping=slide.damping_n_s_per_m,
+            physicsClientId=client,
+        )
+        bullet.setJointMotorControl2(
+            self.body,
+            _RAILS,
+            bullet.VELOCITY_CONTROL,
+            targetVelocity=0.0,
+            force=slide.friction_n,
+            physicsClientId=client,
+        )
+
+    def pose(self) -> tuple[Array, Array]:
+        """Return where it is: (3,) m and (4,) xyzw."""
+        return slid(self.obstacle, self.motion()[0])
+
+    def motion(self) -> tuple[float, float]:
+        """Return how far it has slid, m, and how fast it does, m/s."""
+        state = self._server.bullet.getJointState(self.body, _RAILS, physicsClientId=self._server.client)
+        return float(state[0]), float(state[1])
+
+    def move(self, travelled_m: float, speed_m_s: float) -> None:
+        """Put it into a motion as :meth:`motion` returns it."""
+        self._server.bullet.resetJointState(
+            self.body, _RAILS, travelled_m, speed_m_s, physicsClientId=self._server.client
+        )

@@ -1,1 +1,0 @@
-"""What the ``pybullet`` backend is made of: its server, the robots in it, the world, rays and the camera."""
