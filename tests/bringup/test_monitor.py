@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlstack.bringup.monitor import Monitor, watched_of
+from rlstack.bringup.deployment import deployment_of
+from rlstack.bringup.monitor import Monitor
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import path_message, set_stamp
 from rlstack.kinds.quadrotor.spec import load_quadrotor
@@ -89,9 +90,9 @@ def test_a_path_without_a_stamp_begins_when_it_comes(world: World) -> None:
 def test_what_is_watched_of_an_arm_is_its_tool_or_what_it_handles() -> None:
     robot = panda()
     rest = np.array([drive.rest for drive in robot.drives])
-    tool = watched_of(robot, ("joint_position", "goal_position"))
+    tool = deployment_of(robot).tracked(("joint_position", "goal_position"))
     assert (tool.signal, tool.names) == ("joint_position", tuple(drive.name for drive in robot.drives))
-    np.testing.assert_allclose(tool.where(rest), (0.307, 0.0, 0.485), atol=1e-3)
-    thing = watched_of(robot, ("joint_position", "object_position"))
-    assert thing.signal == "object_position" and thing.where(rest[:3]).tolist() == rest[:3].tolist()
-    assert watched_of(load_quadrotor("crazyflie")).signal == "position"
+    np.testing.assert_allclose(tool.position(rest), (0.307, 0.0, 0.485), atol=1e-3)
+    thing = deployment_of(robot).tracked(("joint_position", "object_position"))
+    assert thing.signal == "object_position" and thing.position(rest[:3]).tolist() == rest[:3].tolist()
+    assert deployment_of(load_quadrotor("crazyflie")).tracked().signal == "position"

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.correcting import with_human
 from rlstack.bringup.deploy import checked_deployment
 from rlstack.bringup.system import deploy_system
-from rlstack.bringup.teleop import Teleop, teleop_system
+from rlstack.bringup.teleop import Teleop, teleop_system, with_human
 from rlstack.errors import UserError
 from rlstack.interfaces.teleop_data import ALONE
 from rlstack.kinds.manipulator.spec import Manipulator

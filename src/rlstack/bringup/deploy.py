@@ -10,15 +10,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.correcting import with_human
-from rlstack.bringup.crew import robot_crew
-from rlstack.bringup.monitor import Monitor, watched_of
+from rlstack.bringup.deployment import deployment_of
+from rlstack.bringup.monitor import Monitor
 from rlstack.bringup.proof import alone_in, require_proof, write_json
+from rlstack.bringup.robot_group import robot_group
 from rlstack.bringup.supervisor import Outcome, Supervisor
 from rlstack.bringup.system import START_S, Process, System, deploy_system, simulate_system
+from rlstack.bringup.teleop import with_human
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.nodes.robot_kind import kind_of
+from rlstack.nodes.kind_topics import kind_topics
 from rlstack.policies import family_departures, load_policy
 from rlstack.robots import load_robot
 
@@ -29,8 +30,6 @@ STILL_S = 20.0
 """How long the robot's time may stand still in a flight that is to end at a given one."""
 
 _STATUS_PERIOD_S = 1.0
-_DID = {"quadrotor": "Flew", "wheeled_base": "Drove"}
-
 
 MOVES = ("policy", "planner", "nav2")
 """Nodes of which one moves each robot."""
@@ -52,7 +51,7 @@ def checked_deployment(
         robot: A robot's name or file.
         backend: What stands behind the common topics.
         force: Fly although the policy has no passing verification beside it, or was trained over other vehicles.
-        teleop: A human may correct the policy, see :func:`rlstack.bringup.correcting.with_human`.
+        teleop: A human may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
         options: The other arguments of :func:`deploy_system`.
 
     Raises:
@@ -137,10 +136,9 @@ def deploy(
 
     prepare_environment()
     policies = [process for process in system.processes if process.node_name in MOVES]
-    spec = load_robot(robot)
-    inputs = [port.name for port in load_policy(policy).contract.inputs] if policy else []
+    deployment = deployment_of(load_robot(robot))
     goals = {process.namespace: _goal(process) for process in policies}
-    monitor = Monitor(goals, watched_of(spec, inputs))
+    monitor = Monitor(goals, deployment.tracked(system.inputs))
     started = shown = moved = time.monotonic()
     last_s = -1.0
 
@@ -170,7 +168,7 @@ def deploy(
     if monitor.seen:
         flights = monitor.flights()
         alone = len(flights) == 1
-        verb = _DID.get(spec.kind, "Moved")
+        verb = deployment.VERBS[1]
         for name, flight in flights.items():
             print(flight.text(verb) if alone else f"{name}: {flight.text(verb)}", flush=True)
         if json is not None:
@@ -197,8 +195,8 @@ def simulate(robot: str = "crazyflie", backend: str = "mujoco", **options: Any) 
         UserError: As of that.
     """
     system = simulate_system(robot, backend, **options)
-    kind = kind_of(load_robot(robot))
-    for space in robot_crew(robot, backend, **options).namespaces:
+    kind = kind_topics(load_robot(robot))
+    for space in robot_group(robot, backend, **options).namespaces:
         print(f"{space}: {kind.observed} and what else it senses; it takes {kind.command_topic}, {topics.RESET}")
     return supervise(system)
 

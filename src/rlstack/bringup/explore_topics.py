@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.bringup.movers import EXPLORER
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.bringup.turns import LEAST_TURNS, Recorder, Worlds, take_turns
 from rlstack.control.navigation import PLANNERS
@@ -18,6 +17,7 @@ from rlstack.control.navigation.driver import Motion, Scanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
 from rlstack.interfaces.backend import Capture, Signals
 from rlstack.interfaces.scan_data import finite_ranges
+from rlstack.kinds.wheeled_base.deployment import EXPLORER
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of

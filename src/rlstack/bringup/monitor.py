@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rlstack.arrays import Array
+from rlstack.bringup.deployment import ODOMETRY, TrackedPoint
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import GoalPath, SignalReader
 from rlstack.interfaces.signals import SENSED
-from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.nodes.leaving import leave
-from rlstack.robots import RobotSpec
-from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.tasks.quadrotor.paths import Paths
 
 _OFF = ("disarmed", "estop")
@@ -57,54 +54,16 @@ class Flight:
         )
 
 
-@dataclass(frozen=True)
-class Place:
-    """What is to be at a goal, and how its place is known.
-
-    Args:
-        signal: A sensed signal.
-        names: Of its elements, where they have some.
-        where: Returns the place (3,), m, of the signal.
-    """
-
-    signal: str
-    names: tuple[str, ...]
-    where: Callable[[Array], Array]
-
-
-ODOMETRY = Place("position", (), lambda position: position)
-
-
-def watched_of(robot: RobotSpec, inputs: Collection[str] = ()) -> Place:
-    """Return what of a robot is to be at its goal: of an arm what its policy handles, or else the tool.
-
-    Args:
-        robot: Which.
-        inputs: What its policy senses.
-    """
-    if not isinstance(robot, Manipulator):
-        return ODOMETRY
-    if "object_position" in inputs:
-        return Place("object_position", (), lambda position: position)
-    chain = chain_of(robot)
-    index = list(chain.index)
-
-    def tool(joints: Array) -> Array:
-        return np.asarray(tool_motion(chain.screws, joints[None, index]).position[0])
-
-    return Place("joint_position", tuple(drive.name for drive in robot.drives), tool)
-
-
 class Monitor:
     """Subscribes to robots' topics; call :meth:`spin` often.
 
     Args:
         goals: Where each robot is to hover until another goal, or a path, comes by topic, m in ``odom``; by the
             absolute namespace of its topics.
-        watched: What is to be at the goal; None: the robot, by its odometry.
+        tracked: What is to be at the goal; None: the robot, by its odometry.
     """
 
-    def __init__(self, goals: Mapping[str, Sequence[float]], watched: Place | None = None) -> None:
+    def __init__(self, goals: Mapping[str, Sequence[float]], tracked: TrackedPoint | None = None) -> None:
         import rclpy
         from rclpy.context import Context
         from rclpy.executors import SingleThreadedExecutor
@@ -117,10 +76,10 @@ class Monitor:
         self._node = rclpy.create_node("monitor", namespace=only, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
-        place = watched or ODOMETRY
-        self._awaited = SENSED[place.signal].topic
+        point = tracked or ODOMETRY
+        self._awaited = SENSED[point.signal].topic
         self._robots = {
-            space.rpartition("/")[2]: _Watched(self._node, space, tuple(goal), place) for space, goal in goals.items()
+            space.rpartition("/")[2]: _Watched(self._node, space, tuple(goal), point) for space, goal in goals.items()
         }
 
     @property
@@ -177,7 +136,7 @@ def _few(names: Sequence[str]) -> str:
 class _Watched:
     """One robot's subscriptions and what came."""
 
-    def __init__(self, node: Any, namespace: str, goal: Sequence[float], watched: Place) -> None:
+    def __init__(self, node: Any, namespace: str, goal: Sequence[float], tracked: TrackedPoint) -> None:
         from rlstack.nodes.goal_path import QUALITIES, PathListener
 
         self._goal = np.array(goal)
@@ -190,10 +149,10 @@ class _Watched:
         self.mode = ""
         self.flown = False
         """Whether the guard has been armed."""
-        said = SENSED[watched.signal]
-        names = {said.name: watched.names} if watched.names else {}
+        said = SENSED[tracked.signal]
+        names = {said.name: tracked.names} if tracked.names else {}
         self._read = SignalReader(topics.message_type(said.type), {said.name: said.field}, names)
-        self._where, self._signal = watched.where, watched.signal
+        self._position, self._signal = tracked.position, tracked.signal
 
         def subscribe(topic: str, callback: Any, use: topics.Quality, raw: bool = False) -> None:
             name = f"{namespace.rstrip('/')}/{topic}" if namespace else topic
@@ -231,7 +190,7 @@ class _Watched:
             return
         self._last_s, self._last_ns = 1e-9 * stamp_ns, stamp_ns
         goal = self._goal if self._path is None else self._path.at(1e-9 * (stamp_ns - self._path_begins_ns))[0]
-        error = math.dist(self._where(signals[self._signal]), goal)
+        error = math.dist(self._position(signals[self._signal]), goal)
         if not self.errors:
             self._first_s = self._last_s
         self.errors.append(error)

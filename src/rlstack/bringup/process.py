@@ -70,11 +70,13 @@ class System:
         name: What logs call it.
         processes: In starting order; the first to end badly gives the exit status.
         then: Started when a process with ``start the next stage`` has ended with status 0.
+        inputs: Names of the signals that its policies sense, as far as they are known.
     """
 
     name: str
     processes: tuple[Process, ...]
     then: System | None = None
+    inputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [process.name for process in self.processes]

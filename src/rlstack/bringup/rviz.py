@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any
 
 import yaml
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds import find_kind
 from rlstack.robots import RobotSpec
 
 Display = dict[str, Any]
@@ -19,22 +17,6 @@ PLUGINS = "rviz_default_plugins"
 """Every display, tool and view is of these, which RViz 2 itself brings."""
 
 _ORANGE, _BLUE, _RED, _GREY, _WHITE = "255; 110; 15", "25; 130; 230", "255; 25; 0", "160; 160; 164", "255; 255; 255"
-
-
-@singledispatch
-def extent_m(robot: RobotSpec) -> float:
-    """Return about how large a robot is across, m: what arrows and the view are scaled by."""
-    return 1.0
-
-
-@extent_m.register
-def _(robot: Quadrotor) -> float:
-    return 2.0 * robot.body.collision_radius_m
-
-
-@extent_m.register
-def _(robot: WheeledBase) -> float:
-    return 2.0 * robot.radius_m if robot.chassis is None else max(robot.chassis.collision_size_m)
 
 
 def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: str = "") -> str:
@@ -54,7 +36,8 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
             f"namespace: {namespace!r} is not allowed: words of letters, digits and underscores, with '/' between."
         )
     within = f"/{name}/" if name else "/"
-    size = extent_m(robot)
+    deployment: Any = find_kind(robot.kind).load("deployment")(robot)
+    size = deployment.extent_m
     displays = [
         _grid(size),
         _markers("World", topics.WORLD_MARKERS, latched=True),
@@ -65,21 +48,19 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
         _path("Path to follow", within + topics.GOAL_PATH, size),
         _markers("Markers", within + topics.MARKERS, enabled=False),  # for viewers that cannot show the model
     ]
-    if isinstance(robot, WheeledBase):
-        displays += [_map(within + topics.MAP), _points("People", within + topics.PEOPLE, "PointCloud2")]
+    displays += deployment.rviz_displays(within)
     for lidar, spec in robot.lidars.items():
-        displays.append(_points(lidar, within + lidar, "LaserScan" if spec.rings == 1 else "PointCloud2"))
+        displays.append(points_display(lidar, within + lidar, "LaserScan" if spec.rings == 1 else "PointCloud2"))
     for camera, seen in robot.cameras.items():
         if seen.rgb:
             displays.append(_image(camera, within + topics.camera_topic(camera, topics.IMAGE)))
         if seen.depth:
             depth, points = (within + topics.camera_topic(camera, kind) for kind in (topics.DEPTH, topics.POINTS))
             displays.append(_image(f"{camera} depth", depth, enabled=not seen.rgb))
-            displays.append(_points(f"{camera} points", points, "PointCloud2", enabled=False))
+            displays.append(points_display(f"{camera} points", points, "PointCloud2", enabled=False))
     tools: list[dict[str, Any]] = [{"Class": f"{PLUGINS}/{tool}"} for tool in ("MoveCamera", "Select", "FocusCamera")]
     tools.append({"Class": f"{PLUGINS}/Measure", "Line color": "128; 128; 0"})
-    if isinstance(robot, WheeledBase):  # a goal set on the floor is at height 0: never for what flies
-        tools.append({"Class": f"{PLUGINS}/SetGoal", "Topic": _topic(within + topics.GOAL)})
+    tools += deployment.rviz_tools(within)
     config = {
         "Panels": [
             {"Class": "rviz_common/Displays", "Name": "Displays", "Help Height": 60, "Tree Height": 500},
@@ -111,7 +92,7 @@ def _display(kind: str, name: str, options: dict[str, Any], enabled: bool = True
     return {"Class": f"{PLUGINS}/{kind}", "Name": name, "Enabled": enabled, "Value": enabled, **options}
 
 
-def _topic(name: str, *, latched: bool = False, sensor: bool = False, filtered: bool = False) -> Display:
+def topic_property(name: str, *, latched: bool = False, sensor: bool = False, filtered: bool = False) -> Display:
     """Return how a topic is read; ``filtered`` where messages wait for their transform."""
     return {
         "Value": name,
@@ -151,7 +132,7 @@ def _model(topic: str) -> Display:
             "Collision Enabled": False,
             "Description File": "",
             "Description Source": "Topic",
-            "Description Topic": _topic(topic, latched=True),
+            "Description Topic": topic_property(topic, latched=True),
             "TF Prefix": "",
             "Update Interval": 0,
             "Visual Enabled": True,
@@ -187,7 +168,7 @@ def _odometry(topic: str, size: float) -> Display:
             "Keep": 100,
             "Position Tolerance": round(size, 3),
             "Shape": {"Value": "Arrow", "Alpha": 0.6, "Color": _ORANGE, **_arrow(size)},
-            "Topic": _topic(topic, sensor=True, filtered=True),
+            "Topic": topic_property(topic, sensor=True, filtered=True),
         },
     )
 
@@ -203,7 +184,7 @@ def _pose(name: str, topic: str, size: float) -> Display:
             "Color": _RED,
             **_arrow(size),
             "Shape": "Axes",
-            "Topic": _topic(topic, filtered=True),
+            "Topic": topic_property(topic, filtered=True),
         },
     )
 
@@ -231,12 +212,12 @@ def _path(name: str, topic: str, size: float) -> Display:
             "Pose Color": _BLUE,
             "Pose Style": "None",
             "Radius": 0.03,
-            "Topic": _topic(topic, filtered=True),
+            "Topic": topic_property(topic, filtered=True),
         },
     )
 
 
-def _map(topic: str) -> Display:
+def map_display(topic: str) -> Display:
     """Return a display of an occupancy grid; the latched one is heard whenever RViz starts."""
     return _display(
         "Map",
@@ -245,15 +226,15 @@ def _map(topic: str) -> Display:
             "Alpha": 0.7,
             "Color Scheme": "map",
             "Draw Behind": True,
-            "Topic": _topic(topic, latched=True, filtered=True),
-            "Update Topic": _topic(f"{topic}_updates"),
+            "Topic": topic_property(topic, latched=True, filtered=True),
+            "Update Topic": topic_property(f"{topic}_updates"),
             "Use Timestamp": False,
         },
     )
 
 
 def _markers(name: str, topic: str, *, enabled: bool = True, latched: bool = False) -> Display:
-    return _display("MarkerArray", name, {"Namespaces": {}, "Topic": _topic(topic, latched=latched)}, enabled)
+    return _display("MarkerArray", name, {"Namespaces": {}, "Topic": topic_property(topic, latched=latched)}, enabled)
 
 
 def _image(name: str, topic: str, enabled: bool = True) -> Display:
@@ -265,13 +246,13 @@ def _image(name: str, topic: str, enabled: bool = True) -> Display:
             "Median window": 5,
             "Min Value": 0,
             "Normalize Range": True,
-            "Topic": _topic(topic, sensor=True),
+            "Topic": topic_property(topic, sensor=True),
         },
         enabled,
     )
 
 
-def _points(name: str, topic: str, kind: str, enabled: bool = True) -> Display:
+def points_display(name: str, topic: str, kind: str, enabled: bool = True) -> Display:
     """Return a display of a scan or of a cloud; both are drawn as points, coloured by height."""
     flat = kind == "LaserScan"
     return _display(
@@ -292,7 +273,7 @@ def _points(name: str, topic: str, kind: str, enabled: bool = True) -> Display:
             "Size (Pixels)": 3,
             "Size (m)": 0.02,
             "Style": "Points",
-            "Topic": _topic(topic, sensor=True, filtered=True),
+            "Topic": topic_property(topic, sensor=True, filtered=True),
             "Use Fixed Frame": True,
             "Use rainbow": True,
         },

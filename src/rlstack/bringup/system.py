@@ -7,27 +7,19 @@ one of them sets and the other forgets cannot exist.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.crew import (
-    TOPICS,
-    absolute_file,
-    checked_namespace,
-    is_simulator,
-    robot_crew,
-)
-from rlstack.bringup.movers import EXPLORER, NAV2, chosen_driver, contract_of, mover, names_waypoints, senses_people
-from rlstack.bringup.patience import patience_for
-from rlstack.bringup.places import fence_of, goals_of
+from rlstack.bringup.deployment import Options, PolicyPorts, deployment_of, policy_ports
 from rlstack.bringup.process import Parameter, Process, System, WhenItEnds, python_module
-from rlstack.bringup.scenes import check_scene
-from rlstack.errors import UserError, unknown_name
-from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.bringup.robot_group import TOPICS, absolute_file, checked_namespace, is_simulator, robot_group
+from rlstack.errors import UserError
+from rlstack.interfaces import topics
+from rlstack.interfaces.signals import SENSED
+from rlstack.robots import load_robot
+from rlstack.sim.world import load_world
 
 __all__ = [
     "TOPICS",
@@ -47,49 +39,33 @@ START_S = 20.0
 """How long the policy waits for the first messages when all nodes start at once: a node takes 2 s of a processor to
 start, which a busy machine may not have."""
 
-_MOVES = {"quadrotor": "fly", "wheeled_base": "drive"}
-PEOPLE_FROM = ("scan", "topic")
-"""Who tells a base of the people around it: a people node, or the robot."""
-
 
 def deploy_system(
     policy: str | Path = "",
     robot: str = "crazyflie",
     backend: str = "mujoco",
     *,
-    driver: str = "",
     world: str = "",
     count: int = 1,
     namespace: str = "",
     goal: Sequence[float] | None = None,
-    goal_yaw_rad: float = 0.0,
-    area: Sequence[float] | None = None,
     real_time_factor: float = 1.0,
     lock_step: bool = False,
     auto_arm: bool | None = None,
     noise_seed: int = 0,
-    fallback: str = "stop",
-    with_map: bool = False,
-    people: str = "scan",
     remap: Sequence[str] = (),
-    cmd_vel_type: str = "TwistStamped",
-    cmd_joints_type: str = "JointTrajectory",
-    scan_frame: str = "",
-    zero_is_far: bool = False,
-    rate_hz: float | None = None,
+    ports: PolicyPorts | None = None,
+    **options: Any,
 ) -> System:
     """Describe robots that a policy moves: the robot node, and for each robot a policy node and the guard between them.
 
-    Where the policy, the planner or the fallback senses people, there is a people node for each robot as well.
+    A kind of robot may add nodes: a wheeled base one that tracks people, for whoever senses them.
 
     Args:
         policy: The policy file.
         robot: A robot's name or file.
         backend: What stands behind the common topics: a simulator, a real robot, or ``topics``: a driver that rlstack
             does not start speaks them, perhaps under other names (``remap``).
-        driver: A planner that drives a wheeled base in the policy's stead, such as ``astar_dwa``; or ``nav2``; or
-            ``astar_policy``, with which the policy drives along a planned way. A policy for exploration is led by
-            ``explorer_policy`` without being asked for.
         world: Name or file of the world to move in, such as ``warehouse:7`` (simulators only); empty: a floor.
         count: Robots of this kind that share the world (simulators only).
         namespace: Of the robot's topics; empty takes the robot's name, or with the backend ``topics`` none. Several
@@ -97,29 +73,19 @@ def deploy_system(
         goal: Where to hover, or of a base to drive (x y will do), m, in ``odom``; for several robots, from where each
             one starts. Of an arm where its tool, or what it handles, is to be, m in ``base_link``. None: 1 m above the
             start; of a base the world's goal, or where it stands; of an arm where the tool is at rest.
-        goal_yaw_rad: Heading to hold there.
-        area: What a base is to explore, its corners x y x y, m, in ``odom``; None: the world's floor, or without one as
-            large a square about the origin as the policy was trained on.
         real_time_factor: Simulated seconds per second (simulators only).
         lock_step: Time waits for every command (simulators only).
         auto_arm: Arm without being asked; None arms simulators and never a real robot.
         noise_seed: Of the simulated sensors' noise.
-        fallback: Of a base, what drives when the policy cannot: ``stop`` or a planner.
-        with_map: Of a base, start the map node too.
-        people: Where those who sense people have them from: ``scan``: a people node tracks them in the scan;
-            ``topic``: the robot has a source of its own, which sends ``people``.
         remap: Topics of other names, each ``ours:=theirs``, such as ``cmd_vel:=platform/cmd_vel``.
-        cmd_vel_type: Of a base, ``TwistStamped`` or ``Twist``.
-        cmd_joints_type: Of an arm, ``JointTrajectory`` or ``Float64MultiArray``.
-        scan_frame: Of a base, another name of the frame in its scans' headers.
-        zero_is_far: Of a base, whether its lidar's driver says 0 where nothing came back.
-        rate_hz: Of a policy whose file is not there yet; None: the file says it.
+        ports: Of a policy whose file is not there yet; None: the file says them.
+        options: Fields of :class:`rlstack.bringup.deployment.Options`; each kind of robot takes some of them.
 
     Raises:
         UserError: An unknown robot, backend, driver or world (nearest names listed), an engine that is not installed,
-            or a value that makes no sense.
+            a policy that is refused or for another robot, or a value that makes no sense.
     """
-    crew = robot_crew(
+    group = robot_group(
         robot,
         backend,
         world=world,
@@ -129,117 +95,80 @@ def deploy_system(
         lock_step=lock_step,
         noise_seed=noise_seed,
     )
-    spec, file = load_robot(robot), absolute_file(robot)
-    base: dict[str, Parameter] = {}
-    if isinstance(spec, WheeledBase):
-        base = {"cmd_vel_type": cmd_vel_type} if cmd_vel_type != "TwistStamped" else {}
-        base |= {"fallback": fallback} if fallback != "stop" else {}
-    else:
-        _refuse(
-            spec,
-            "wheeled bases",
-            driver=bool(driver),
-            with_map=with_map,
-            fallback=fallback != "stop",
-            people=people == "topic",
-            cmd_vel_type=cmd_vel_type != "TwistStamped",
-            scan_frame=bool(scan_frame),
-            zero_is_far=zero_is_far,
-        )
-    if isinstance(spec, Manipulator):
-        base = {"cmd_joints_type": cmd_joints_type} if cmd_joints_type != "JointTrajectory" else {}
-        _refuse(spec, "robots that head somewhere", goal_yaw=bool(goal_yaw_rad))
-        contract = contract_of(policy)
-        if contract is not None and crew.simulated:
-            check_scene(world, [port.name for port in contract.inputs], f"The policy {policy}")
-        if contract is not None and rate_hz is None:
-            rate_hz = contract.rate_hz
-    else:
-        _refuse(spec, "arms", cmd_joints_type=cmd_joints_type != "JointTrajectory")
-    patience = patience_for(spec, rate_hz)
-    driver = chosen_driver(policy, driver)
-    if area is not None and driver != EXPLORER:
-        raise UserError("An area is for policies that explore: leave it out, or give such a policy.")
-    seen: dict[str, Parameter] = {"scan_frame": scan_frame} if scan_frame else {}
-    seen |= {"zero_is_far": True} if zero_is_far else {}
-    if people not in PEOPLE_FROM:
-        raise unknown_name("source of people", people, PEOPLE_FROM)
-    tracked = people == "scan" and senses_people(spec, policy, driver, fallback)
+    spec, file, given = load_robot(robot), absolute_file(robot), Options(**options)
+    deployment = deployment_of(spec)
+    deployment.check(given)
+    ports = ports or policy_ports(policy, spec)
+    if ports is not None and group.simulated:
+        check_scene(world, ports)
+    commander = deployment.commander(policy, ports, given, group, lock_step)
+    helpers = deployment.helpers(ports, given, lock_step)
+    timeouts = deployment.timeouts(None if ports is None else ports.rate_hz)
+    types, sensors = deployment.command_parameters(given), deployment.sensor_parameters(given)
     remappings = remapped(remap)
-    armed = crew.simulated if auto_arm is None else auto_arm
-    processes = []
-    if crew.process is not None:
-        plain = {name: value for name, value in base.items() if name.startswith("cmd_")}
-        parameters = {**crew.process.parameters, **plain, **patience.robot}
-        processes.append(replace(crew.process, parameters=parameters, remappings=remappings))
-    for space, place in zip(crew.namespaces, goals_of(spec, crew, goal)):
+
+    def node(space: str, name: str, parameters: Mapping[str, Parameter], why: str, **more: Any) -> Process:
         prefix = f"{space.rpartition('/')[2]}." if count > 1 else ""
-        what, parameters = mover(policy, driver, lock_step, area or crew.floor_m)
-        if what != NAV2:
-            wait_s = START_S * (1 if count == 1 else count)
-            parameters |= {"robot": file, "lock_step": lock_step, "topic_timeout_s": wait_s, **seen}
-        processes += [
-            Process(
-                name=f"{prefix}guard",
-                node="guard",
-                module="rlstack.nodes.guard",
-                namespace=space,
-                parameters={
-                    "robot": file,
-                    "lock_step": lock_step,
-                    "auto_arm": armed,
-                    **fence_of(crew.fence_m, spec),
-                    **base,
-                    **patience.guard,
-                    **({"goal_position": place} if "fallback" in base else {}),
-                    **seen,
-                },
-                remappings=remappings,
-                why=f"nothing may {_MOVES.get(spec.kind, 'move')} without the guard",
-            ),
-            Process(
-                name=f"{prefix}{what}",
-                node=what,
-                module=f"rlstack.nodes.{what}",
-                namespace=space,
-                parameters={**parameters, "goal_position": place, "goal_yaw": float(goal_yaw_rad)},
-                remappings=remappings,
-                when_it_ends="let the rest go on",
-                why=_after(spec, fallback),
-            ),
-        ]
-        for wanted, node, more, why in (
-            (tracked, "people", {"lock_step": lock_step}, "nobody sees people now, and what senses them waits"),
-            (with_map, "map", {}, "the map is for viewers"),
-        ):
-            if wanted:
-                processes.append(
-                    Process(
-                        name=f"{prefix}{node}",
-                        node=node,
-                        module=f"rlstack.nodes.{node}",
-                        namespace=space,
-                        parameters={"robot": file, **more, **seen},
-                        remappings=remappings,
-                        when_it_ends="let the rest go on",
-                        why=why,
-                    )
-                )
-    return System(name="deploy", processes=tuple(processes))
+        return Process(
+            name=f"{prefix}{name}",
+            node=name,
+            module=f"rlstack.nodes.{name}",
+            namespace=space,
+            parameters=parameters,
+            remappings=remappings,
+            why=why,
+            **more,
+        )
+
+    processes = []
+    if group.process is not None:
+        parameters = {**group.process.parameters, **types, **timeouts.robot}
+        processes.append(replace(group.process, parameters=parameters, remappings=remappings))
+    for space, place in zip(group.namespaces, deployment.goals(group, goal)):
+        guard: dict[str, Parameter] = {
+            "robot": file,
+            "lock_step": lock_step,
+            "auto_arm": group.simulated if auto_arm is None else auto_arm,
+            **deployment.fence(group.fence_m),
+            **types,
+            **timeouts.guard,
+            **deployment.guard_parameters(given, place),
+        }
+        processes.append(node(space, "guard", guard, f"nothing may {deployment.VERBS[0]} without the guard"))
+        waits: dict[str, Parameter] = {
+            "robot": file,
+            "lock_step": lock_step,
+            "topic_timeout_s": START_S * count,
+            **sensors,
+        }
+        told: dict[str, Parameter] = {
+            **commander.parameters,
+            **(waits if commander.waits else {}),
+            "goal_position": place,
+            "goal_yaw": float(given.goal_yaw_rad),
+        }
+        goes_on: WhenItEnds = "let the rest go on"
+        processes.append(node(space, commander.name, told, commander.why, when_it_ends=goes_on))
+        for helper in helpers:
+            told = {"robot": file, **helper.parameters, **sensors}
+            processes.append(node(space, helper.name, told, helper.why, when_it_ends=goes_on))
+    return System(name="deploy", processes=tuple(processes), inputs=() if ports is None else ports.inputs)
 
 
-def _refuse(spec: RobotSpec, who: str, **given: bool) -> None:
-    """Refuse options that were given and are for other robots."""
-    if names := [name for name, there in given.items() if there]:
-        raise UserError(f"{names[0]} is for {who}, and {spec.name} is a {spec.kind}: leave it out.")
+def check_scene(world: str, ports: PolicyPorts) -> None:
+    """Refuse a simulated world without the object that a policy senses: the policy would wait in vain.
 
-
-def _after(spec: RobotSpec, fallback: str) -> str:
-    if isinstance(spec, Manipulator):
-        return "the guard holds the arm and then parks it"
-    if not isinstance(spec, WheeledBase):
-        return "the guard flies its fallback and then lands"
-    return "the guard brakes" if fallback == "stop" else f"the guard drives on with {fallback}"
+    Raises:
+        UserError: There is none in it.
+    """
+    if not any(name in SENSED and SENSED[name].topic == topics.OBJECT for name in ports.inputs):
+        return
+    things = load_world(world).obstacles if world else ()
+    if not any(thing.is_handled for thing in things):
+        raise UserError(
+            f"{ports.who} handles an object, and {f'the world {world}' if world else 'a bare floor'} has none: give a"
+            f" --world with an obstacle called '{topics.OBJECT}' that has a mass, such as those in docs/arms.md."
+        )
 
 
 def remapped(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -275,9 +204,8 @@ def simulate_system(
     """
     if not is_simulator(backend):
         raise UserError(f"The backend '{backend}' is no simulator: a real robot flies behind a guard, with deploy.")
-    if isinstance(spec := load_robot(robot), Manipulator):
-        _refuse(spec, "robots that fly", start_height_m=bool(options.get("start_height_m")))
-    process = robot_crew(robot, backend, **options).process
+    deployment_of(load_robot(robot)).check(Options(start_height_m=options.get("start_height_m", 0.0)))
+    process = robot_group(robot, backend, **options).process
     assert process is not None  # only those that are no simulators have none
     return System(name="simulate", processes=(process,))
 
@@ -327,19 +255,18 @@ def train_system(
         trained = recipe_for(Order(recipe, folder, -1 if seed is None else int(seed), tuple(overrides)))
         from rlstack.tasks import TASKS
 
-        flown = robot or trained.robot
-        if isinstance(load_robot(flown), Manipulator):
-            senses = getattr(TASKS.load(trained.task), "inputs", ())
-            check_scene(world, senses, f"What the recipe {recipe} learns")
+        settings = trained.task_settings
+        senses = getattr(TASKS.load(trained.task), "inputs", ())
+        senses = senses if isinstance(senses, tuple) else ()  # some depend on the task's settings
+        learnt = PolicyPorts(f"What the recipe {recipe} learns", senses, tuple(settings.outputs), settings.rate_hz)
         then = deploy_system(
             folder / "policy.onnx",
-            flown,
+            robot or trained.robot,
             backend,
-            driver=EXPLORER if names_waypoints(trained.task_settings.outputs) else "",
             world=world,
             namespace=namespace,
             goal=goal,
-            rate_hz=trained.task_settings.rate_hz,
+            ports=learnt,
         )
     parameters: dict[str, Parameter] = {"recipe": recipe, "out": str(folder)}
     if seed is not None:

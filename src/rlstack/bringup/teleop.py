@@ -14,6 +14,7 @@ import tyro
 from rlstack.bringup.process import Parameter, Process, System
 from rlstack.errors import UserError
 from rlstack.nodes.leaving import leave
+from rlstack.robots import RobotSpec
 
 
 @dataclass(frozen=True)
@@ -78,17 +79,15 @@ def teleop_system(given: Teleop) -> System:
     Raises:
         UserError: The robot is not one arm, or the options do not go together.
     """
-    from rlstack.bringup.correcting import with_human
-    from rlstack.bringup.crew import TOPICS, is_simulator, robot_crew
+    from rlstack.bringup.robot_group import TOPICS, is_simulator, robot_group
     from rlstack.bringup.system import deploy_system, remapped
     from rlstack.control.leading import refuse_several
-    from rlstack.kinds.manipulator.spec import Manipulator
+    from rlstack.nodes.kind_topics import teleoperated
     from rlstack.policies import load_policy
     from rlstack.robots import load_robot
 
-    spec, space, file = load_robot(given.robot), _namespace(given), _file(given.robot)
-    if not isinstance(spec, Manipulator):
-        raise UserError(f"{spec.name} is a {spec.kind}, and only arms are led by hand: --robot panda.")
+    spec = teleoperated(load_robot(given.robot), "--robot panda")
+    space, file = _namespace(given), _file(given.robot)
     refuse_several(spec)
     if given.backend != TOPICS and (given.remap or given.cmd_joints_type != "JointTrajectory"):
         raise UserError("--remap and --cmd-joints-type are for a real arm's driver: give --backend topics as well.")
@@ -122,8 +121,8 @@ def teleop_system(given: Teleop) -> System:
         )
     ]
     if given.backend:
-        crew = robot_crew(given.robot, given.backend, namespace=given.namespace)
-        arm = () if crew.process is None else (replace(crew.process, why="without the arm there is nothing to lead"),)
+        group = robot_group(given.robot, given.backend, namespace=given.namespace)
+        arm = () if group.process is None else (replace(group.process, why="without the arm there is nothing to lead"),)
         guard: dict[str, Parameter] = {
             "robot": file,
             "auto_arm": is_simulator(given.backend),
@@ -142,6 +141,48 @@ def teleop_system(given: Teleop) -> System:
             *processes,
         ]
     return System(name="teleop", processes=tuple(processes))
+
+
+def with_human(system: System, robot: RobotSpec) -> System:
+    """Return a deployment in which whoever publishes ``teleop/twist`` and ``teleop/intervene`` corrects the policies.
+
+    Args:
+        system: What :func:`rlstack.bringup.system.deploy_system` describes.
+        robot: What moves.
+
+    Raises:
+        UserError: It is not one arm, or time would wait for commands: a human's does not.
+    """
+    from rlstack.control.leading import refuse_several
+    from rlstack.interfaces import topics
+    from rlstack.interfaces.teleop_data import ALONE
+    from rlstack.nodes.kind_topics import kind_topics
+
+    if not kind_topics(robot).TELEOPERATED:
+        raise UserError(f"teleop is for arms, and {robot.name} is a {robot.kind}: leave it out.")
+    refuse_several(robot)  # type: ignore[arg-type]
+    processes: list[Process] = []
+    for process in system.processes:
+        if process.node_name != "policy":
+            processes.append(process)
+            continue
+        if process.parameters.get("lock_step"):
+            raise UserError("teleop does not go with lock step, whose time is not a human's: leave one of them out.")
+        own = (topics.POLICY_PREFIX + topics.JOINT_COMMAND, ALONE)
+        processes.append(replace(process, remappings=(*process.remappings, own)))
+        processes.append(
+            Process(
+                name=process.name.removesuffix("policy") + "teleop_arm",
+                node="teleop_arm",
+                module="rlstack.nodes.teleop_arm",
+                namespace=process.namespace,
+                parameters={"robot": process.parameters["robot"], "with_policy": True},
+                remappings=process.remappings,
+                when_it_ends="let the rest go on",
+                why="nobody passes the policy's commands on: the guard holds the arm and then parks it",
+            )
+        )
+    return replace(system, processes=tuple(processes))
 
 
 def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
@@ -187,13 +228,13 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
 
 
 def _namespace(given: Teleop) -> str:
-    from rlstack.bringup.crew import TOPICS, checked_namespace
+    from rlstack.bringup.robot_group import TOPICS, checked_namespace
     from rlstack.robots import load_robot
 
     return checked_namespace(given.namespace or ("" if given.backend == TOPICS else load_robot(given.robot).name))
 
 
 def _file(robot: str) -> str:
-    from rlstack.bringup.crew import absolute_file
+    from rlstack.bringup.robot_group import absolute_file
 
     return absolute_file(robot)

@@ -30,6 +30,14 @@ class GuardConfig:
         raise NotImplementedError
 
     @property
+    def reach_s(self) -> float:
+        """When joints are to have come to a target, s after its stamp.
+
+        Two periods: for a controller that interpolates, the target must not be due already.
+        """
+        return 2.0 * self.period_s
+
+    @property
     def period_s(self) -> float:
         """One control period."""
         return 1.0 / self.control_rate_hz

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,22 @@ class Stamped(Protocol):
 Seen = TypeVar("Seen", bound=Stamped)
 
 
+class LimitedCommand(NamedTuple):
+    """What may be published of a command.
+
+    Args:
+        command: (elements,) in the signal's unit.
+        clipped: Whether it was held back.
+        blocked: What is in the way, if it was slowed for it.
+        held_for: The limits that it was held back for, where the guard says.
+    """
+
+    command: NDArray[np.float64]
+    clipped: bool = False
+    blocked: str = ""
+    held_for: str = ""
+
+
 class Guard(ABC, Generic[Seen]):
     """A guard's events and answers; a kind of robot adds what it sees, what it allows and how it is stopped.
 
@@ -41,6 +57,22 @@ class Guard(ABC, Generic[Seen]):
 
     OBSERVED: ClassVar[tuple[str, ...]] = ("position", "orientation", "linear_velocity", "angular_velocity")
     """Signals of one topic that an observation is made of."""
+
+    CONFIG: ClassVar[Any]
+    """Its class of configuration, with ``from_robot``."""
+    COMMAND: ClassVar[str]
+    """The commanded signal."""
+
+    @classmethod
+    def from_parameters(cls, robot: Any, config: Any, parameters: Mapping[str, Any]) -> Guard[Seen]:
+        """Return the guard of a robot.
+
+        Args:
+            robot: The robot.
+            config: Of the class :attr:`CONFIG`.
+            parameters: Of the guard node; what is no field of the configuration is read here.
+        """
+        return cls(robot, config)  # type: ignore[arg-type, call-arg]  # kinds take a robot and a configuration
 
     def __init__(self, config: GuardConfig, elements: int) -> None:
         self.mode: Mode = CommonMode.DISARMED
@@ -74,6 +106,11 @@ class Guard(ABC, Generic[Seen]):
         """How long after a command :meth:`on_tick` is to be called."""
         return self._timing.staleness_s
 
+    @property
+    def notes(self) -> str:
+        """What it cannot watch, in a sentence; empty: it watches all that it is to."""
+        return ""
+
     # What a kind of robot adds.
 
     @abstractmethod
@@ -101,11 +138,11 @@ class Guard(ABC, Generic[Seen]):
         """Do what is left when an armed robot has not been seen for too long."""
 
     @abstractmethod
-    def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
-        """Return what may be published of a command, and whether it was held back."""
+    def _pass_on(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
+        """Return what may be published of a command."""
 
     @abstractmethod
-    def _again(self, t: float) -> tuple[list[float], bool]:
+    def _again(self, t: float) -> LimitedCommand:
         """Return what may be published where the last command has to be said again."""
 
     def _malformed(self, t: float, problem: str) -> None:
@@ -211,9 +248,9 @@ class Guard(ABC, Generic[Seen]):
             return self._nothing(before, problem or self.reason)
         if t - self._seen_t > self._timing.observation_timeout_s:
             return self._tick(t, before)
-        held, clipped = self._pass_on(t, numbers)
+        passed = self._pass_on(t, numbers)
         self._accepted_t = t
-        return Decision(np.array(held), stamp_s, self.mode, self.reason, before is not self.mode, clipped)
+        return self._say(before, passed, stamp_s)
 
     def on_tick(self, time_s: float) -> Decision:
         """Let time pass: find a late policy and missing observations. Call it at the control rate."""
@@ -230,8 +267,7 @@ class Guard(ABC, Generic[Seen]):
             return self._off(before)
         if self.mode is CommonMode.POLICY:
             return self._take_over(t, before, "the policy gave no answer", may_return=True)
-        held, clipped = self._again(t)
-        return Decision(np.array(held), self._seen.stamp_s, self.mode, self.reason, False, clipped)
+        return self._say(before, self._again(t))
 
     # How modes follow each other.
 
@@ -290,6 +326,12 @@ class Guard(ABC, Generic[Seen]):
 
     def _stamp_s(self) -> float:
         return self._clock.source_s if self._seen is None else self._seen.stamp_s
+
+    def _say(self, before: Mode, passed: LimitedCommand, stamp_s: float | None = None) -> Decision:
+        """Return the decision to publish a command; without a stamp it answers the newest observation."""
+        stamp_s = self._stamp_s() if stamp_s is None else stamp_s
+        command, clipped, blocked, held_for = passed
+        return Decision(command, stamp_s, self.mode, self.reason, before is not self.mode, clipped, blocked, held_for)
 
     def _nothing(self, before: Mode, reason: str) -> Decision:
         return Decision(None, self._stamp_s(), self.mode, reason, before is not self.mode)

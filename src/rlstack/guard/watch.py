@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 SLACK_S = 1e-6
 """For times that were added up or rounded to nanoseconds on the way."""
@@ -70,7 +71,7 @@ class PolicyWatch:
         """Start counting good commands from now."""
         self._good_t, self._good_since_t = -math.inf, math.inf
 
-    def numbers(self, command: Any) -> list[float] | str:
+    def numbers(self, command: Any) -> NDArray[np.float64] | str:
         """Return a command as (elements,) floats, or what is malformed about it: a fault of the policy itself."""
         try:
             array = np.asarray(command, dtype=float)
@@ -80,11 +81,10 @@ class PolicyWatch:
         if array.shape != (self._elements,):
             self.forget()
             return f"the policy's command has shape {array.shape}, not ({self._elements},)"
-        numbers: list[float] = array.tolist()
-        if not math.isfinite(sum(numbers)):
+        if not math.isfinite(sum(array.tolist())):  # faster than numpy for so few
             self.forget()
             return "the policy's command is not finite"
-        return numbers
+        return array
 
     def lateness(self, t: float, time_s: float, stamp_s: float) -> str:
         """Return why a well-formed command is not in time, or an empty string, and count it as good.

@@ -14,6 +14,36 @@ from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.signals import commanded
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.interfaces.twist_data import TwistMessage
+from rlstack.nodes.parameters import Parameter, ParameterSet
+
+TWIST_TYPE = Parameter(
+    "cmd_vel_type",
+    "TwistStamped",
+    "Message type of cmd_vel: Twist has no stamp, for those who want it so (not in lock step).",
+    choices=("TwistStamped", "Twist"),
+)
+JOINTS_TYPE = Parameter(
+    "cmd_joints_type",
+    "JointTrajectory",
+    "Message type of cmd/joints: Float64MultiArray has no stamp, for those who want it so (not in lock step).",
+    choices=("JointTrajectory", "Float64MultiArray"),
+)
+
+
+def without_stamps(parameter: Parameter | None, parameters: ParameterSet, *, lock_step: bool = False) -> bool:
+    """Return whether a parameter such as :data:`TWIST_TYPE`, if there is one, chooses messages without stamps.
+
+    Raises:
+        UserError: It does in lock step.
+    """
+    if parameter is None or parameters[parameter.name] == parameter.default:
+        return False
+    if lock_step:
+        raise UserError(
+            f"{parameter.name}: {parameters[parameter.name]} is not allowed in lock step: it has no stamp that says"
+            " what it answers."
+        )
+    return True
 
 
 class CommandMessage(Protocol):

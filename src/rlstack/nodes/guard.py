@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.errors import UserError
 from rlstack.guard import CommonMode, Decision, Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS
@@ -20,13 +19,10 @@ from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.kinds import find_kind
-from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
-from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.nodes.commands import command_message
-from rlstack.nodes.guard_senses import BaseSenses, base_guard
-from rlstack.nodes.guard_settings import ALL, MANIPULATOR, QUADROTOR, WHEELED_BASE, guard_config
+from rlstack.nodes.commands import command_message, without_stamps
+from rlstack.nodes.guard_parameters import guard_config, guard_parameters
+from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.readers import SCAN_PARAMETERS
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import RobotSpec, load_robot
 
@@ -35,12 +31,6 @@ STEADY = 10
 
 _TIMER_SLACK_S = 0.0005
 _NAN = math.nan
-_REACH_PERIODS = 2.0
-"""When joints are to have come to their targets: a controller that interpolates must not find them due already."""
-
-_UNSTAMPED = {"twist": ("cmd_vel_type", "Twist"), "joint_target": ("cmd_joints_type", "Float64MultiArray")}
-"""By command: the parameter that says what is published, and what has no stamp."""
-
 _BLOCKED_S = 1.0
 """How long diagnostics tell of something in the way."""
 PARAMETERS = (
@@ -56,8 +46,7 @@ PARAMETERS = (
         maximum=600.0,
         live=True,
     ),
-    *dict.fromkeys((*ALL, *QUADROTOR, *WHEELED_BASE, *MANIPULATOR)),  # some have several kinds
-    *SCAN_PARAMETERS,
+    *guard_parameters(),
 )
 
 
@@ -89,13 +78,9 @@ class GuardNode(ManagedNode):
         listed = {s.name: names for s in observed if s.shape == said.shape}
         self._read_observation = SignalReader(seen, {s.name: s.field for s in observed}, listed)
         self._read_command = topic_reader(said.type, {said.name: said.field}, {said.name: names} if names else {})
-        parameter, unstamped = _UNSTAMPED.get(said.name, ("", ""))
-        plain = bool(parameter) and self.parameters[parameter] == unstamped
-        if plain and self._lock_step:
-            raise UserError(f"lock_step needs stamps on {said.topic}: leave out {parameter}:={unstamped}.")
-        # as long as a policy's command is to last, or who interpolates goes and stops from one to the next
-        reach_s = max(_REACH_PERIODS / robot.control_rate_hz, getattr(self.guard.config, "window_s", 0.0))
-        self._message = command_message(said.name, names, plain=plain, reach_s=reach_s)
+        kind = kind_topics(robot)
+        plain = without_stamps(kind.COMMAND_TYPE, self.parameters, lock_step=self._lock_step)
+        self._message = command_message(said.name, names, plain=plain, reach_s=self.guard.config.reach_s)
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
         self._modes = self.publisher(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, "latched")
         interventions = topics.type_of(topics.GUARD_INTERVENTIONS)
@@ -104,17 +89,13 @@ class GuardNode(ManagedNode):
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
         self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
         self.subscriber(command, topics.POLICY_PREFIX + self._topic, self._on_policy, "command", raw=True)
-        self._senses: BaseSenses | None = None
-        if isinstance(self.guard, WheeledBaseGuard):
-            self._senses = BaseSenses(self, self.guard, self._times_of, self._on_scan, self._lock_step)
+        self._senses = kind.GUARD_SENSES(self, self.guard, self._times_of, self._on_sense, self._lock_step)
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
         self._counts = dict.fromkeys(("observations", "policy commands", "clipped", "refused"), 0)
-        if self._senses is not None:
-            self._counts["blocked"] = 0
-        if notes := getattr(self.guard, "notes", ""):
-            self.get_logger().warning(notes)
+        if self.guard.notes:
+            self.get_logger().warning(self.guard.notes)
         self._blocked, self._blocked_at = "", -math.inf
         self._origin_ns: int | None = None
         self._observed_ns = -1
@@ -150,21 +131,18 @@ class GuardNode(ManagedNode):
         warning = self._reason if warned else ""
         if not warning and time.monotonic() - self._blocked_at < _BLOCKED_S:
             warning = f"slowed down: {self._blocked}"
-        scans = {"scans": self._senses.scans, "scans refused": self._senses.refused} if self._senses else {}
         return warning, {
             "mode": str(mode),
             "reason": self._reason,
             "interventions": self.guard.interventions,
             **self._counts,
-            **scans,
+            **self._senses.counts,
         }
 
     def _make_guard(self, robot: RobotSpec) -> Any:
         kind = find_kind(robot.kind).load("guard")
         config = guard_config(kind.CONFIG, robot, self.parameters)
-        if isinstance(robot, WheeledBase):
-            return base_guard(robot, config, self.parameters["fallback"])
-        return kind(robot, config)
+        return kind.from_parameters(robot, config, self.parameters)
 
     # Messages ------------------------------------------------------------------------------------------------
 
@@ -213,14 +191,14 @@ class GuardNode(ManagedNode):
             stamp, numbers = self._observed_ns, np.full(self._elements, _NAN)  # the guard's rule for no number applies
         if not self._lock_step:
             self._take_policy(stamp, numbers)
-        elif stamp > self._observed_ns or (self._waits_for(stamp) and self._scan_is_due(stamp)):
+        elif stamp > self._observed_ns or (self._waits_for(stamp) and self._sense_is_due(stamp)):
             self._early = (stamp, numbers)
         elif self._waits_for(stamp):
             self._take_policy(stamp, numbers)
         elif stamp == self._observed_ns:
             self._policy_there = True  # it is back, or says it again; from the next observation on it is waited for
 
-    def _on_scan(self, decision: Decision) -> None:
+    def _on_sense(self, decision: Decision) -> None:
         if not self._lock_step:
             if decision.command is not None or decision.changed:
                 self._send(decision)
@@ -229,14 +207,14 @@ class GuardNode(ManagedNode):
 
     def _take_early(self) -> None:
         """Lock step: take the policy's answer that came before what it goes with, if all is there now."""
-        if self._early is not None and self._waits_for(self._early[0]) and not self._scan_is_due(self._early[0]):
+        if self._early is not None and self._waits_for(self._early[0]) and not self._sense_is_due(self._early[0]):
             self._take_policy(*self._early)
 
     def _waits_for(self, stamp: int) -> bool:
         return self._waiting is not None and self._waiting[0] == stamp
 
-    def _scan_is_due(self, stamp: int) -> bool:
-        return self._senses is not None and self._senses.is_due(stamp)
+    def _sense_is_due(self, stamp: int) -> bool:
+        return self._senses.is_due(stamp)
 
     def _take_policy(self, stamp: int, numbers: Array) -> None:
         if self._origin_ns is None:
@@ -335,7 +313,7 @@ class GuardNode(ManagedNode):
             if decision.held_for:
                 self.warn(f"A command was held to the limits: {decision.held_for}.", f"held {decision.held_for}")
             if decision.blocked:
-                self._counts["blocked"] += 1
+                self._senses.counts["blocked"] = self._senses.counts.get("blocked", 0) + 1
                 self._blocked, self._blocked_at = decision.blocked, time.monotonic()
             if not self._lock_step:
                 self._timer.reset()
@@ -368,8 +346,7 @@ class GuardNode(ManagedNode):
         self._note(self.guard.disarm("the robot's time jumped"))
         self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting, self._early, self._answered = None, None, None
-        if self._senses is not None:
-            self._senses.forget()
+        self._senses.forget()
 
     # Time ----------------------------------------------------------------------------------------------------
 

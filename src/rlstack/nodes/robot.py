@@ -10,6 +10,8 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.nodes import robot_backends
 from rlstack.nodes.captures import Captures
+from rlstack.nodes.commands import without_stamps
+from rlstack.nodes.kind_topics import all_kind_topics, kind_topics
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.robot_backends import make_backends
 from rlstack.nodes.robot_topics import RobotTopics
@@ -32,12 +34,6 @@ PARAMETERS = (
         live=True,
     ),
     Parameter(
-        "cmd_joints_timeout_s",
-        0.25,
-        "Age from which a command stops an arm, s: twice what its guard lets a policy be silent.",
-        minimum=0.001,
-    ),
-    Parameter(
         "lock_step_timeout_s",
         3.0,
         "In lock step, seconds of real time without a command after which a robot is disarmed.",
@@ -45,6 +41,7 @@ PARAMETERS = (
         maximum=600.0,
         live=True,
     ),
+    *dict.fromkeys(parameter for topics in all_kind_topics().values() for parameter in topics.PARAMETERS),
 )
 
 StepHook = Callable[[Reading, Signals], None]
@@ -91,15 +88,7 @@ class RobotNode(ManagedNode):
         lock_step = self.parameters["lock_step"]
         if lock_step and not first.owns_time:
             raise UserError(f"lock_step: a {type(first).__name__} does not own time, so it cannot wait.")
-        if lock_step and self.parameters["cmd_vel_type"] == "Twist":
-            raise UserError(
-                "cmd_vel_type: Twist is not allowed in lock step: it has no stamp that says what it answers."
-            )
-        if lock_step and self.parameters["cmd_joints_type"] == "Float64MultiArray":
-            raise UserError(
-                "cmd_joints_type: Float64MultiArray is not allowed in lock step: it has no stamp that says what it"
-                " answers."
-            )
+        without_stamps(kind_topics(first.robot).COMMAND_TYPE, self.parameters, lock_step=lock_step)
         self._time: Timekeeper = (
             LockStep(self, self._on_sent, self._on_period) if lock_step else RealTime(self, self._on_sent)
         )

@@ -11,8 +11,8 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
+from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
-from rlstack.nodes.robot_kind import kind_of
 from rlstack.robots import load_robot
 from rlstack.sim.robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
@@ -33,18 +33,6 @@ PARAMETERS = (
     Parameter("start_height_m", 0.0, "Start in the air at this height, m; 0 is on the ground.", minimum=0, maximum=100),
     Parameter("noise_seed", 0, "Seed of the simulated sensors' noise; -1 for none.", minimum=-1, maximum=2**31),
     Parameter("physics_rate_hz", 0.0, "Physics steps a second; 0: the engine's own.", minimum=0.0, maximum=1e5),
-    Parameter(
-        "cmd_vel_type",
-        "TwistStamped",
-        "What a wheeled base takes on cmd_vel: Twist from senders that have no stamp (not in lock step).",
-        choices=("TwistStamped", "Twist"),
-    ),
-    Parameter(
-        "cmd_joints_type",
-        "JointTrajectory",
-        "What an arm takes on cmd/joints: Float64MultiArray from senders that have no stamp (not in lock step).",
-        choices=("JointTrajectory", "Float64MultiArray"),
-    ),
     Parameter("gyroscopic", False, "Whether the turning rotors' angular momentum acts on the body."),
 )
 
@@ -83,7 +71,7 @@ def make_backends(parameters: ParameterSet | Mapping[str, Any]) -> dict[str, Bac
     """
     name, factory = parameters["backend"], BACKENDS.load(parameters["backend"])
     robot = load_robot(parameters["robot"])
-    kind_of(robot)
+    kind_topics(robot)
     namespaces = robot_namespaces(robot.name, parameters["count"], parameters["robots"])
     options: dict[str, Any] = {}
     if parameters["world"]:

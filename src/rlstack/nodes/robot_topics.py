@@ -12,8 +12,8 @@ from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.interfaces.battery import BatteryMessage
 from rlstack.interfaces.messages import NANOSECONDS, ImuMessage, OdometryMessage, pose_message
 from rlstack.nodes.goal_path import QUALITIES
+from rlstack.nodes.kind_topics import Filler, kind_topics
 from rlstack.nodes.markers import Markers
-from rlstack.nodes.robot_kind import Filler, kind_of
 
 ODOMETRY_NOISE = (
     "position_noise_m",
@@ -57,7 +57,7 @@ class RobotTopics:
     ) -> None:
         self.backend, self.robot, self.name = backend, backend.robot, name
         self.prefix = f"{name}/" if name else ""
-        self.kind = kind_of(self.robot)(self.robot, node.parameters)
+        self.kind = kind_topics(self.robot)(self.robot, node.parameters)
         self.observed = self.kind.observed
         """The topic that commands answer."""
         self._node, self._counts_now, self._on_answer = node, counts, on_command

@@ -15,7 +15,7 @@ from rlstack.hardware.takeover import LeaderMoved, Takeover
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
 from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
-from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.nodes.kind_topics import teleoperated
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import load_robot
@@ -59,9 +59,7 @@ class TeleopNode(ManagedNode):
 
     def configure(self) -> None:
         """Find the device and make the topics."""
-        robot = load_robot(self.parameters["robot"])
-        if not isinstance(robot, Manipulator):
-            raise UserError(f"{robot.name} is a {robot.kind}, and only arms are led by hand: -p robot:=panda.")
+        robot = teleoperated(load_robot(self.parameters["robot"]))
         self._device = device_called(self.parameters["device"], robot)
         self._messages = {topic: topics.message_type(TYPES[topic])() for topic in (TWIST, GRIPPER, JOINTS, INTERVENE)}
         self._messages[TWIST].header.frame_id = topics.BODY_FRAME

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from rlstack.control.leading import ArmLeader, Led
-from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
 from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
 from rlstack.interfaces.timing import StampClock
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
-from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.nodes.kind_topics import teleoperated
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import load_robot
@@ -61,9 +60,7 @@ class TeleopArmNode(ManagedNode):
 
     def configure(self) -> None:
         """Read the arm's model and make the topics."""
-        robot = load_robot(self.parameters["robot"])
-        if not isinstance(robot, Manipulator):
-            raise UserError(f"{robot.name} is a {robot.kind}, and only arms are led by hand: -p robot:=panda.")
+        robot = teleoperated(load_robot(self.parameters["robot"]))
         names = [drive.name for drive in robot.drives]
         self._tool_link, self._names = robot.tool_link, names
         self._leader = ArmLeader(robot, self.parameters["speed_m_s"] or None, self.parameters["turn_rad_s"])

@@ -54,7 +54,7 @@ def _verdict(v: DriveVerification) -> str:
         f" {100 * c.score.collided:.1f}% in contact."
         for name, c in v.columns.items()
     ]
-    word = "Passed" if v.contract is not None else "Driven"
+    word = "LimitedCommand" if v.contract is not None else "Driven"
     return f'<div class="verdict passed"><strong>{word}</strong>{listing(told)}</div>'
 
 

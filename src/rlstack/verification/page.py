@@ -54,7 +54,7 @@ def _verdict(v: Verification) -> str:
                 f"{name}: {100 * score.success:.1f}% of {score.episodes:,} flights stay within {c.radius_m:g} m"
                 f" from second {c.from_s:g} to second {c.to_s:g}, {100 * score.lost:.1f}% are lost."
             )
-        return f'<div class="verdict passed"><strong>Passed</strong>{listing(told)}</div>'
+        return f'<div class="verdict passed"><strong>LimitedCommand</strong>{listing(told)}</div>'
     return f'<div class="verdict failed"><strong>Failed</strong>{listing(v.failures)}</div>'
 
 

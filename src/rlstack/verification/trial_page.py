@@ -54,7 +54,7 @@ def _verdict(v: TrialVerification) -> str:
     for name, column in v.columns.items():
         figures = {f.key: f"{f.title} {f.text(number)}" for f, number in column.score.figures()}
         reached.append(f"{name}: {', '.join(figures[key] for key in list(v.first)[:4] if key in figures)}.")
-    return f'<div class="verdict passed"><strong>Passed</strong>{listing([*reached, v.worth])}</div>'
+    return f'<div class="verdict passed"><strong>LimitedCommand</strong>{listing([*reached, v.worth])}</div>'
 
 
 def _figures(v: TrialVerification) -> Iterator[str]:

@@ -13,12 +13,12 @@ import numpy as np
 
 from rlstack import schema
 from rlstack.bringup.explore_topics import explore_in_parallel, explore_over_topics_in_parallel
-from rlstack.bringup.movers import EXPLORER
 from rlstack.bringup.trials import concluded
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics, planners_of
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.deployment import EXPLORER
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import Contract
 from rlstack.sim.grids.sites import Sites

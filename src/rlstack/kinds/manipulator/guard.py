@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.guard.decision import CommonMode, Decision, Mode
-from rlstack.guard.guard import Guard, Signals
+from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import LARGEST
 from rlstack.guard.watch import SLACK_S
 from rlstack.kinds.manipulator.guard_collision import CollisionModel
@@ -89,8 +87,6 @@ class ManipulatorGuard(Guard[JointsSeen]):
         fastest[np.isin(np.arange(len(fastest)), self.body.arm, invert=True)] = np.inf
         self._fastest = self.config.overspeed * fastest
         self._names = [drive.name for drive in robot.drives]
-        self.held_for = ""
-        """What the last command of the policy was held back for; empty: it was passed on as it came."""
 
     @property
     def tick_s(self) -> float:
@@ -170,7 +166,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
         if t - self._mode_t > self.config.hold_before_parking_s:
             self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
             return self._off(before)
-        return self._said(before, self._limiter.hold(t))
+        return self._say(before, self._again(t))
 
     def _act(self, t: float, before: Mode) -> Decision:
         """Answer the newest observation by holding or on the way to rest, or move on to the mode that is due."""
@@ -192,28 +188,16 @@ class ManipulatorGuard(Guard[JointsSeen]):
             if over:
                 self._stop(f"parked ({self.reason})")
                 return self._off(before)
-            return self._said(before, target)
-        return self._said(before, self._limiter.hold(t))
+            return self._say(before, LimitedCommand(target))
+        return self._say(before, self._again(t))
 
-    def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
+    def _pass_on(self, t: float, wanted: Array) -> LimitedCommand:
         assert self._seen is not None
-        held, self.held_for = self._limiter.pass_on(t, np.array(wanted), self._seen.position, self._seen.velocity)
-        return held.tolist(), bool(self.held_for)
+        held, reasons = self._limiter.pass_on(t, wanted, self._seen.position, self._seen.velocity)
+        return LimitedCommand(held, bool(reasons), held_for=reasons)
 
-    def _again(self, t: float) -> tuple[list[float], bool]:
-        return self._limiter.hold(t).tolist(), False
-
-    def _said(self, before: Mode, command: Array) -> Decision:
-        return Decision(command, self._stamp_s(), self.mode, self.reason, before is not self.mode)
-
-    def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[Any]) -> Decision:
-        """Take a policy's command (joints,) in rad and m; see :meth:`Guard.on_policy_command`."""
-        self.held_for = ""
-        decision = super().on_policy_command(time_s, stamp_s, command)
-        if not self.held_for:
-            return decision
-        d = decision
-        return Decision(d.command, d.stamp_s, d.mode, d.reason, d.changed, d.clipped, d.blocked, self.held_for)
+    def _again(self, t: float) -> LimitedCommand:
+        return LimitedCommand(self._limiter.hold(t))
 
 
 GUARD = ManipulatorGuard

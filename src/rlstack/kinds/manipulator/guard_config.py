@@ -45,6 +45,11 @@ class ManipulatorGuardConfig(GuardConfig):
     parking_speed: float = value(_SLOW, unit="1", above=0.0, at_most=1.0)
     """Share of the joints' speeds that it parks with."""
 
+    @property
+    def reach_s(self) -> float:
+        """As long as a policy's command is to last, or a controller that interpolates stops between two of them."""
+        return max(super().reach_s, self.window_s)
+
     def __post_init__(self) -> None:
         if any(low >= high for low, high in zip(self.workspace_min_m, self.workspace_max_m)):
             raise ValueError(

@@ -13,17 +13,30 @@ from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.trajectory_data import TrajectoryReader
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.nodes.parameters import ParameterSet
-from rlstack.nodes.robot_kind import Filler
+from rlstack.kinds.manipulator.topics_guard import PARAMETERS as GUARD_PARAMETERS
+from rlstack.nodes.commands import JOINTS_TYPE, without_stamps
+from rlstack.nodes.kind_topics import Filler, KindTopics, simulated_pose
+from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.robots import frames
-from rlstack.sim.robot import SimulatedRobot
 
 _TARGET = "joint_target"
 
 
-class ManipulatorOnTopics:
-    """See :class:`rlstack.nodes.robot_kind.Kind`."""
+class ManipulatorTopics(KindTopics):
+    """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
 
+    PARAMETERS = (
+        JOINTS_TYPE,
+        Parameter(
+            "cmd_joints_timeout_s",
+            0.25,
+            "Age from which a command stops an arm, s: twice what its guard lets a policy be silent.",
+            minimum=0.001,
+        ),
+    )
+    GUARD_PARAMETERS = (*GUARD_PARAMETERS, JOINTS_TYPE)
+    COMMAND_TYPE = JOINTS_TYPE
+    TELEOPERATED = True
     observed = topics.JOINT_STATES
     command_topic = topics.JOINT_COMMAND
 
@@ -31,17 +44,13 @@ class ManipulatorOnTopics:
         self._robot = robot
         self.timeout_s: float = parameters["cmd_joints_timeout_s"]
         self._names = tuple(joint.name for joint in robot.drives)
-        self._read = TrajectoryReader(self._names, plain=parameters["cmd_joints_type"] == "Float64MultiArray")
+        self._read = TrajectoryReader(self._names, plain=without_stamps(JOINTS_TYPE, parameters))
         self.command_type = self._read.type
 
     def read(self, data: bytes) -> tuple[int | None, Signals]:
         """Return targets (joints,), rad or m, in the file's order."""
         stamp, command = self._read(data)
         return stamp, command if len(command[_TARGET]) else {}
-
-    def moves(self, command: Signals) -> bool:
-        """Return true: an arm that holds something goes on only while somebody answers for it."""
-        return True
 
     def joint_states(self) -> tuple[str, Filler]:
         """Return positions and velocities of the joints, the arm's before the gripper's."""
@@ -50,18 +59,11 @@ class ManipulatorOnTopics:
 
     def pose(self, backend: Backend, sensed: Signals) -> tuple[Array, Array]:
         """Return where it stands: at the origin of ``odom``, or where a simulation of several has put it."""
-        if isinstance(backend, SimulatedRobot):
-            motion = backend.simulation.motion(backend.index)
-            return motion["position"], motion["orientation"]
-        return np.zeros(3), frames.from_yaw(0.0)
+        return simulated_pose(backend) or (np.zeros(3), frames.from_yaw(0.0))
 
     def joints(self, sensed: Signals) -> Mapping[str, float]:
         """Return where the joints are, rad or m."""
         return dict(zip(self._names, sensed["joint_position"].tolist()))
-
-    def speeds(self, sensed: Signals) -> Mapping[str, float]:
-        """Return nothing: positions are sensed."""
-        return {}
 
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
         """Return none: it starts at rest."""
@@ -70,4 +72,4 @@ class ManipulatorOnTopics:
         return None
 
 
-TOPICS = ManipulatorOnTopics
+TOPICS = ManipulatorTopics

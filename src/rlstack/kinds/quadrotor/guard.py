@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.guard.decision import CommonMode, Decision, Mode
-from rlstack.guard.guard import Guard, Signals
+from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import Observation, parse
 from rlstack.guard.watch import SLACK_S
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
@@ -78,10 +79,10 @@ class QuadrotorGuard(Guard[Observation]):
     def _is_flying(self, seen: Observation) -> bool:
         return seen.position[2] - self.config.floor_m >= self.config.airborne_height_m
 
-    def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
-        return self._fallback.pass_on(t, wanted)
+    def _pass_on(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
+        return self._fallback.pass_on(t, wanted.tolist())
 
-    def _again(self, t: float) -> tuple[list[float], bool]:
+    def _again(self, t: float) -> LimitedCommand:
         return self._fallback.pass_on(t, self._fallback.sent)
 
     def _malformed(self, t: float, problem: str) -> None:
@@ -133,11 +134,11 @@ class QuadrotorGuard(Guard[Observation]):
             if in_mode_s >= config.hover_before_landing_s:
                 self._fallback.descend()
                 self._enter(QuadrotorMode.LAND, t, self.reason)
-        held, clipped, landed = self._fallback.fly(t, seen)
+        passed, landed = self._fallback.fly(t, seen)
         if landed:
             self._stop(f"landed ({self.reason})")
             return self._off(before)
-        return Decision(np.array(held), seen.stamp_s, self.mode, self.reason, before is not self.mode, clipped)
+        return self._say(before, passed)
 
 
 GUARD = QuadrotorGuard

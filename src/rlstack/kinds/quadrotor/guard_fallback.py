@@ -1,12 +1,14 @@
-"""The guard's own hands: the last published command, the rate limit, and the flight by the classical controller."""
+"""The last published command, its rate limit, and the flight by the classical controller."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+
+import numpy as np
 
 from rlstack.control.hover import LONGEST_STEP_S, HoverController
 from rlstack.control.landing import LEAD_M, Descent
+from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor
@@ -16,7 +18,7 @@ FENCE_MARGIN_M = 0.1
 
 
 class HoverFallback:
-    """Holds, climbs and descends, and brings every command within the rotors' limits and the rate limit.
+    """Holds, climbs and descends by the classical controller; limits every command's range and rate.
 
     Args:
         robot: The robot.
@@ -46,8 +48,8 @@ class HoverFallback:
         self._controller.sent(self.sent)
         self._motors_t, self._sent_t = t, t - self._config.period_s
 
-    def pass_on(self, t: float, wanted: Sequence[float]) -> tuple[list[float], bool]:
-        """Return what may be published of a wanted command (rotors,) in rad/s, and whether it was held back."""
+    def pass_on(self, t: float, wanted: list[float]) -> LimitedCommand:
+        """Return what may be published of a wanted command (rotors,) in rad/s."""
         self._controller.follow(t - self._motors_t)
         self._motors_t = t
         return self._publish(t, wanted)
@@ -77,8 +79,8 @@ class HoverFallback:
         """Return the distance to the end of the climb, m."""
         return math.dist(seen.position, [*self.goal[:2], self._top])
 
-    def fly(self, t: float, seen: Observation) -> tuple[list[float], bool, bool]:
-        """Return the command that answers an observation, whether it was held back, and whether it has landed."""
+    def fly(self, t: float, seen: Observation) -> tuple[LimitedCommand, bool]:
+        """Return the command that answers an observation, and whether the robot has landed."""
         dt = max(0.0, t - self._motors_t)
         self._motors_t = t
         landed, pace = False, 0.0
@@ -99,7 +101,7 @@ class HoverFallback:
             dt,
             (0.0, 0.0, pace),
         )
-        return *self._publish(t, wanted.tolist()), landed
+        return self._publish(t, wanted.tolist()), landed
 
     def _take(self, seen: Observation) -> None:
         self._controller.forget_integral()
@@ -111,7 +113,7 @@ class HoverFallback:
         margin = min(FENCE_MARGIN_M, 0.5 * (high - low))
         return min(max(place, low + margin), high - margin)
 
-    def _publish(self, t: float, wanted: Sequence[float]) -> tuple[list[float], bool]:
+    def _publish(self, t: float, wanted: list[float]) -> LimitedCommand:
         step = self._config.rotor_acceleration_rad_s2 * max(0.0, t - self._sent_t)
         # The rate limit first: what was sent is within the range, so the range never forces a faster change.
         held = [min(max(w, b - step), b + step) for w, b in zip(wanted, self.sent)]
@@ -120,4 +122,4 @@ class HoverFallback:
             held = self.sent
         self.sent, self._sent_t = held, t
         self._controller.sent(held)
-        return held, held != list(wanted)
+        return LimitedCommand(np.array(held), held != wanted)

@@ -6,26 +6,25 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlstack.arrays import Array
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.topics_guard import PARAMETERS
+from rlstack.nodes.kind_topics import Filler, KindTopics, simulated_start_m
 from rlstack.nodes.parameters import ParameterSet
-from rlstack.nodes.robot_kind import Filler
-from rlstack.sim.robot import SimulatedRobot
 
 _SPEED = "rotor_speed"
 
 
-class QuadrotorOnTopics:
-    """See :class:`rlstack.nodes.robot_kind.Kind`."""
+class QuadrotorTopics(KindTopics):
+    """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
 
+    GUARD_PARAMETERS = PARAMETERS
     observed = topics.ODOM
     command_topic = topics.ROTOR_COMMAND
-    timeout_s = None
 
     def __init__(self, robot: Quadrotor, parameters: ParameterSet) -> None:
         self._robot = robot
@@ -37,22 +36,10 @@ class QuadrotorOnTopics:
         stamp, command = self._read(data)
         return stamp, command if len(command[_SPEED]) else {}
 
-    def moves(self, command: Signals) -> bool:
-        """Return true: even standing rotors are to be heard of."""
-        return True
-
     def joint_states(self) -> tuple[str, Filler]:
         """Return rotor speeds as joint velocities."""
         joints = RotorMessage(topics.type_of(topics.JOINT_STATES)(), self._robot.rotor_names)
         return "measured_rotor_speed", lambda stamp, s: joints.fill(stamp, s["measured_rotor_speed"])
-
-    def pose(self, backend: Backend, sensed: Signals) -> tuple[Array, Array]:
-        """Return what odometry says."""
-        return sensed["position"], sensed["orientation"]
-
-    def joints(self, sensed: Signals) -> Mapping[str, float]:
-        """Return nothing: rotors have no positions that are sensed."""
-        return {}
 
     def speeds(self, sensed: Signals) -> Mapping[str, float]:
         """Return the rotors' speeds."""
@@ -63,11 +50,10 @@ class QuadrotorOnTopics:
         """Return a state hovering above its place."""
         if height_m == 0.0:
             return None
-        place = np.zeros(3)
-        if isinstance(backend, SimulatedRobot):
-            place = backend.simulation.starts_m[backend.index]
+        start = simulated_start_m(backend)
+        place = np.zeros(3) if start is None else start
         hover = np.full(len(self._robot.rotors), self._robot.hover_speed_rad_s)
         return {"position": place + np.array([0.0, 0.0, height_m]), "rotor_speed": hover}
 
 
-TOPICS = QuadrotorOnTopics
+TOPICS = QuadrotorTopics

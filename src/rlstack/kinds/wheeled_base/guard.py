@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.guard.decision import CommonMode, Decision, Mode
-from rlstack.guard.guard import Guard, Signals
+from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import Observation, parse
 from rlstack.guard.watch import SLACK_S
 from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
-from rlstack.kinds.wheeled_base.guard_fallback import Driver, Fallback
+from rlstack.kinds.wheeled_base.guard_fallback import Driver, Fallback, load_driver
 from rlstack.kinds.wheeled_base.guard_limiter import CommandLimiter
 from rlstack.kinds.wheeled_base.guard_limits import broken_limit, forward_m_s, jump
 from rlstack.kinds.wheeled_base.guard_protective_stop import ProtectiveStop
@@ -71,7 +71,13 @@ class WheeledBaseGuard(Guard[Observation]):
         self._scan_t = -math.inf
         self._refused_scan = "none has come"
         self._jumped = ""
-        self._blocked = ""
+
+    @classmethod
+    def from_parameters(
+        cls, robot: WheeledBase, config: WheeledBaseGuardConfig, parameters: Mapping[str, Any]
+    ) -> WheeledBaseGuard:
+        """Return the guard with the planner of the parameter ``fallback``."""
+        return cls(robot, config, load_driver(parameters["fallback"], robot))
 
     @property
     def tick_s(self) -> float:
@@ -116,9 +122,9 @@ class WheeledBaseGuard(Guard[Observation]):
         if not answer:
             return self._nothing(before, self.reason)
         if self.mode is CommonMode.POLICY and self._seen is not None and not self._is_late(t):
-            slower, blocked = self._limiter.slow_down(t, self._seen)
+            slower = self._limiter.slow_down(t, self._seen)
             if slower is not None:
-                return self._said(t, before, slower, True, blocked)
+                return self._say(before, slower)
         return self._tick(t, before)
 
     def on_signals(self, signals: Mapping[str, NDArray[np.floating]]) -> None:
@@ -190,7 +196,7 @@ class WheeledBaseGuard(Guard[Observation]):
         if self._limiter.stopped and t - self._mode_t > self.config.stand_before_disarming_s:
             self._stop(f"stopped for {t - self._mode_t:.0f} s ({self.reason})")
             return self._off(before)
-        return self._said(t, before, self._limiter.brake(t))
+        return self._say(before, self._brake(t))
 
     def _act(self, t: float, before: Mode) -> Decision:
         """Answer the newest observation by braking or by the planner, or move on to the mode that is due."""
@@ -207,45 +213,26 @@ class WheeledBaseGuard(Guard[Observation]):
         if self.mode is WheeledBaseMode.FALLBACK:
             command = self.fallback.command(t)
             if not isinstance(command, str):
-                held, clipped, blocked = self._limiter.pass_on(t, command, seen)
-                return self._said(t, before, held, clipped, blocked)
+                return self._say(before, self._limiter.pass_on(t, command, seen))
             self._enter(WheeledBaseMode.STOP, t, f"{self.reason}; {command}")
         stands = abs(forward_m_s(seen)) < _STANDS_M_S and abs(seen.angular_velocity[2]) < _STANDS_RAD_S
         waited = t - self._mode_t > (config.stand_before_disarming_s if self._may_return else 0.0)
         if self._limiter.stopped and stands and waited:
             self._stop(self.reason)
             return self._off(before)
-        return self._said(t, before, self._limiter.brake(t))
+        return self._say(before, self._brake(t))
 
     # Answers.
 
-    def _pass_on(self, t: float, wanted: list[float]) -> tuple[list[float], bool]:
+    def _pass_on(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
         assert self._seen is not None
-        held, clipped, self._blocked = self._limiter.pass_on(t, wanted, self._seen)
-        return held, clipped
+        return self._limiter.pass_on(t, wanted.tolist(), self._seen)
 
-    def _again(self, t: float) -> tuple[list[float], bool]:
-        return self._limiter.brake(t) if self.mode is WheeledBaseMode.STOP else self._limiter.sent, False
+    def _again(self, t: float) -> LimitedCommand:
+        return self._brake(t) if self.mode is WheeledBaseMode.STOP else LimitedCommand(np.array(self._limiter.sent))
 
-    def _said(self, t: float, before: Mode, command: list[float], clipped: bool = False, blocked: str = "") -> Decision:
-        changed = before is not self.mode
-        return Decision(np.array(command), self._stamp_s(), self.mode, self.reason, changed, clipped, blocked)
-
-    def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[Any]) -> Decision:
-        """Take a policy's command (2,) in m/s and rad/s; see :meth:`Guard.on_policy_command`."""
-        self._blocked = ""
-        decision = super().on_policy_command(time_s, stamp_s, command)
-        if not self._blocked:
-            return decision
-        return Decision(
-            decision.command,
-            decision.stamp_s,
-            decision.mode,
-            decision.reason,
-            decision.changed,
-            decision.clipped,
-            self._blocked,
-        )
+    def _brake(self, t: float) -> LimitedCommand:
+        return LimitedCommand(np.array(self._limiter.brake(t)))
 
 
 GUARD = WheeledBaseGuard

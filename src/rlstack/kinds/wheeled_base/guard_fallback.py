@@ -9,10 +9,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.errors import UserError, unknown_name
 from rlstack.guard.watch import SLACK_S
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 PERIOD_S = 0.1
 """How often planners are asked: the period of base policies, which planners take for theirs unless told otherwise."""
+
+STOP = "stop"
+"""The fallback that brakes; others are names of planners."""
+
+_HEARD = (
+    *("position", "orientation", "linear_velocity", "angular_velocity"),
+    *("scan", "goal_position", "goal_orientation"),
+)
 
 
 class Driver(Protocol):
@@ -26,6 +36,24 @@ class Driver(Protocol):
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return ``twist`` (N, 2), m/s and rad/s, for signals with a leading batch axis."""
+
+
+def load_driver(name: str, robot: WheeledBase) -> Driver | None:
+    """Return the planner that drives as fallback; None for ``stop``.
+
+    Raises:
+        UserError: There is no such planner, or it needs what the guard does not hear.
+    """
+    if name == STOP:
+        return None
+    from rlstack.control.navigation import PLANNERS
+
+    if name not in PLANNERS.names():
+        raise unknown_name("fallback", name, [STOP, *PLANNERS.names()])
+    driver: Driver = PLANNERS.load(name)(robot)
+    if unheard := set(driver.inputs) - set(_HEARD):
+        raise UserError(f"The planner {name} needs {', '.join(sorted(unheard))}, which the guard does not hear.")
+    return driver
 
 
 class Fallback:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.guard_limits import forward_m_s
@@ -47,18 +50,18 @@ class CommandLimiter:
         self.sent = self._within([speed, seen.angular_velocity[2]]) if rolling else [0.0, 0.0]
         self.sent_t = t - self._config.period_s
 
-    def pass_on(self, t: float, wanted: Sequence[float], seen: Observation) -> tuple[list[float], bool, str]:
-        """Return what may be published of a wanted command, whether it was held back, and what is in the way."""
+    def pass_on(self, t: float, wanted: Sequence[float], seen: Observation) -> LimitedCommand:
+        """Return what may be published of a wanted command (2,), m/s and rad/s."""
         held = self._towards(t, self._within(wanted))
         held, blocked = self._free(t, held, seen)
-        return self._publish(t, held), held != list(wanted), blocked
+        return LimitedCommand(np.array(self._publish(t, held)), held != list(wanted), blocked)
 
-    def slow_down(self, t: float, seen: Observation) -> tuple[list[float] | None, str]:
-        """Return what must be published at once because something has come in the way, and what; None if nothing."""
+    def slow_down(self, t: float, seen: Observation) -> LimitedCommand | None:
+        """Return what must be published at once because something has come in the way; None: nothing has."""
         held, blocked = self._free(t, self.sent, seen)
         if not blocked or held == self.sent:
-            return None, ""
-        return self._publish(t, held), blocked
+            return None
+        return LimitedCommand(np.array(self._publish(t, held)), True, blocked)
 
     def brake(self, t: float) -> list[float]:
         """Return the next command of a controlled stop; it needs no odometry."""

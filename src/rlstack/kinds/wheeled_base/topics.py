@@ -6,29 +6,34 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.twist_data import TwistReader
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.topics_guard import PARAMETERS as GUARD_PARAMETERS
+from rlstack.kinds.wheeled_base.topics_guard import ScanSenses
+from rlstack.nodes.commands import TWIST_TYPE, without_stamps
+from rlstack.nodes.kind_topics import Filler, KindTopics
 from rlstack.nodes.parameters import ParameterSet
-from rlstack.nodes.robot_kind import Filler
 from rlstack.robots import frames
-from rlstack.sim.robot import SimulatedRobot
 
 
-class WheeledBaseOnTopics:
-    """See :class:`rlstack.nodes.robot_kind.Kind`."""
+class WheeledBaseTopics(KindTopics):
+    """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
 
+    PARAMETERS = (TWIST_TYPE,)
+    GUARD_PARAMETERS = (*GUARD_PARAMETERS, TWIST_TYPE)
+    GUARD_SENSES = ScanSenses
+    COMMAND_TYPE = TWIST_TYPE
     observed = topics.ODOM
     command_topic = topics.TWIST_COMMAND
 
     def __init__(self, robot: WheeledBase, parameters: ParameterSet) -> None:
         robot.require_simulable()
         self._robot = robot
-        self._read = TwistReader(plain=parameters["cmd_vel_type"] == "Twist")
+        self._read = TwistReader(plain=without_stamps(TWIST_TYPE, parameters))
         self.command_type = self._read.type
         self.timeout_s = robot.limits.command_timeout_s
         self._names = tuple(joint.name for joint in robot.drives)
@@ -46,18 +51,10 @@ class WheeledBaseOnTopics:
         joints = JointMessage(topics.type_of(topics.JOINT_STATES)(), self._names)
         return "joint_position", lambda stamp, s: joints.fill(stamp, s["joint_position"], s["joint_velocity"])
 
-    def pose(self, backend: Backend, sensed: Signals) -> tuple[Array, Array]:
-        """Return what odometry says."""
-        return sensed["position"], sensed["orientation"]
-
     def joints(self, sensed: Signals) -> Mapping[str, float]:
         """Return where wheels and steering joints are, rad."""
         positions = sensed.get("joint_position")
         return {} if positions is None else dict(zip(self._names, positions.tolist()))
-
-    def speeds(self, sensed: Signals) -> Mapping[str, float]:
-        """Return nothing: positions are sensed."""
-        return {}
 
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
         """Return the start of the world's map, heading and all; None, where it has none: on its wheels at its place."""
@@ -66,6 +63,8 @@ class WheeledBaseOnTopics:
                 f"start_height_m: {height_m} is not allowed for {self._robot.name}, which starts on its wheels: leave"
                 " it out."
             )
+        from rlstack.sim.robot import SimulatedRobot  # a guard, which reads the parameters here, needs no simulator
+
         if not isinstance(backend, SimulatedRobot) or backend.index:
             return None
         simulation = backend.simulation
@@ -76,4 +75,4 @@ class WheeledBaseOnTopics:
         return {"position": place, "orientation": frames.from_yaw(drawn.start[2])}
 
 
-TOPICS = WheeledBaseOnTopics
+TOPICS = WheeledBaseTopics

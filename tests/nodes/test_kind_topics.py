@@ -11,7 +11,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.interfaces.twist_data import TwistMessage
-from rlstack.nodes.robot_kind import kind_of
+from rlstack.nodes.kind_topics import kind_topics
 from rlstack.robots import load_robot
 from rlstack.sim.backends.mujoco import MujocoBackend
 
@@ -20,12 +20,12 @@ STAMPED = {"cmd_vel_type": "TwistStamped"}
 
 def test_a_twist_is_read_and_a_zero_one_needs_no_other_soon() -> None:
     robot = load_robot("turtlebot3_burger")
-    kind = kind_of(robot)(robot, STAMPED)  # type: ignore[arg-type]
+    kind = kind_topics(robot)(robot, STAMPED)  # type: ignore[arg-type]
     assert (kind.command_topic, kind.timeout_s) == ("cmd_vel", 0.5)
     for twist, moves in (([0.1, 0.0], True), ([0.0, -0.2], True), ([0.0, 0.0], False)):
         stamp, command = kind.read(serialize_message(TwistMessage().fill(7, np.array(twist))))
         assert stamp == 7 and command["twist"].tolist() == twist and kind.moves(command) is moves
-    plain = kind_of(robot)(robot, {"cmd_vel_type": "Twist"})  # type: ignore[arg-type]
+    plain = kind_topics(robot)(robot, {"cmd_vel_type": "Twist"})  # type: ignore[arg-type]
     stamp, command = plain.read(serialize_message(TwistMessage(plain=True).fill(7, np.array([0.1, 0.2]))))
     assert stamp is None and command["twist"].tolist() == [0.1, 0.2]
 
@@ -40,7 +40,7 @@ def test_a_base_shows_its_wheels_and_a_quadrotor_its_rotors() -> None:
         sensed = backend.read().signals
     finally:
         backend.close()
-    kind = kind_of(robot)(robot, STAMPED)  # type: ignore[arg-type]
+    kind = kind_topics(robot)(robot, STAMPED)  # type: ignore[arg-type]
     assert list(kind.joints(sensed)) == [joint.name for joint in robot.drives] and not kind.speeds(sensed)
     signal, fill = kind.joint_states()
     message = fill(3, sensed)
@@ -49,7 +49,7 @@ def test_a_base_shows_its_wheels_and_a_quadrotor_its_rotors() -> None:
     assert min(message.velocity) > 2.0
 
     flyer = load_robot("crazyflie")
-    flying = kind_of(flyer)(flyer, STAMPED)  # type: ignore[arg-type]
+    flying = kind_topics(flyer)(flyer, STAMPED)  # type: ignore[arg-type]
     turning = {"measured_rotor_speed": np.arange(4.0)}
     assert flying.speeds(turning) == {"m1": 0.0, "m2": 1.0, "m3": 2.0, "m4": 3.0} and not flying.joints(turning)
     off = RotorMessage(topics.type_of(topics.ROTOR_COMMAND)(), ("m1", "m2", "m3", "m4")).fill_off(5)
@@ -60,7 +60,7 @@ def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:
     robot = load_robot("panda")
     names = tuple(joint.name for joint in robot.drives)
     given = {"cmd_joints_type": "JointTrajectory", "cmd_joints_timeout_s": 2.5}
-    kind = kind_of(robot)(robot, given)  # type: ignore[arg-type]
+    kind = kind_topics(robot)(robot, given)  # type: ignore[arg-type]
     assert (kind.observed, kind.command_topic, kind.timeout_s) == ("joint_states", "cmd/joints", 2.5)
     target = np.arange(float(len(names)))
     message = TrajectoryMessage(names[::-1]).fill(7, target[::-1])
@@ -75,6 +75,6 @@ def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:
     assert kind.start_state(backend, 0.0) is None
     with pytest.raises(UserError, match=r"start_height_m: 1\.0 is not allowed for panda, which stands fixed"):
         kind.start_state(backend, 1.0)
-    plain = kind_of(robot)(robot, {**given, "cmd_joints_type": "Float64MultiArray"})  # type: ignore[arg-type]
+    plain = kind_topics(robot)(robot, {**given, "cmd_joints_type": "Float64MultiArray"})  # type: ignore[arg-type]
     stamp, command = plain.read(serialize_message(TrajectoryMessage(names, plain=True).fill(7, target)))
     assert stamp is None and command["joint_target"].tolist() == target.tolist()

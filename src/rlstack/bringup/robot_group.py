@@ -1,4 +1,4 @@
-"""The robot node of a system: one robot, or several in one simulation, and where they are."""
+"""A group of robots: one robot, or several in one simulation, the node that hosts them, and where they stand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPICS = "topics"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crew:
+class RobotGroup:
     """The robots of one robot node.
 
     Args:
@@ -47,8 +47,13 @@ class Crew:
     floor_m: tuple[float, ...] | None = None
     """Corners x y x y of the world's floor, m; None: it has no end."""
 
+    def goals(self, goal: Sequence[float]) -> list[Point]:
+        """Return each robot's goal in ``odom``: of one alone ``goal`` itself, of several ``goal`` from each start."""
+        offsets = self.starts_m if len(self.starts_m) > 1 else np.zeros((1, 3))
+        return [(float(x), float(y), float(z)) for x, y, z in offsets + np.asarray(goal, dtype=float)]
 
-def robot_crew(
+
+def robot_group(
     robot: str = "crazyflie",
     backend: str = "mujoco",
     *,
@@ -59,11 +64,22 @@ def robot_crew(
     lock_step: bool = False,
     noise_seed: int = 0,
     start_height_m: float = 0.0,
-) -> Crew:
-    """Return the node that hosts one robot, or several in one simulation; the arguments are :func:`deploy_system`'s.
+) -> RobotGroup:
+    """Return one robot, or several in one simulation, and the node that hosts them.
+
+    Args:
+        robot: A robot's name or file.
+        backend: What stands behind the common topics.
+        world: Name or file of the world (simulators only).
+        count: How many robots (simulators only).
+        namespace: Of the robots' topics.
+        real_time_factor: Simulated seconds per second (simulators only).
+        lock_step: Time waits for every command (simulators only).
+        noise_seed: Of the simulated sensors' noise.
+        start_height_m: Start in the air.
 
     Raises:
-        UserError: As there.
+        UserError: An unknown robot, backend or world, an engine that is not installed, or a value out of range.
     """
     spec = load_robot(robot)
     simulated = is_simulator(backend)
@@ -84,7 +100,7 @@ def robot_crew(
     names = robot_namespaces(spec.name, count)
     if backend == TOPICS:
         space = checked_namespace(namespace)
-        return Crew(process=None, namespaces=(space,), starts_m=np.zeros((1, 3)), fence_m=None, simulated=False)
+        return RobotGroup(process=None, namespaces=(space,), starts_m=np.zeros((1, 3)), fence_m=None, simulated=False)
     base = checked_namespace(namespace or (spec.name if count == 1 else ""))
     parameters: dict[str, Parameter] = {
         "robot": absolute_file(robot),
@@ -96,13 +112,13 @@ def robot_crew(
         **({"count": count} if count > 1 else {}),
         **({"start_height_m": float(start_height_m)} if start_height_m else {}),
     }
-    return Crew(
+    return RobotGroup(
         process=Process(
             name="robot",
             module="rlstack.nodes.robot",
             namespace=base,
             parameters=parameters,
-            why="without the robot there is nothing to fly" if count == 1 else "without the robots nothing can fly",
+            why=f"without the robot{'s' if count > 1 else ''} nothing can move",
         ),
         namespaces=tuple(checked_namespace(f"{base}/{name}") for name in names),
         starts_m=start_places(count, place),
@@ -127,12 +143,6 @@ def _floor(place: World | None) -> tuple[float, ...] | None:
         x, y = (0.5 * side for side in place.floor_map.size_m)
         return -x, -y, x, y
     return (*place.bounds_m[0][:2], *place.bounds_m[1][:2])
-
-
-def robot_goals(starts_m: Array, goal: Sequence[float]) -> list[Point]:
-    """Return each robot's goal in ``odom``: of one alone ``goal`` itself, of several ``goal`` from each one's start."""
-    offsets = starts_m if len(starts_m) > 1 else np.zeros((1, 3))
-    return [(float(x), float(y), float(z)) for x, y, z in offsets + np.asarray(goal, dtype=float)]
 
 
 def is_simulator(backend: str) -> bool:

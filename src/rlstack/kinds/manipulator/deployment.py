@@ -1,0 +1,72 @@
+"""How an arm is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.bringup.deployment import ODOMETRY, Deployment, Timeouts, TrackedPoint, checked_point
+from rlstack.bringup.process import Parameter
+from rlstack.bringup.robot_group import Point, RobotGroup
+from rlstack.errors import UserError
+from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots.kinematics import chain_of, tool_motion
+
+_STALENESS_PERIODS, _WINDOW_PERIODS = 2.5, 1.2
+"""Periods of a policy: its longest silence, and the time whose motion one target may make at once."""
+_ROBOT_WAITS = 2.0
+"""Of a policy's longest silence: what the robot node waits, so that the guard is the first to act."""
+
+
+class ManipulatorDeployment(Deployment):
+    """See :class:`rlstack.bringup.deployment.Deployment`."""
+
+    TAKES = frozenset({"cmd_joints_type"})
+    AFTER_POLICY = "the guard holds the arm and then parks it"
+    robot: Manipulator
+
+    def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
+        """Return the given goal, m in each arm's ``base_link``, or where the tool is at rest."""
+        arm = self.robot
+        low, high = arm.limits.workspace_min_m, arm.limits.workspace_max_m
+        if goal is None:
+            chain = chain_of(arm)
+            rest = np.array([arm.drives[k].rest for k in chain.index])
+            place = checked_point(tool_motion(chain.screws, rest[None]).position[0].tolist())
+        else:
+            place = checked_point(goal)
+            if not all(least <= at <= most for least, at, most in zip(low, place, high)):
+                raise UserError(
+                    f"The goal {list(goal)} is not allowed: {arm.name}'s workspace, which the guard keeps it in, is"
+                    f" from {list(low)} to {list(high)}, m in base_link."
+                )
+        return [place] * len(group.namespaces)
+
+    def timeouts(self, rate_hz: float | None) -> Timeouts:
+        """Return longer timeouts for a policy slower than 20 Hz."""
+        if rate_hz is None:
+            return Timeouts()
+        needed = {"staleness_s": _STALENESS_PERIODS / rate_hz, "window_s": _WINDOW_PERIODS / rate_hz}
+        guard: dict[str, Parameter] = {
+            name: time_s for name, time_s in needed.items() if time_s > getattr(ManipulatorGuardConfig, name) + 1e-9
+        }
+        robot_s = _ROBOT_WAITS * needed["staleness_s"]
+        return Timeouts(guard, {"cmd_joints_timeout_s": robot_s} if "staleness_s" in guard else {})
+
+    def tracked(self, inputs: Collection[str] = ()) -> TrackedPoint:
+        """Return the object that the policy handles, or else the tool."""
+        if "object_position" in inputs:
+            return TrackedPoint("object_position", (), ODOMETRY.position)
+        chain = chain_of(self.robot)
+        index = list(chain.index)
+
+        def tool(joints: Array) -> Array:
+            return np.asarray(tool_motion(chain.screws, joints[None, index]).position[0])
+
+        return TrackedPoint("joint_position", tuple(drive.name for drive in self.robot.drives), tool)
+
+
+DEPLOYMENT = ManipulatorDeployment

@@ -1,0 +1,167 @@
+"""How a wheeled base is deployed: driven by a policy, by a planner, by a planner that leads a policy, or by Nav2."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlstack.bringup.deployment import NEITHER_OR_BOTH, Deployment, Node, Options, PolicyPorts, widened_fence
+from rlstack.bringup.process import Parameter
+from rlstack.bringup.robot_group import Point, RobotGroup
+from rlstack.bringup.rviz import PLUGINS, map_display, points_display, topic_property
+from rlstack.control.navigation import PLANNERS
+from rlstack.errors import UserError, unknown_name
+from rlstack.interfaces import topics
+from rlstack.interfaces.signals import SENSED
+from rlstack.kinds.wheeled_base.guard_fallback import STOP
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+
+NAV2 = "nav2"
+"""The driver that is Nav2, which runs beside rlstack; its node is the adapter to it."""
+
+GUIDED = "astar_policy"
+"""The planner that leads a policy along its way; it takes both."""
+
+EXPLORER = "explorer_policy"
+"""The planner that drives where a policy for exploration says; it takes both."""
+
+PEOPLE_FROM = ("scan", "topic")
+"""Who tells a base of the people around it: a people node, or the robot."""
+
+_LEADING = (GUIDED, EXPLORER)
+
+_WAYPOINT = "waypoint"
+"""The command of policies that leave the driving to a planner."""
+
+
+class WheeledBaseDeployment(Deployment):
+    """See :class:`rlstack.bringup.deployment.Deployment`."""
+
+    VERBS = ("drive", "Drove")
+    TAKES = frozenset(
+        (
+            "driver",
+            "area",
+            "fallback",
+            "with_map",
+            "people",
+            "cmd_vel_type",
+            "scan_frame",
+            "zero_is_far",
+            "goal_yaw_rad",
+        )
+    )
+    robot: WheeledBase
+
+    def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
+        """Return the given goal on the floor, the world's goal of one robot alone, or where each one stands."""
+        height = float(self.robot.rest_height_m)
+        if goal is not None:
+            if len(goal) not in (2, 3) or not all(math.isfinite(x) for x in goal):
+                raise UserError(f"The goal {list(goal)} is not allowed: give two finite numbers x y in metres.")
+            return [(x, y, height) for x, y, _ in group.goals((*goal[:2], 0.0))]
+        if group.goal_m is not None and len(group.namespaces) == 1:
+            return [(*group.goal_m[:2], height)]
+        return [(float(x), float(y), height) for x, y, _ in group.starts_m]
+
+    def fence(self, world: tuple[Point, Point] | None) -> dict[str, Parameter]:
+        """Return a geofence that holds the world."""
+        return widened_fence(self.robot.limits, world)
+
+    def guard_parameters(self, options: Options, goal: Point) -> dict[str, Parameter]:
+        """Return the fallback planner and its goal, and how scans are read."""
+        fallback: dict[str, Parameter] = {"fallback": options.fallback, "goal_position": goal}
+        return {**(fallback if options.fallback != STOP else {}), **self.sensor_parameters(options)}
+
+    def commander(
+        self, policy: str | Path, ports: PolicyPorts | None, options: Options, group: RobotGroup, lock_step: bool
+    ) -> Node:
+        """Return the node of the policy, of the planner or of the adapter to Nav2."""
+        driver = self._driver(policy, ports, options.driver)
+        after = "the guard brakes" if options.fallback == STOP else f"the guard drives on with {options.fallback}"
+        if options.area is not None and driver != EXPLORER:
+            raise UserError("An area is for policies that explore: leave it out, or give such a policy.")
+        if driver == NAV2:
+            if lock_step:
+                raise UserError("Nav2 has a clock of its own, so lock step is not possible with it: leave it out.")
+            return Node(NAV2, why=after, waits=False)
+        file = str(Path(policy).expanduser().absolute())
+        if not driver:
+            return Node("policy", {"policy": file}, after)
+        if driver not in PLANNERS.names():
+            raise unknown_name("driver", driver, [*PLANNERS.names(), NAV2])
+        settings: dict[str, Any] = {"policy": file} if driver in _LEADING else {}
+        area = options.area or group.floor_m
+        if driver == EXPLORER and area is not None:
+            settings["cells"] = _checked_area(area)
+        return Node("planner", {"planner": driver, **({"options": json.dumps(settings)} if settings else {})}, after)
+
+    def _driver(self, policy: str | Path, ports: PolicyPorts | None, driver: str) -> str:
+        """Return the name of the planner that drives; empty: the policy drives alone."""
+        if driver in _LEADING and not policy:
+            raise UserError(f"{driver} leads a policy: give a policy file too.")
+        if bool(policy) == bool(driver) and driver not in _LEADING:
+            raise UserError(NEITHER_OR_BOTH)
+        return EXPLORER if not driver and ports is not None and _WAYPOINT in ports.outputs else driver
+
+    def helpers(self, ports: PolicyPorts | None, options: Options, lock_step: bool) -> list[Node]:
+        """Return the people node, where the policy, the planner or the fallback senses people, and the map node."""
+        if options.people not in PEOPLE_FROM:
+            raise unknown_name("source of people", options.people, PEOPLE_FROM)
+        nodes = []
+        if options.people == "scan" and self._senses_people(ports, options):
+            why = "nobody sees people now, and what senses them waits"
+            nodes.append(Node("people", {"lock_step": lock_step}, why, waits=False))
+        if options.with_map:
+            nodes.append(Node("map", {}, "the map is for viewers", waits=False))
+        return nodes
+
+    def _senses_people(self, ports: PolicyPorts | None, options: Options) -> bool:
+        wanted = set(ports.inputs) if ports is not None else set()
+        for planner in (options.driver, options.fallback):
+            if planner not in ("", NAV2, *_LEADING, STOP) and planner in PLANNERS.names():
+                wanted |= _inputs_of(planner, self.robot)
+        if not any(name in SENSED and SENSED[name].topic == topics.PEOPLE for name in wanted):
+            return False
+        if topics.SCAN not in self.robot.lidars:
+            raise UserError(
+                f"{self.robot.name} has no lidar called '{topics.SCAN}' in which people could be tracked: let something"
+                f" send them on the topic {topics.PEOPLE}, and give people:=topic (--people topic)."
+            )
+        return True
+
+    @property
+    def extent_m(self) -> float:
+        """The longest side of its chassis, m."""
+        base = self.robot
+        return 2.0 * base.radius_m if base.chassis is None else max(base.chassis.collision_size_m)
+
+    def rviz_displays(self, within: str) -> list[dict[str, Any]]:
+        """Return the displays of the map and of people."""
+        return [map_display(within + topics.MAP), points_display("People", within + topics.PEOPLE, "PointCloud2")]
+
+    def rviz_tools(self, within: str) -> list[dict[str, Any]]:
+        """Return the tool that sets a goal on the floor."""
+        return [{"Class": f"{PLUGINS}/SetGoal", "Topic": topic_property(within + topics.GOAL)}]
+
+
+DEPLOYMENT = WheeledBaseDeployment
+
+
+def _checked_area(area: Sequence[float]) -> dict[str, list[float]]:
+    if len(area) != 4 or not all(math.isfinite(x) for x in area) or area[0] >= area[2] or area[1] >= area[3]:
+        raise UserError(
+            f"The area {list(area)} is not allowed: give the corners x y x y in metres, the lower ones first."
+        )
+    return {"area_min_m": list(map(float, area[:2])), "area_max_m": list(map(float, area[2:]))}
+
+
+def _inputs_of(planner: str, spec: WheeledBase) -> set[str]:
+    """Return what a planner senses; nothing is known of one that needs options, whose node says what it lacks."""
+    try:
+        return set(PLANNERS.load(planner)(spec).inputs)
+    except UserError:
+        return set()
