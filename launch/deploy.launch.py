@@ -6,7 +6,7 @@ Starts what `rlstack up deploy` starts, from the same description (rlstack.bring
 """
 
 from rlstack.bringup.deploy import checked_deployment
-from rlstack.bringup.launching import (
+from rlstack.bringup.launch_file import (
     Argument,
     LaunchFile,
     boolean,

@@ -3,7 +3,7 @@
 Starts what `rlstack up simulate` starts, from the same description (rlstack.bringup.system).
 """
 
-from rlstack.bringup.launching import Argument, LaunchFile, boolean, integer, number
+from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, integer, number
 from rlstack.bringup.system import simulate_system
 
 LAUNCH_FILE = LaunchFile(

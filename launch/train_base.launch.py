@@ -6,7 +6,7 @@ new policy drives it. Starts what `rlstack up train` starts, from the same descr
 
 from typing import Any
 
-from rlstack.bringup.launching import Argument, LaunchFile, boolean, maybe_integer, maybe_numbers, words
+from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, maybe_integer, maybe_numbers, words
 from rlstack.bringup.system import System, train_system
 
 

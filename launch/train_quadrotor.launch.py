@@ -4,7 +4,7 @@ A train node publishes its progress on train/progress; when it ends well, the re
 the new policy. Starts what `rlstack up train` starts, from the same description (rlstack.bringup.system).
 """
 
-from rlstack.bringup.launching import Argument, LaunchFile, boolean, maybe_integer, maybe_numbers, words
+from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, maybe_integer, maybe_numbers, words
 from rlstack.bringup.system import train_system
 
 LAUNCH_FILE = LaunchFile(

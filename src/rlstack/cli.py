@@ -248,10 +248,10 @@ class Bench:
 
 
 def _train(arguments: list[str]) -> int:
-    from rlstack.bringup.hands import device_of
+    from rlstack.bringup.teleop import teleop_device
     from rlstack.training.command import train_command
 
-    return train_command(arguments, device_of)
+    return train_command(arguments, teleop_device)
 
 
 def _export(arguments: list[str]) -> int:

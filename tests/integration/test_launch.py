@@ -43,7 +43,7 @@ MODULES = {
 LAUNCH = """
 import json, sys
 from launch import LaunchDescription, LaunchService
-from rlstack.bringup.launching import launch_actions
+from rlstack.bringup.launch_file import launch_actions
 from rlstack.bringup.system import Process, System
 
 def read(data):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlstack.bringup.hands import device_of
+from rlstack.bringup.teleop import teleop_device
 from rlstack.data.replay import ReplayReader
 from rlstack.interfaces import topics
 from rlstack.interfaces.teleop_data import INTERVENE, TWIST, TYPES
@@ -79,7 +79,7 @@ def test_a_hand_on_topics_corrects_a_policy_that_learns(
             raise KeyboardInterrupt
 
     with repeated(lambda: begun.is_set() and twist.publish(to_the_left)):
-        result = run.start(recipe, tmp_path / "run", watch, device_of)
+        result = run.start(recipe, tmp_path / "run", watch, teleop_device)
     assert not result.finished
     kept = ReplayReader(tmp_path / "run" / INTERVENTIONS)
     done = kept.gather(kept.indices())["action"]

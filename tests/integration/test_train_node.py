@@ -15,7 +15,7 @@ import pytest
 from rlstack.bringup.system import Process, train_system
 from rlstack.errors import UserError
 from rlstack.nodes import train
-from rlstack.nodes.leaving import leave
+from rlstack.nodes.shutdown import shut_down
 from rlstack.policies import load_policy
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
@@ -68,7 +68,7 @@ class Listener:
 
     def close(self) -> None:
         self.executor.shutdown()
-        leave(self.node)
+        shut_down(self.node)
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from rclpy.qos import QoSProfile
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.nodes.executor import ControlExecutor
-from rlstack.nodes.leaving import leave
 from rlstack.nodes.runtime import prepare_environment
+from rlstack.nodes.shutdown import shut_down
 
 PATIENCE_S = 90.0
 """Longest wait for something that takes a second on a quiet machine."""
@@ -135,7 +135,7 @@ class Listener:
     def close(self) -> None:
         """Leave ROS."""
         self.executor.shutdown()
-        leave(self.node)
+        shut_down(self.node)
 
 
 def trajectory(odometry: list[Any]) -> dict[int, tuple[float, ...]]:

@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from rlstack import cli
-from rlstack.bringup.hands import device_of
+from rlstack.bringup.teleop import teleop_device
 from rlstack.data.replay import ReplayReader
 from rlstack.demonstrations import by_hand
 from rlstack.errors import UserError
@@ -85,7 +85,7 @@ def test_what_a_hand_does_is_done_and_learned_from_as_a_correction(
     moves.write_text(MOVES)
     learner = made(algorithm, f"script:{moves}")
     learner.open(tmp_path)
-    with led_by_hand(learner, learner.environment, device_of):
+    with led_by_hand(learner, learner.environment, teleop_device):
         assert sum(learner.iterate(0.0).logged()["train/intervened"] for _ in range(6)) == pytest.approx(18 / 8)
     said = capsys.readouterr().err
     assert "The script leads." in said and said.count("You lead.") == 2 and said.count("The policy acts.") == 2
@@ -110,11 +110,11 @@ def test_a_hand_that_says_that_this_was_all_ends_the_run_which_goes_on_later(
     monkeypatch.setattr(run._Run, "export", lambda self, path: path)
     moves, folder = tmp_path / "moves.yaml", tmp_path / "run"
     moves.write_text("moves: [{steps: 9, linear: [0, 0, 1]}, {said: stop}]")
-    stopped = run.start(led(f"script:{moves}"), folder, devices=device_of)
+    stopped = run.start(led(f"script:{moves}"), folder, devices=teleop_device)
     assert not stopped.finished and stopped.steps == 16
     later = tmp_path / "later"
     shutil.copytree(folder, later)  # as if the process were gone, which lets go of the buffers
-    again = run.resume(later, devices=device_of)  # the script begins anew
+    again = run.resume(later, devices=teleop_device)  # the script begins anew
     assert not again.finished and again.steps == 32
     assert len(kept(later / INTERVENTIONS)["action"]) == 18
     assert run.export(folder, tmp_path / "policy.onnx"), "nobody need lead for that"
@@ -225,11 +225,11 @@ def test_what_a_hand_cannot_do_is_refused_before_anything_is_written(
 
 def test_devices_that_are_none_are_refused() -> None:
     with pytest.raises(UserError, match=r"Unknown device 'keybord'\. Nearest: keyboard"):
-        device_of("keybord", PANDA, Motion())
+        teleop_device("keybord", PANDA, Motion())
     with pytest.raises(UserError, match=r"Unknown device 'joystick'.*Known: (?!.*\bjoy\b).*script.*topic"):
-        device_of("joystick", PANDA, Motion())
+        teleop_device("joystick", PANDA, Motion())
     with pytest.raises(UserError, match="rlstack teleop --device joy --only-device, and give topic"):
-        device_of("joy", PANDA, Motion())
+        teleop_device("joy", PANDA, Motion())
 
 
 def test_several_arms_and_what_is_none_are_refused() -> None:

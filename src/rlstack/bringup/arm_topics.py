@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.bringup.goals import GoalSender
+from rlstack.bringup.goal_publisher import GoalPublisher
 from rlstack.bringup.parallel import OnProgress, in_processes, workers_for
 from rlstack.bringup.turns import LEAST_TURNS, Recorder, take_turns
 from rlstack.interfaces.backend import Signals
@@ -140,7 +140,7 @@ class _Recorder(Recorder):
         self._sent_goals = _Goals(cell.trials.goal, np.zeros(len(cell.trials)))
 
     def prepare(self, node: Any) -> None:
-        self._goals = GoalSender(node, self._sent_goals)
+        self._goals = GoalPublisher(node, self._sent_goals)
 
     def announce(self) -> None:
         self._goals.send_goal(self.turn)

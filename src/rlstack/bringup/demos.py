@@ -275,7 +275,7 @@ def _loaded(path: Path, task: str, robot: Any) -> tuple[Any, dict[str, Any]]:
 @contextlib.contextmanager
 def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[Any], None]) -> Iterator[Any]:
     """Yield who decides: the expert, a policy, a hand, or two; the device is open as long as the context lasts."""
-    from rlstack.bringup.hands import device_of
+    from rlstack.bringup.teleop import teleop_device
     from rlstack.demonstrations import recording
     from rlstack.demonstrations.by_hand import ByHand
 
@@ -287,7 +287,7 @@ def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[
     if other is not None and not given.teleop:
         yield _showing(other, show)
         return
-    device = device_of(given.teleop, robot, task.motion, given.namespace)
+    device = teleop_device(given.teleop, robot, task.motion, given.namespace)
     try:
         device.open()
         print(device.keys, file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.goals import GoalSender
+from rlstack.bringup.goal_publisher import GoalPublisher
 from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.system import Parameter, System, deploy_system
 from rlstack.errors import UserError
@@ -129,7 +129,7 @@ class _Recorder:
         self.backend.reset({"position": self.scenario.goal_position[0], "rotor_speed": hover})
         kind = topics.type_of(topics.GUARD_MODE)
         node.create_subscription(kind, topics.GUARD_MODE, self._on_mode, topics.quality("latched"))
-        self._goals = GoalSender(node, self.scenario)
+        self._goals = GoalPublisher(node, self.scenario)
 
     def on_step(self, reading: Reading, sent: Signals) -> None:
         """Take in one control period."""

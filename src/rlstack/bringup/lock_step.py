@@ -15,7 +15,7 @@ from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import System
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Reading, Signals
-from rlstack.nodes.leaving import leave
+from rlstack.nodes.shutdown import shut_down
 
 StepHook = Callable[[Reading, Signals], None]
 
@@ -131,7 +131,7 @@ def host(on_step: StepHook, backend: Any, namespace: str, stack: ExitStack) -> t
         context=context,
         cli_args=["--ros-args", "-r", "/clock:=clock"],  # the clock of this is nobody else's
     )
-    stack.callback(leave, node)
+    stack.callback(shut_down, node)
     stack.callback(node.stop)
     executor = ControlExecutor(context=context)
     stack.callback(executor.shutdown)

@@ -16,7 +16,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import GoalPath, SignalReader
 from rlstack.interfaces.signals import SENSED
-from rlstack.nodes.leaving import leave
+from rlstack.nodes.shutdown import shut_down
 from rlstack.tasks.quadrotor.paths import Paths
 
 _OFF = ("disarmed", "estop")
@@ -126,7 +126,7 @@ class Monitor:
     def close(self) -> None:
         """Leave ROS."""
         self._executor.shutdown()
-        leave(self._node)
+        shut_down(self._node)
 
 
 def _few(names: Sequence[str]) -> str:

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from rlstack.bringup.process import Parameter, Process, System
-from rlstack.errors import UserError
-from rlstack.nodes.leaving import leave
+from rlstack.errors import UserError, unknown_name
+from rlstack.nodes.shutdown import shut_down
 from rlstack.robots import RobotSpec
 
 
@@ -185,6 +185,37 @@ def with_human(system: System, robot: RobotSpec) -> System:
     return replace(system, processes=tuple(processes))
 
 
+def teleop_device(spec: str, robot: Any, motion: Any, namespace: str = "") -> Any:
+    """Return what leads an arm's tool by hand, not opened yet; see :class:`rlstack.hardware.devices.Device`.
+
+    Args:
+        spec: ``NAME`` or ``NAME:WHERE``, or ``topic``.
+        robot: The arm.
+        motion: What full speed is: ``speed_m_s`` and ``yaw_rate_rad_s``.
+        namespace: Of the topics; empty: the robot's name.
+
+    Raises:
+        UserError: There is no such device, or what stands after its name is not allowed.
+    """
+    from rlstack.hardware.devices import DEVICES, device_called
+
+    if spec == "topic":
+        from rlstack.nodes.teleop_topics import TopicDevice
+
+        return TopicDevice(namespace or robot.name, motion)
+    name = spec.partition(":")[0]
+    if name not in DEVICES.names():
+        here = [known for known in DEVICES.names() if getattr(DEVICES.load(known), "topic", None) is None]
+        raise unknown_name(DEVICES.kind, name, [*here, "topic"])
+    device = device_called(spec, robot)
+    if getattr(device, "topic", None) is not None:
+        raise UserError(
+            f"The device {spec} speaks over ROS: run rlstack teleop --device {spec} --only-device, and give topic as"
+            " the device here."
+        )
+    return device
+
+
 def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
     """Read the device in this process, whose terminal it may need, and look after the others."""
     from rlstack.nodes.runtime import prepare_environment, require_ros, run_nodes
@@ -224,7 +255,7 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
     finally:
         node.stop()
         executor.shutdown()
-        leave(node)
+        shut_down(node)
 
 
 def _namespace(given: Teleop) -> str:

@@ -16,8 +16,8 @@ from rlstack.interfaces.messages import NANOSECONDS, RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.nodes.leaving import leave
 from rlstack.nodes.runtime import prepare_environment, require_ros
+from rlstack.nodes.shutdown import shut_down
 from rlstack.nodes.timekeeping import RESET_JUMP_NS
 from rlstack.robots import frames
 from rlstack.sim.batch.layout import STATE, pack_parameters
@@ -153,7 +153,7 @@ class TopicVehicle:
             end = time.monotonic() + 0.05  # a message that was handed over just before the end would not get out
             self._executor.spin_while(lambda: time.monotonic() < end)
         self._executor.shutdown()
-        leave(self._node)
+        shut_down(self._node)
 
     # -----------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from rlstack.nodes.commands import command_message
 from rlstack.nodes.goal_path import QUALITIES, PathListener
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
-from rlstack.nodes.progress import Progress
+from rlstack.nodes.progress_checker import ProgressChecker
 from rlstack.nodes.readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
@@ -109,7 +109,7 @@ class PolicyNode(ManagedNode):
             picture_max_age_s=self.parameters["picture_max_age_s"],
         )
         self._robot = robot
-        self._progress = self._make_progress(contract)
+        self._progress = self._make_progress_checker(contract)
         self._stamps = StampClock()
         self._senders = {port.name: self._sender(port) for port in contract.outputs}
         by_topic: dict[str, list[Port]] = {}
@@ -168,12 +168,12 @@ class PolicyNode(ManagedNode):
             robot = load_robot(robot_name(load_policy(path).contract, path))
         return load_policy(path, robot=robot), robot
 
-    def _make_progress(self, contract: Contract) -> Progress | None:
+    def _make_progress_checker(self, contract: Contract) -> ProgressChecker | None:
         """Return what watches whether a base comes nearer to its goal; None where there is no such thing."""
         drives = {port.topic for port in contract.outputs} == {topics.TWIST_COMMAND}
         if not drives or not {"position", "goal_position"} <= {port.name for port in contract.inputs}:
             return None
-        return Progress(self.parameters["goal_tolerance_m"], self.parameters["patience_s"])
+        return ProgressChecker(self.parameters["goal_tolerance_m"], self.parameters["patience_s"])
 
     def _sender(self, port: Port) -> Callable[[int, Array], None]:
         kind = topics.message_type(port.type)

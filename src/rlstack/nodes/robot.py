@@ -9,15 +9,15 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.nodes import robot_backends
-from rlstack.nodes.captures import Captures
 from rlstack.nodes.commands import without_stamps
 from rlstack.nodes.kind_topics import all_kind_topics, kind_topics
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.robot_backends import make_backends
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.sensor_sampling import SensorSampler
 from rlstack.nodes.timekeeping import RESET_JUMP_NS, LockStep, RealTime, Timekeeper
-from rlstack.nodes.viewing import Viewing
+from rlstack.nodes.visualization import Visualization
 
 __all__ = ["PARAMETERS", "RESET_JUMP_NS", "RobotNode", "main"]
 
@@ -95,7 +95,7 @@ class RobotNode(ManagedNode):
         for name, backend in backends.items():
             self.robots.append(RobotTopics(self, backend, name, self._time.counts, self._time.on_command))
             self._serve_reset(self.robots[-1])
-        self._viewing, self._captures = Viewing(self, self.robots), Captures(self, self.robots)
+        self._visualization, self._sampler = Visualization(self, self.robots), SensorSampler(self, self.robots)
         self._time.begin(self.robots)
 
     def activate(self) -> None:
@@ -125,7 +125,7 @@ class RobotNode(ManagedNode):
         named = f" ({', '.join(silent)})" if any(silent) else ""
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
         warnings = [f"disarmed: no command came{named}"] if silent else []
-        return " ".join([*warnings, *filter(None, [self._captures.blind])]), figures
+        return " ".join([*warnings, *filter(None, [self._sampler.blind])]), figures
 
     # For Python ----------------------------------------------------------------------------------------------
 
@@ -149,8 +149,8 @@ class RobotNode(ManagedNode):
 
     def _on_sent(self, robots: Sequence[RobotTopics]) -> None:
         """Send what may come after the odometry, which commands wait for."""
-        self._viewing.sent(robots)
-        self._captures.sent(robots)
+        self._visualization.sent(robots)
+        self._sampler.sent(robots)
 
     def _serve_reset(self, robot: RobotTopics) -> None:
         from std_srvs.srv import Trigger

@@ -15,9 +15,9 @@ from typing import Any
 
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
-from rlstack.nodes.leaving import leave
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.shared_memory import remove_left_behind
+from rlstack.nodes.shutdown import shut_down
 from rlstack.resources import find_resource
 
 try:
@@ -309,7 +309,7 @@ def _run(
         for node in nodes:
             _quietly(node.stop)
         _quietly(executor.shutdown)
-        _quietly(lambda: leave(*nodes))
+        _quietly(lambda: shut_down(*nodes))
         _quietly(rclpy.try_shutdown)
 
 

@@ -12,7 +12,7 @@ from rlstack.hardware.devices import Hand
 from rlstack.hardware.devices.spacemouse import LINGER_S
 from rlstack.interfaces import topics
 from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
-from rlstack.nodes.leaving import leave
+from rlstack.nodes.shutdown import shut_down
 
 STALE_S = 0.25
 """What is older says nothing any more: whoever sent it may be gone, and a hand that is still says so too."""
@@ -106,7 +106,7 @@ class TopicDevice:
     def close(self) -> None:
         """Let go of the topics."""
         if self._node is not None:
-            leave(self._node)
+            shut_down(self._node)
             self._node = None
 
     def hear_twist(self, message: Any) -> None:

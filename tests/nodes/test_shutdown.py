@@ -11,9 +11,9 @@ import pytest
 import rclpy
 from std_msgs.msg import String
 
-from rlstack.nodes import leaving
-from rlstack.nodes.leaving import leave
+from rlstack.nodes import shutdown
 from rlstack.nodes.runtime import prepare_environment
+from rlstack.nodes.shutdown import shut_down
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +30,7 @@ def nodes() -> Iterator[list[Any]]:
     yield made
     for node in made:
         if node.context.ok():
-            leave(node)
+            shut_down(node)
 
 
 def heard_of(node: Any, topic: str) -> bool:
@@ -44,7 +44,7 @@ def test_who_leaves_has_no_callbacks_that_its_end_would_wait_for(nodes: list[Any
     one, two, three = nodes
     three.create_publisher(String, "before", 1)
     assert heard_of(one, "/before") and heard_of(two, "/before")
-    leaving._hear_of_nobody(one)  # the first step of `leave`: after the last there is nobody left to ask
+    shutdown._remove_listener(one)  # the first step of `shut_down`: after the last there is nobody left to ask
     three.create_publisher(String, "after", 1)
     assert heard_of(two, "/after")
     assert not one.count_publishers("/after") and one.count_publishers("/before")
@@ -54,7 +54,7 @@ def test_all_nodes_of_a_context_leave_and_it_is_shut_down(nodes: list[Any]) -> N
     one, two, three = nodes
     second = rclpy.create_node("second", context=one.context)
     assert "second" in one.get_node_names()
-    leave(one, second)
+    shut_down(one, second)
     assert not one.context.ok() and two.context.ok()
     end = time.monotonic() + 30.0
     while {"one", "second"} & set(three.get_node_names()) and time.monotonic() < end:
@@ -72,7 +72,7 @@ def test_a_step_that_raises_keeps_no_other_from_being_taken(nodes: list[Any], mo
 
     monkeypatch.setattr(one, "destroy_node", fails)
     with suppress(RuntimeError):
-        leave(one, two)
+        shut_down(one, two)
     monkeypatch.undo()
     assert destroyed == ["one"] and not one.context.ok() and not two.context.ok()
     one.destroy_node()
@@ -82,5 +82,5 @@ def test_the_default_context_can_be_initialised_again() -> None:
     prepare_environment()
     for _ in range(2):
         rclpy.init(args=[])
-        leave(rclpy.create_node("one"))
+        shut_down(rclpy.create_node("one"))
         assert not rclpy.ok()

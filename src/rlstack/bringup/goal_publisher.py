@@ -32,7 +32,7 @@ class Goals(Protocol):
         """What to follow; None: the goals stay."""
 
 
-class GoalSender:
+class GoalPublisher:
     """Publishes on ``goal`` and, where the scenario has paths, on ``goal_path``; at first to stay at the first goal.
 
     Nobody else tells the policy where to go, so a policy that flies hears this.

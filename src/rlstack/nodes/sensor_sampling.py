@@ -1,4 +1,4 @@
-"""When a robot's cameras and lidars see: at their rates, right after odometry, and only what somebody listens to."""
+"""Sampling of cameras and lidars: at their rates, right after odometry, and only what has subscribers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.sensor_topics import SensorTopics
 
 
-class Captures:
-    """Captures and sends after the odometry that goes with it, while its readers already compute.
+class SensorSampler:
+    """SensorSampler and sends after the odometry that goes with it, while its readers already compute.
 
     In real time commands wait while a picture is rendered, so there are no more of them in one control period than the
     cameras' rates need: one that is due with another is taken a period later, and stamped so.

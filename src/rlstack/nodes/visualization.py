@@ -1,4 +1,4 @@
-"""What viewers need beside the common topics: where frames are, how robots look, and what stands in the world."""
+"""What viewers need besides the common topics: transforms, robot models, and markers of the world."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlstack.nodes.transforms import Transforms
 from rlstack.sim.robot import SimulatedRobot
 
 
-class Viewing:
+class Visualization:
     """Latches the models and the world, and sends transforms after the odometry that they go with.
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.launching import LaunchFile, boolean, integer, maybe_boolean, number, numbers
+from rlstack.bringup.launch_file import LaunchFile, boolean, integer, maybe_boolean, number, numbers
 from rlstack.bringup.proof import file_sha256, record_path, write_json
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
 from rlstack.errors import UserError

@@ -1,4 +1,4 @@
-"""Whether a base that a policy drives comes nearer to its goal: a policy does not say itself that it has given up."""
+"""Whether a base that a policy drives makes progress towards its goal: a policy does not report that it is stuck."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SAME_M = 0.01
 """A goal that moves by less is the same."""
 
 
-class Progress:
-    """Feed it positions and goals; it says how it goes.
+class ProgressChecker:
+    """Tells from positions and goals whether the base makes progress.
 
     Args:
         tolerance_m: The goal counts as reached within this.

@@ -1,4 +1,4 @@
-"""Leave ROS for good: what Fast DDS does in its last moment must not keep a process for ever."""
+"""Shut down with a deadline: Fast DDS teardown may hang."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
-_PATIENCE_S = 60
+_TIMEOUT_S = 60
 """A callback takes microseconds, on a machine that has been stopped as long as that lasts."""
 
 
-def leave(*nodes: Any) -> None:
+def shut_down(*nodes: Any) -> None:
     """Destroy the last nodes of a context, and shut it down.
 
-    Whoever destroys a participant of Fast DDS takes its listener away first, and waits until the listener's callbacks
-    have returned. The wait is until the end of time, which a ``libfastrtps`` that was built for glibc before 2.30, as
-    the wheels are, turns into a time in the past: it does not let go of the lock that the callback needs to return,
-    and asks for the time instead, for ever. That happens where another participant is discovered or lost in that
-    moment, as when several nodes end together. A wait with an end is counted right.
+    Destroying a Fast DDS participant first removes its listener and waits, without a deadline, until the listener's
+    callbacks have returned. A ``libfastrtps`` that was built for glibc before 2.30, as the wheels are, turns that
+    endless deadline into a time in the past: it polls the clock for ever and holds the lock that the callback needs to
+    return. That happens when another participant is discovered or lost at that moment, as when several nodes end
+    together. With a deadline the wait works.
     """
     with ExitStack() as stack:  # to the end, whatever one of the steps raises
         for context in {node.context for node in nodes}:
@@ -28,7 +28,7 @@ def leave(*nodes: Any) -> None:
         for node in reversed(nodes):
             stack.callback(node.destroy_node)
         for node in nodes:
-            _hear_of_nobody(node)
+            _remove_listener(node)
 
 
 def _shut_down(context: Any) -> None:
@@ -39,20 +39,20 @@ def _shut_down(context: Any) -> None:
         try_shutdown()  # and forget it, so that `rclpy.init` makes a new one
 
 
-def _hear_of_nobody(node: Any) -> None:
-    """Take the listener of a node's participant away; with another middleware or version there is nothing to do."""
-    taking = _taking()
+def _remove_listener(node: Any) -> None:
+    """Remove the listener of a node's participant, with a deadline; with other middleware there is nothing to do."""
+    taking = _fastdds_functions()
     if taking is None:
         return
     participant_of, take_listener = taking
     with node.handle:
         participant = participant_of(node.handle.pointer)
     if participant:
-        take_listener(participant, None, _PATIENCE_S)
+        take_listener(participant, None, _TIMEOUT_S)
 
 
 @cache
-def _taking() -> tuple[Callable[[int], int | None], Callable[[int, None, int], int]] | None:
+def _fastdds_functions() -> tuple[Callable[[int], int | None], Callable[[int, None, int], int]] | None:
     """Return what finds the participant of a ``rcl_node_t``, and what sets a participant's listener, if they are here.
 
     Both are public functions of C++ (``rmw_fastrtps_cpp/get_participant.hpp``, Fast DDS's ``DomainParticipant.hpp``),
