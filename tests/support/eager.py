@@ -14,9 +14,9 @@ from torch import Tensor
 from rlstack.robots import frames
 from rlstack.sim.batch import STATE
 from rlstack.sim.batch.dynamics import advance
+from rlstack.tasks.core.rollout import DifferentiableRollout
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.tasks.quadrotor.rewards import View
-from rlstack.tasks.quadrotor.rollout import QuadrotorRollout
 
 Rows = NDArray[np.float64]
 """(rows, N), as the kernels have them."""
@@ -123,14 +123,14 @@ class EagerStep:
 
 
 class Start:
-    """Where a rollout begins, in double precision: taken after :meth:`QuadrotorRollout.begin`.
+    """Where a rollout begins, in double precision: taken after :meth:`DifferentiableRollout.begin`.
 
     Args:
         window: Has begun.
         copies: Each robot this many times: robot r's are r * copies and those after it.
     """
 
-    def __init__(self, window: QuadrotorRollout, copies: int = 1) -> None:
+    def __init__(self, window: DifferentiableRollout, copies: int = 1) -> None:
         env, steps = window.environment, window.steps
 
         def wide(array: Tensor, slots: int) -> Rows:
@@ -141,7 +141,7 @@ class Start:
         self.parameters = np.repeat(env.parameters.double().numpy(), copies, axis=1)
         self.past = [np.repeat(past.double().numpy(), copies, axis=1) for past in env.past]
         self.noise = wide(window.noise, steps + 1)
-        self.goals = wide(window.goal, steps + 1) if env.task_step.window else None
+        self.goals = wide(window.inputs["goal"], steps + 1) if env.task_step.window else None
 
     def fly(self, choose: Callable[[int, Tensor], Tensor]) -> dict[str, Any]:
         """Return states, observations, terms, rewards and who is lost, step by step; each observation is seen first.

@@ -106,8 +106,8 @@ def sensed(env: QuadrotorEnvironment) -> dict[str, NDArray[np.float32]]:
         shapes.update({name: np.shape(signal) for name, signal in signals.items()})
         return {name: np.asarray(signal, dtype=object).reshape(-1) for name, signal in signals.items()}
 
-    kernel = Kernel(flat, step._seen())
-    arrays = {"state": env.state, "parameters": env.parameters, "memory": env.memory, "noise": env._noise[:, 0]}
+    kernel = Kernel(flat, step.inputs)
+    arrays = {"state": env.state, "parameters": env.parameters, "memory": env.memory, "noise": env.noise[:, 0]}
     made = {name: np.zeros((rows, env.count), np.float32) for name, rows in kernel.outputs.items()}
-    kernel({**arrays, "goal": env._goal[:, 0], **made})
+    kernel({**arrays, "goal": env.goal[:, 0], **made})
     return {name: array.T.reshape(env.count, *shapes[name]) for name, array in made.items()}

@@ -82,7 +82,7 @@ class Reaching:
     def expert_action(self) -> Tensor:
         return (10.0 * (self.goal - self.place)).clamp(-1.0, 1.0)
 
-    def window(self, steps: int, steepest: float) -> Any:
+    def rollout(self, steps: int, steepest: float) -> Any:
         raise NotImplementedError
 
     def ended(self, lost: Tensor) -> Tensor:

@@ -202,4 +202,4 @@ def test_what_cannot_be_learned_from_is_refused_by_name() -> None:
     with pytest.raises(UserError, match="give at least one"):
         GymnasiumAdapter([], rate_hz=10.0)
     with pytest.raises(UserError, match="no gradients"):
-        points().window(4, 1.0)
+        points().rollout(4, 1.0)

@@ -42,7 +42,7 @@ def taped(kind: str, task: Any, steepest: float = NO_BOUND, seed: int = 0) -> Ne
             parameter.add_(0.05 * torch.randn(parameter.shape))
     network.normalise_by(torch.randn(50, env.pipeline.size) * torch.rand(env.pipeline.size) * 4.0 + 0.3)
     network.requires_grad_(True)
-    tape = NetworkTape(network, env.window(STEPS, steepest))
+    tape = NetworkTape(network, env.rollout(STEPS, steepest))
     if width:
         tape.hidden[:, 0, :ROBOTS].uniform_(-0.5, 0.5)
     return tape

@@ -20,7 +20,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.tasks.core.goals import GoalStep
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term, TermInfo
-from rlstack.tasks.core.rollout import Window
+from rlstack.tasks.core.rollout import DifferentiableRollout
 
 Expert = Callable[[Any, Array], Array]
 """From an environment and what is seen of it, (columns,), to the action (actions,) in -1..1 of whoever knows how."""
@@ -211,7 +211,7 @@ class GymnasiumAdapter:
         seen[..., seen.shape[-1] - desired.shape[-1] :] = desired
         return seen
 
-    def window(self, steps: int, steepest: float) -> Window:
+    def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
         """Refuse: there are no gradients.
 
         Raises:

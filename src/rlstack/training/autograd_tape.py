@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlstack.tasks.core.rollout import Window, shortened
+from rlstack.tasks.core.rollout import DifferentiableRollout, shortened
 from rlstack.training.algorithm import Actor
 
 
@@ -21,7 +21,7 @@ class AutogradTape:
         learned: The first so many steps' actions are learned from.
     """
 
-    def __init__(self, actor: Actor, window: Window, learned: int) -> None:
+    def __init__(self, actor: Actor, window: DifferentiableRollout, learned: int) -> None:
         if set(actor.memory) - {"hidden"}:
             raise ValueError(f"an actor's memory may be 'hidden', not {', '.join(actor.memory)}")
         self.actor, self.window, self.learned = actor, window, learned

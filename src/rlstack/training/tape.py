@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from rlstack.fused import GRADIENT, Kernel, minimum, where
-from rlstack.tasks.core.rollout import Window, shortened
+from rlstack.tasks.core.rollout import DifferentiableRollout, shortened
 from rlstack.training.networks import Network
 
 
 class NetworkTape:
-    """Flies a :class:`Network` through a :class:`Window` and takes gradients back, without a graph to keep.
+    """Takes a :class:`Network` through a :class:`DifferentiableRollout` and gradients back, without a graph to keep.
 
     Each step is a handful of matrix products into memory that is used again for every window; what the weights'
     gradients need is summed over all steps in one product each.
@@ -24,7 +24,7 @@ class NetworkTape:
         window: Whose observations it sees and whose actions it chooses.
     """
 
-    def __init__(self, network: Network, window: Window) -> None:
+    def __init__(self, network: Network, window: DifferentiableRollout) -> None:
         self.network, self.window = network, window
         steps, like = window.steps, window.observation
 
@@ -216,7 +216,7 @@ def _pulled(actions: int, device: str) -> Kernel:
     """Return the kernel from the gradient of clipped actions to that of the actions themselves.
 
     An action beyond its range may only be pulled back: a plain clip would leave it there for ever. And what one robot
-    pulls is bounded, as in :class:`Window`, since it feeds back from step to step as the state does.
+    pulls is bounded, as in :class:`DifferentiableRollout`, since it feeds back from step to step as the state does.
     """
 
     def pulled(gradient: Any, wanted: Any, bound: Any) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def test_noise_is_new_at_every_step_and_for_every_robot(robot: Quadrotor) -> Non
     drawn = []
     for seed in range(4):
         env.step(actions(env, seed))
-        drawn.append(env._noise[:, 0].clone())
+        drawn.append(env.noise[:, 0].clone())
     together = torch.stack([noise.flatten() for noise in drawn])
     assert torch.corrcoef(together).fill_diagonal_(0.0).abs().max() < 0.05  # 6,500 samples: five standard errors
     assert torch.corrcoef(drawn[0]).fill_diagonal_(0.0).abs().max() < 5.0 / 500**0.5  # of the 13 rows

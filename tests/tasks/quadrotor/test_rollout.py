@@ -15,10 +15,9 @@ from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch import PARAMETERS, STATE
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
-from rlstack.tasks.core.rollout import shortened
+from rlstack.tasks.core.rollout import DifferentiableRollout, shortened
 from rlstack.tasks.quadrotor import environment
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
-from rlstack.tasks.quadrotor.rollout import QuadrotorRollout
 from rlstack.tasks.quadrotor.task import Noise
 from tests.support.eager import Start
 from tests.support.learning import small_task
@@ -41,23 +40,23 @@ def _small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "PATH_POOL_SIZE", 20)
 
 
-def made(task: Any, steps: int = STEPS, steepest: float = NO_BOUND, robots: int = ROBOTS) -> QuadrotorRollout:
+def made(task: Any, steps: int = STEPS, steepest: float = NO_BOUND, robots: int = ROBOTS) -> DifferentiableRollout:
     robot = task.reference(load_quadrotor("crazyflie"))
     env = QuadrotorEnvironment(task, robot, task.pipeline(robot), robots, seed=3)
     if env.task_step.window:
         env.path_step.random_(0, 50)
-    window = env.window(steps, steepest)
+    window = env.rollout(steps, steepest)
     window.begin()
     return window
 
 
-def actions_for(window: QuadrotorRollout, seed: int = 0) -> Tensor:
+def actions_for(window: DifferentiableRollout, seed: int = 0) -> Tensor:
     """Return (T, N, k) inside the range: at its ends a derivative has two sides."""
     shape = (window.steps, window.count, window.action.shape[0])
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 1.2 - 0.3
 
 
-def fly(window: QuadrotorRollout, actions: Tensor) -> None:
+def fly(window: DifferentiableRollout, actions: Tensor) -> None:
     for t, action in enumerate(actions):
         window.at(window.action, t).copy_(action.T)
         window.advance(t)

@@ -210,4 +210,4 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="near"):
         Observation(near=9, sight=8)
     with pytest.raises(UserError, match="gradients"):
-        environment(count=2).window(4, 1.0)
+        environment(count=2).rollout(4, 1.0)

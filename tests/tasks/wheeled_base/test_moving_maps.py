@@ -74,7 +74,7 @@ def test_robots_that_stand_in_the_way_are_lost_to_it() -> None:
 
 def test_a_window_moves_them_as_steps_do() -> None:
     one, two = made(seed=3), made(seed=3)
-    window = two.window(4, 20.0)
+    window = two.rollout(4, 20.0)
     one.observe()
     window.begin()
     for t in range(4):

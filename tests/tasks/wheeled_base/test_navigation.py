@@ -62,11 +62,11 @@ def test_closeness_is_what_the_lidar_measures(environment: BaseEnvironment) -> N
     term = next(t for t in environment.pipeline.table() if t.name == "closeness")
     half = environment.task.observation.half_m
     seen = actor[:, term.start : term.start + term.size]
-    assert torch.allclose(seen, (half / (half + environment.scan)).T, atol=1e-5)
+    assert torch.allclose(seen, (half / (half + environment.varying()["scan"])).T, atol=1e-5)
     # and those are true: no ray is shorter than the way to the nearest obstacle, but for the noise
     free = environment.observe()[1][:, -1]
     lidar = environment.robot.lidars["scan"]
-    assert (environment.scan.amin(dim=0) > free - 0.05 - 6.0 * lidar.noise_m).all()
+    assert (environment.varying()["scan"].amin(dim=0) > free - 0.05 - 6.0 * lidar.noise_m).all()
 
 
 def test_robots_start_where_nothing_is_and_never_in_a_held_out_map(environment: BaseEnvironment) -> None:
@@ -116,7 +116,7 @@ def test_the_way_leads_around_what_stands_between(environment: BaseEnvironment) 
     guide, state = torch.zeros(3, COUNT), env.state.clone()
     away = []
     for _ in range(1500):
-        env.find_way(state, guide)
+        env.places.guide(env.pick, state[STATE["position"]], env.goal, guide)
         state[STATE["position"]] += 0.02 * guide[:2]
         away.append(guide[2].clone())
     assert (away[-1] < 0.1).all()
@@ -131,7 +131,7 @@ def test_a_window_goes_where_steps_go() -> None:
     robot = replace(robot, lidars={"scan": replace(robot.lidars["scan"], noise_m=0.0, noise_share=0.0, dropout=0.0)})
     envs = [quiet.environment(robot, quiet.pipeline(robot), COUNT, "cpu", 7) for _ in range(2)]
     action = 0.5 * torch.randn(STEPS, COUNT, 2, generator=torch.Generator().manual_seed(1))
-    window = envs[0].window(STEPS, 1e6)
+    window = envs[0].rollout(STEPS, 1e6)
     window.begin()
     for t in range(STEPS):
         window.at(window.action, t).copy_(action[t].T)
@@ -154,7 +154,7 @@ def test_gradients_are_those_of_differences() -> None:
     start = {k: v.clone() if isinstance(v, Tensor) else v for k, v in env.state_dict().items()}
     start["past"] = [p.clone() for p in env.past]
     action = 0.4 * torch.randn(STEPS, COUNT, 2, generator=torch.Generator().manual_seed(5)).clamp(-0.9, 0.9)
-    window = env.window(STEPS, 1e9)
+    window = env.rollout(STEPS, 1e9)
 
     def earned(actions: Tensor) -> Tensor:
         env.load_state_dict(start)

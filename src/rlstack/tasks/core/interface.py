@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.tasks.core.rollout import Window
+
+if TYPE_CHECKING:
+    from rlstack.tasks.core.rollout import DifferentiableRollout
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class LearningEnvironment(Protocol):
     """N copies of a task, made by ``task.environment(robot, pipeline, count, device, seed)``.
 
     An algorithm that learns from samples calls :meth:`step`, which resets robots by itself. One that differentiates
-    through the simulator goes through a :meth:`window`, and calls :meth:`restart` between windows.
+    through the simulator goes through a :meth:`rollout`, and calls :meth:`restart` between rollouts.
     """
 
     task: Any
@@ -65,8 +67,8 @@ class LearningEnvironment(Protocol):
     def step(self, action: Tensor) -> StepResult:
         """Apply actions (N, actions); they are clipped to -1..1. Call :meth:`observe` once before the first step."""
 
-    def window(self, steps: int, steepest: float) -> Window:
-        """Return a window over the robots, for tasks whose simulator has gradients."""
+    def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
+        """Return a rollout over the robots, for tasks whose simulator has gradients."""
 
     def ended(self, lost: Tensor) -> Tensor:
         """Return (N,) bool: whose episode is over, of those that are not ``lost``."""

@@ -1,26 +1,22 @@
-"""A window of steps of a training environment, kept so that it can be gone through backwards."""
+"""Steps of N robots in a batch simulator, kept so that gradients can go back through them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.fused import Kernel, minimum, zeros
-
-if TYPE_CHECKING:
-    from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.fused import GRADIENT, Kernel, minimum, zeros
 
 _LINE = 16
 
 Rows = np.ndarray[Any, Any]
 
 
-class Window(ABC):
+class DifferentiableRollout:
     """What N robots go through in T steps, with its derivatives.
 
     Arrays are (rows, slots, N), so that one step's rows can be given to a kernel and all steps' to a matrix product.
@@ -32,47 +28,117 @@ class Window(ABC):
     the first call :meth:`reverse`, which gives the action's gradient, and write the observation's gradient that follows
     from it.
 
+    No gradient goes through what the environment measures between steps, but what its step makes of it.
+
     Args:
-        environment: Whose robots move; it goes on from where the window ends.
+        environment: The :class:`rlstack.tasks.core.environment.BatchEnvironment` whose robots move; it goes on from
+            where the rollout ends.
         steps: T.
         steepest: Bound on the length of one robot's gradient at any step, as a multiple of the derivative by one
             step's reward; longer ones are shortened to it on their way back. Motion can be chaotic: its gradient
             doubles every few steps then, and would drown everyone else's, or overflow.
     """
 
-    def __init__(self, environment: LearningEnvironment, steps: int, steepest: float) -> None:
+    def __init__(self, environment: Any, steps: int, steepest: float) -> None:
         self.environment, self.steps, self.count, self.steepest = environment, steps, environment.count, steepest
-        columns, actions = environment.pipeline.size, environment.pipeline.action_size
-        self.observation = self.array(columns, steps + 1)
-        self.action = self.array(actions, steps)
-        self.reward, self.lost = self.array(1, steps), self.array(1, steps)
-        self.terms = self.array(len(environment.term_names()), steps)
-        self.seed = self.array(1, steps)
-        """The objective's derivative with respect to each reward."""
-        self.observation_gradient = self.array(columns, steps + 1)
-        self.action_gradient = self.array(actions, steps)
-        self.bound = self.array(1, 1)
+        self._allocate()
+        step = environment.task_step
+        slots = range(steps + 1)
+        self._moments = [environment.moment(self._moment(t)) for t in slots]
+        given = [self._given(t) for t in slots]
+        scratch = self.at(self.array(environment.critic_size - environment.pipeline.size, 1), 0)
+        observing = slots if environment.measures else (0,)
+        self._sense = [environment.sensing(self._moments[t]) for t in observing]
+        self._observe = [
+            step.observe.prepare({**given[t], "actor": self.at(self.observation, t), "privileged": scratch})
+            for t in observing
+        ]
+        forward = step.act if environment.measures else step.cycle
+        acted = [self._acted(t) for t in slots[:-1]]
+        self._forward = [forward.prepare({**acted[t], **self._made(t)}) for t in slots[:-1]]
+        self._backward = [step.cycle_reverse.prepare({**acted[t], **self._gradients(t)}) for t in slots[:-1]]
 
-    @abstractmethod
+    def _allocate(self) -> None:
+        environment, steps, array, at = self.environment, self.steps, self.array, self.at
+        step, pipeline = environment.task_step, environment.pipeline
+        self._past = len(step.past)
+        self.observation, self.action = array(pipeline.size, steps + 1), array(pipeline.action_size, steps)
+        self.reward, self.lost = array(1, steps), array(1, steps)
+        self.terms = array(len(environment.term_names()), steps)
+        self.seed = array(1, steps)
+        """The objective's derivative with respect to each reward."""
+        self.observation_gradient = array(pipeline.size, steps + 1)
+        self.action_gradient = array(pipeline.action_size, steps)
+        self.bound = array(1, 1)
+        widths = {"state": step.state_width, "memory": step.memory_width}
+        self.state, self.memory = (array(rows, steps + 1) for rows in widths.values())
+        self.noise = array(step.noise_width, steps + 1)
+        self.command = array(step.command_width, steps + self._past)
+        self.inputs = {name: array(len(rows), steps + 1) for name, rows in environment.varying().items()}
+        """What the environment measures or moves at each step, by name."""
+        self._state_gradient, self._memory_gradient = (array(rows, 2) for rows in widths.values())
+        self._command_gradient = array(step.command_width, steps + self._past)
+        self._past_gradient = array(step.command_width, max(self._past, 1))
+        self._raw_state, self._raw_memory = (array(rows, 1) for rows in widths.values())
+        shorten = shortened(widths, step.device)
+        self._shorten = [
+            shorten.prepare(
+                {
+                    "state": at(self._raw_state, 0),
+                    "memory": at(self._raw_memory, 0),
+                    "bound": at(self.bound, 0),
+                    "shorter state": at(self._state_gradient, slot),
+                    "shorter memory": at(self._memory_gradient, slot),
+                }
+            )
+            for slot in range(2)
+        ]
+
     def begin(self) -> None:
         """Take the robots as they are, and observe them."""
+        env, at = self.environment, self.at
+        at(self.state, 0).copy_(env.state)
+        at(self.memory, 0).copy_(env.memory)
+        for k, past in enumerate(env.past):
+            at(self.command, self._past - 1 - k).copy_(past)
+        env.fill_noise(self.noise, self.steps + 1)
+        env.begin_rollout(self.inputs, self.steps + 1)
+        self._sense[0]()
+        self._observe[0]()
 
-    @abstractmethod
     def advance(self, t: int) -> None:
         """Take the action of step ``t``; the next observation is there then."""
+        if not self.environment.measures:
+            self._forward[t]()
+            return
+        self.environment.begin_step(self._moments[t], self._moments[t + 1])
+        self._forward[t]()
+        self._sense[t + 1]()
+        self._observe[t + 1]()
 
-    @abstractmethod
     def end(self) -> None:
-        """Leave the robots as the window left them; nobody has started anew."""
+        """Leave the robots as the rollout left them; nobody has started anew."""
+        env, at, last = self.environment, self.at, self.steps
+        env.state.copy_(at(self.state, last))
+        env.memory.copy_(at(self.memory, last))
+        for k, past in enumerate(env.past):
+            past.copy_(at(self.command, self._past + last - 1 - k))
+        env.end_rollout(self._moments[last])
+        env.passed(self.steps)
 
     def begin_reverse(self) -> None:
-        """Forget the derivatives of the window before: nothing comes after the last step. Write ``seed`` before."""
+        """Forget the derivatives of the rollout before: nothing comes after the last step. Write ``seed`` before."""
         self.observation_gradient[:, self.steps].zero_()
         self.bound[:] = self.seed.abs().max() * self.steepest
+        for array in (self._state_gradient, self._memory_gradient, self._command_gradient):
+            array.zero_()
 
-    @abstractmethod
     def reverse(self, t: int) -> None:
         """Go back over step ``t``: from the gradients after it and of the next observation to the action's."""
+        self._backward[t]()
+        self._shorten[t % 2]()
+        for k in range(1, self._past + 1):
+            self._command_gradient[:, self._past + t - k] += self._past_gradient[:, k - 1]
 
     def not_finite(self) -> str:
         """Return in words what, on the way back, was the first whose gradient is not finite."""
@@ -105,6 +171,56 @@ class Window(ABC):
     def at_all(self, array: Tensor) -> Tensor:
         """Return the steps of an array, (rows, T, N)."""
         return array[:, : self.steps, : self.count]
+
+    def _moment(self, t: int) -> dict[str, Tensor]:
+        """Return what is of one moment, by name."""
+        arrays = {"state": self.state, "memory": self.memory, "noise": self.noise, **self.inputs}
+        return {name: self.at(array, t) for name, array in arrays.items()}
+
+    def _given(self, t: int) -> dict[str, Tensor]:
+        return {**self.environment.fixed(), **self._moments[t]}
+
+    def _acted(self, t: int) -> dict[str, Tensor]:
+        """Return what step ``t`` and its reverse read, by name."""
+        step, now, after = self.environment.task_step, self._given(t), self._given(t + 1)
+        past = {f"past_{k}": self.at(self.command, self._past + t - k) for k in range(1, self._past + 1)}
+        return {
+            **now,
+            **{name: after[name] for name in step.moved_first},
+            **{f"next_{name}": after[name] for name in step.following},
+            "action": self.at(self.action, t),
+            **past,
+        }
+
+    def _made(self, t: int) -> dict[str, Tensor]:
+        """Return what step ``t`` writes, by name."""
+        at = self.at
+        return {
+            "next_state": at(self.state, t + 1),
+            "next_memory": at(self.memory, t + 1),
+            "command": at(self.command, self._past + t),
+            "reward": at(self.reward, t),
+            "terms": at(self.terms, t),
+            "lost": at(self.lost, t),
+            "actor": at(self.observation, t + 1),
+        }
+
+    def _gradients(self, t: int) -> dict[str, Tensor]:
+        """Return what the reverse of step ``t`` reads and writes, by name."""
+        after, at = (t + 1) % 2, self.at
+        named = {
+            "next_state": at(self._state_gradient, after),
+            "next_memory": at(self._memory_gradient, after),
+            "actor": at(self.observation_gradient, t + 1),
+            "reward": at(self.seed, t),
+            "state": at(self._raw_state, 0),
+            "memory": at(self._raw_memory, 0),
+            "action": at(self.action_gradient, t),
+            **{f"past_{k}": at(self._past_gradient, k - 1) for k in range(1, self._past + 1)},
+        }
+        if self._past:
+            named["command"] = at(self._command_gradient, self._past + t)
+        return {GRADIENT + name: array for name, array in named.items()}
 
 
 def shortened(rows: Mapping[str, int], device: str) -> Kernel:

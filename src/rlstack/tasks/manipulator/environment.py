@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.core.goals import GoalStep
 from rlstack.tasks.core.pipeline import TermInfo
-from rlstack.tasks.core.rollout import Window
+from rlstack.tasks.core.rollout import DifferentiableRollout
 from rlstack.tasks.manipulator.grasp import FINGERS, stopped
 from rlstack.tasks.manipulator.pipeline import ArmPipeline
 from rlstack.tasks.manipulator.scene import ArmScene
@@ -184,7 +184,7 @@ class ArmEnvironment:
         """Return what the task's scripted expert would do now, (N, actions)."""
         return torch.from_numpy(self.task.expert().act(self.senses(), self.pipeline).astype(np.float32))
 
-    def window(self, steps: int, steepest: float) -> Window:
+    def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
         """Refuse: MuJoCo has no gradients here.
 
         Raises:

@@ -9,9 +9,8 @@ from rlstack.interfaces.signals import commanded
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.tasks.core.card import Row, TaskCard, asked_rows, seconds
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.tasks.quadrotor.environment import critic_table
 from rlstack.tasks.quadrotor.pipeline import CanonicalPipeline
-from rlstack.tasks.quadrotor.privileged import privileged_terms
+from rlstack.tasks.quadrotor.privileged import critic_table, privileged_terms
 
 
 def quadrotor_card(task: Any, robot: Quadrotor, pipeline: Pipeline) -> TaskCard:

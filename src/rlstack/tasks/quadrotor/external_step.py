@@ -84,24 +84,23 @@ class ExternalStep(QuadrotorStep):
         return {**rows, "goal": self.goal_width} if self.window else rows
 
     def _decide(self, **rows: Rows) -> dict[str, Rows]:
-        memory, action = self._remembered(rows["memory"]), clip(rows["action"], -1.0, 1.0)
+        memory, action = self.remembered(rows["memory"]), clip(rows["action"], -1.0, 1.0)
         after, command = tracing.call(self._actor_memory, self._sensed(rows), memory, action)
-        remembered = [*(after[n].reshape(-1) for n in self.pipeline.memory), action]
-        return {"command": command, "next_memory": np.concatenate(remembered)}
+        return {"command": command, "next_memory": self._memory_rows(after, action)}
 
     def _judge_and_see(self, **rows: Rows) -> dict[str, Rows]:
-        action, last = clip(rows["action"], -1.0, 1.0), self._remembered(rows["memory"])["last_action"]
-        judged = self._judged(rows["state"], action, last, rows.get("goal"), rows["parameters"])
+        action, memory = clip(rows["action"], -1.0, 1.0), self.remembered(rows["memory"])
+        scored = self._scored(rows["state"], action, memory, {}, rows)
         after = {name: rows[name] for name in ("state", "noise")}
         after = {**after, "goal": rows["next_goal"]} if self.window else after
-        return {**judged, "seen": self._see(after, rows["next_memory"])}
+        return {**scored, "seen": self._see(after, rows["next_memory"])}
 
     def _see(self, rows: dict[str, Rows], memory: Rows) -> Rows:
         sensed = self._sensed(rows)
         if self.kind == "signals":
             seen = np.concatenate([np.asarray(sensed[name], dtype=object).reshape(-1) for name in self.shapes])
         else:
-            seen = tracing.call(self._actor_observation, sensed, self._remembered(memory))
+            seen = tracing.call(self._actor_observation, sensed, self.remembered(memory))
         finite = np.abs(rows["state"]).sum() < 1e30
         limits = self.bounds.astype(float)
         return np.stack([where(finite, clip(value, -most, most), 0.0) for value, most in zip(seen, limits)])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch.layout import PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 
 _SHOWN = {
     "force": "disturbing force, world",
@@ -65,3 +66,15 @@ def privileged_terms(task: Any, robot: Quadrotor) -> Privileged:
         offset=nominal[list(columns)],
         scale=(1.0 / spread[list(columns)]).astype(np.float32),
     )
+
+
+def critic_table(pipeline: Pipeline, robot: Quadrotor, privileged: Privileged, path: bool = False) -> list[TermInfo]:
+    """Return one row for each term of the critic's observation: the policy's, then what only the critic sees."""
+    rows = pipeline.table()
+    rotors = ("rotor_speed", len(robot.rotors), "-1..1", "true rotor speeds, scaled as actions")
+    others = [(n, size, "spread", m) for n, size, m in zip(privileged.names, privileged.sizes, privileged.meanings)]
+    if path:
+        others.append(("reference", 3, "m", "where the path will be after the step, world"))
+    for name, size, unit, meaning in [rotors, *others]:
+        rows.append(TermInfo(name, rows[-1].start + rows[-1].size, size, unit, meaning))
+    return rows

@@ -13,25 +13,24 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.layout import STATE, STATE_WIDTH
 from rlstack.sim.bases.lidar import BaseLidar
 from rlstack.sim.bases.parameters import drawn
+from rlstack.tasks.core.environment import Arrays, BatchEnvironment
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 from rlstack.tasks.wheeled_base.card import critic_columns
-from rlstack.tasks.wheeled_base.driving import DrivingEnvironment
 from rlstack.tasks.wheeled_base.maps import MapArrays
-from rlstack.tasks.wheeled_base.rollout import BaseRollout
-from rlstack.tasks.wheeled_base.step import GOAL_WIDTH, GUIDE_WIDTH, NOISE_WIDTH, BaseStep
+from rlstack.tasks.wheeled_base.step import GOAL_WIDTH, BaseStep
 
 PARAMETER_POOL = 4096
 """Robots with departures from their file that are drawn ahead."""
 
 
-class Movers(Protocol):
-    """What moves among the robots: people."""
+class MovingObstacles(Protocol):
+    """What moves among the robots, such as people."""
 
     rows: int
     """Of ``circles``, the last ones, that they are."""
 
     def start(self, circles: Tensor, index: Tensor, places: MapArrays, pick: Tensor) -> None:
-        """Put those of the robots at ``index``, which start at the places ``pick``, where they start."""
+        """Put those of the robots at ``index``, which start on the maps ``pick``, where they start."""
 
     def move(self, state: Tensor, now: Tensor, after: Tensor) -> None:
         """Write where they are a period later: rows of circles, all of them, from ``now`` to ``after``."""
@@ -43,46 +42,37 @@ class Movers(Protocol):
         """Go on from :meth:`state_dict`."""
 
 
-class BaseEnvironment(DrivingEnvironment):
-    """N copies of a base's task in the batch simulator; a :class:`rlstack.tasks.core.interface.LearningEnvironment`.
+class BaseEnvironment(BatchEnvironment):
+    """N copies of a :class:`rlstack.tasks.wheeled_base.task.BaseTask`; see :class:`BatchEnvironment`."""
 
-    Args:
-        task: The task's configuration, a :class:`rlstack.tasks.wheeled_base.task.BaseTask`.
-        robot: What drives.
-        pipeline: Makes the actor's observation.
-        count: N.
-        device: ``"cpu"`` or a CUDA device.
-        seed: Of maps, starts, departures from the robot file, noise and resets.
-
-    Raises:
-        UserError: The device is not there, or torch cannot use it.
-    """
-
-    kept = ("state", "memory", "parameters", "boxes", "circles", "goal", "age", "pick")
+    kept = (*BatchEnvironment.kept, "boxes", "circles", "goal", "pick")
 
     def __init__(
         self, task: Any, robot: WheeledBase, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
     ) -> None:
         super().__init__(task, robot, pipeline, count, device, seed)
         self.rng = np.random.default_rng(seed)
-        self.movers: Movers | None = task.movers(robot, count, device, seed)
+        self.movers: MovingObstacles | None = task.movers(robot, count, device, seed)
         moving = self.movers.rows if self.movers is not None else 0
         boxes, circles = task.obstacles
-        self.task_step = step = BaseStep(task, robot, pipeline, boxes, circles + moving // 5, str(self.device))
+        step = BaseStep(task, robot, pipeline, boxes, circles + moving // 5, str(self.device))
         self._places: list[MapArrays] = []
-        self._allocate(NOISE_WIDTH, step.privileged_width, (*step.terms, "lost"))
-        self.boxes = self._rows(step.box_rows)
-        self.circles, self._next_circles = self._rows(step.circle_rows), self._rows(step.circle_rows)
-        self.goal, self.guide = self._rows(GOAL_WIDTH), self._rows(GUIDE_WIDTH)
-        self.scan, self._scan_noise = self._rows(len(step.rays)), self._rows(len(step.rays)).unsqueeze(1)
+        self._allocate(step, (*step.terms, "lost"))
+        self._inputs = {name: self._rows(rows) for name, rows in step.measured.items()}
+        self.boxes, self.goal = self._rows(step.box_rows), self._rows(GOAL_WIDTH)
+        self.circles = self._rows(step.circle_rows)
+        self._next_circles, self._scan_noise = self._rows(step.circle_rows), self._rows(len(step.rays)).unsqueeze(1)
         self.pick = torch.zeros(count, dtype=torch.long, device=self.device)
-        """Which of the places each robot is in."""
+        """Which of the maps each robot is in."""
         self._robots = torch.from_numpy(drawn(robot, PARAMETER_POOL, self.rng)).to(self.device)
-        self._lidar = self._made_lidar()
+        self._lidar = _lidar(robot, step) if step.rays else None
         self.progress = 0.0
         self.places = self._stage(0)
-        self._measure = self.measuring(self.state, self.circles, self.scan)
         self.reset_all()
+
+    def critic_table(self) -> list[TermInfo]:
+        """Return one row for each term of the critic's observation, in order."""
+        return [*self.pipeline.table(), *critic_columns(self.pipeline)]
 
     def set_progress(self, done: float) -> None:
         """Turn the curriculum to the share ``done`` of the training steps; harder maps are used as it moves."""
@@ -117,36 +107,49 @@ class BaseEnvironment(DrivingEnvironment):
             past.index_fill_(1, index, 0.0)
         self.age.index_fill_(0, index, 0)
 
-    def measuring(self, state: Tensor, circles: Tensor, scan: Tensor) -> Callable[[], None]:
-        """Return what measures the scans of robots in ``state`` among ``circles`` whenever it is called."""
-        if self._lidar is None:
-            return lambda: None
-        cast = self._lidar.prepare(state, self.boxes, circles, scan, self._scan_noise[:, 0])
+    def varying(self) -> dict[str, Tensor]:
+        """Return scans and ways to the goal; circles where some of them move."""
+        return {**self._inputs, "circles": self.circles} if self.movers is not None else self._inputs
 
-        def measure() -> None:
-            self.fill_noise(self._scan_noise, 1)
-            cast()
+    def fixed(self) -> dict[str, Tensor]:
+        """Return parameters, goals and obstacles."""
+        return {**super().fixed(), "goal": self.goal, "boxes": self.boxes, "circles": self.circles}
 
-        return measure
+    def sensing(self, arrays: Arrays) -> Callable[[], None]:
+        """Return what measures scans and looks up the ways to the goals."""
+        state, guide = arrays["state"], arrays["guide"]
+        cast: Callable[[], None] | None = None
+        if self._lidar is not None:
+            circles = arrays.get("circles", self.circles)
+            cast = self._lidar.prepare(state, self.boxes, circles, arrays["scan"], self._scan_noise[:, 0])
 
-    def find_way(self, state: Tensor, guide: Tensor) -> None:
-        """Write the way to the goal of robots in ``state`` into ``guide``."""
-        self.places.guide(self.pick, state[STATE["position"]], self.goal, guide)
+        def sense() -> None:
+            if cast is not None:
+                self.fill_noise(self._scan_noise, 1)
+                cast()
+            self.places.guide(self.pick, state[STATE["position"]], self.goal, guide)
 
-    def move(self, state: Tensor, now: Tensor, after: Tensor) -> None:
-        """Let a period pass for what moves; without that, circles stay."""
+        return sense
+
+    def begin_step(self, now: Arrays, after: Arrays) -> None:
+        """Let people walk for a period."""
         if self.movers is None:
-            after.copy_(now)
+            return
+        if now is after:
+            self.movers.move(now["state"], self.circles, self._next_circles)
+            self.circles.copy_(self._next_circles)
         else:
-            self.movers.move(state, now, after)
+            self.movers.move(now["state"], now["circles"], after["circles"])
 
-    def window(self, steps: int, steepest: float) -> BaseRollout:
-        """Return a window over the robots; see :class:`rlstack.tasks.core.rollout.Window`."""
-        return BaseRollout(self, steps, steepest)
+    def begin_rollout(self, inputs: Arrays, slots: int) -> None:
+        """Write where people are now."""
+        if self.movers is not None:
+            inputs["circles"][:, 0, : self.count].copy_(self.circles)
 
-    def critic_table(self) -> list[TermInfo]:
-        """Return one row for each term of the critic's observation, in order."""
-        return [*self.pipeline.table(), *critic_columns(self.pipeline)]
+    def end_rollout(self, last: Arrays) -> None:
+        """Leave people where they are."""
+        if self.movers is not None:
+            self.circles.copy_(last["circles"])
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes as the environment runs, so that it can go on exactly."""
@@ -161,18 +164,6 @@ class BaseEnvironment(DrivingEnvironment):
         if self.movers is not None:
             self.movers.load_state_dict(state["movers"])
 
-    def _begin_step(self) -> None:
-        self.move(self.state, self.circles, self._next_circles)
-        self.circles.copy_(self._next_circles)
-
-    def _sense(self) -> None:
-        self._measure()
-        self.find_way(self.state, self.guide)
-
-    def _given(self) -> dict[str, Tensor]:
-        around = {"goal": self.goal, "guide": self.guide, "boxes": self.boxes, "circles": self.circles}
-        return {**around, "scan": self.scan}
-
     def _arrived(self) -> Tensor:
         offset = self.state[STATE["position"]] - self.goal[:2]
         return (offset * offset).sum(dim=0) < self.task.arrival_m**2
@@ -182,22 +173,20 @@ class BaseEnvironment(DrivingEnvironment):
             self._places.append(self.task.places(self.robot, len(self._places), self.rng, self.device))
         return self._places[stage]
 
-    def _made_lidar(self) -> BaseLidar | None:
-        rays = self.task_step.rays
-        if not rays:
-            return None
-        lidar, step = self.robot.lidars["scan"], self.task_step
-        return BaseLidar(
-            lidar.angles_rad[list(rays)],
-            (lidar.position_m[0], lidar.position_m[1]),
-            lidar.rpy_rad[2],
-            range_min_m=lidar.range_min_m,
-            range_max_m=lidar.range_max_m,
-            boxes=step.box_rows // 6,
-            circles=step.circle_rows // 5,
-            noise_m=lidar.noise_m,
-            noise_share=lidar.noise_share,
-            dropout=lidar.dropout,
-            spacing_rad=lidar.angle_increment_rad,
-            device=str(self.device),
-        )
+
+def _lidar(robot: WheeledBase, step: BaseStep) -> BaseLidar:
+    lidar = robot.lidars["scan"]
+    return BaseLidar(
+        lidar.angles_rad[list(step.rays)],
+        (lidar.position_m[0], lidar.position_m[1]),
+        lidar.rpy_rad[2],
+        range_min_m=lidar.range_min_m,
+        range_max_m=lidar.range_max_m,
+        boxes=step.box_rows // 6,
+        circles=step.circle_rows // 5,
+        noise_m=lidar.noise_m,
+        noise_share=lidar.noise_share,
+        dropout=lidar.dropout,
+        spacing_rad=lidar.angle_increment_rad,
+        device=step.device,
+    )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rlstack.tasks.core.card import Row, TaskCard
     from rlstack.tasks.core.pipeline import Pipeline, Term
-    from rlstack.tasks.wheeled_base.environment import BaseEnvironment, Movers
+    from rlstack.tasks.wheeled_base.environment import BaseEnvironment, MovingObstacles
     from rlstack.tasks.wheeled_base.maps import MapArrays
 
 
@@ -145,7 +145,7 @@ class BaseTask(ABC):
         """Return the indices of the scan's rays that the policy looks at, evenly spaced; none without a scan."""
         return ()
 
-    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> Movers | None:
+    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> MovingObstacles | None:
         """Return what moves among ``count`` robots."""
         return None
 

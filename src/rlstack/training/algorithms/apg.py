@@ -40,7 +40,7 @@ class APGSettings:
     max_gradient_norm: float = value(1.0, above=0.0)
     """Gradients are scaled down to this."""
     steepest: float = value(20.0, above=0.0)
-    """One robot's gradient is shortened to this on its way back, see :class:`rlstack.tasks.core.rollout.Window`."""
+    """Bound on one robot's gradient on its way back, see :class:`rlstack.tasks.core.rollout.DifferentiableRollout`."""
     final_steepest: float | None = value(None, above=0.0)
     """The same at the last window, where it is another: it changes by the same factor from window to window."""
     restart: float = value(0.4, at_least=0.0, at_most=1.0)
@@ -82,7 +82,7 @@ class APG:
         self.settings, self.environment = settings, environment
         self.steps_per_iteration = settings.window * environment.count
         pipeline = environment.pipeline
-        self.window = environment.window(settings.window, settings.steepest)
+        self.window = environment.rollout(settings.window, settings.steepest)
         self.policy, self.tape = self._made(pipeline)
         self.optimiser = torch.optim.Adam(
             self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), fused=True

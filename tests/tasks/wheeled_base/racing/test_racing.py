@@ -89,7 +89,7 @@ def test_gradients_are_what_finite_differences_say(environment: RacingEnvironmen
     """Of the reward of eight steps by each action of the first, under a policy that feeds its scan back."""
     environment.reset_all()
     kept = copy.deepcopy(environment.state_dict())
-    window = environment.window(8, 1e9)
+    window = environment.rollout(8, 1e9)
     gain = torch.randn(2, environment.pipeline.size, generator=torch.Generator().manual_seed(1)) * 0.01
 
     def driven(change: float = 0.0, row: int = 0) -> torch.Tensor:
@@ -135,7 +135,7 @@ def test_ranges_change_with_the_pose_as_they_are_measured_to(environment: Racing
     env.state[STATE["position"]] += torch.tensor([[0.004], [-0.003]])
     z, w = state[STATE["turn"]]
     env.state[STATE["turn"]] = torch.stack([z + 0.002 * w, w - 0.002 * z])
-    env._measure()
+    env._launch()[0]()
     given = {"ranges": before, "slopes": slopes, "state": env.state, "pose": state[:4].contiguous()}
     shifted({**given, "out": out})
     moved, told = env.ranges - before, out - before

@@ -13,7 +13,7 @@ from rlstack.errors import UserError
 from rlstack.sim.grids.worlds import MOVES
 from rlstack.tasks.core.interface import StepResult
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.tasks.core.rollout import Window
+from rlstack.tasks.core.rollout import DifferentiableRollout
 from rlstack.tasks.wheeled_base.exploration.setting import TRAINING
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ExplorationEnvironment:
         total = torch.stack(list(earned.values())).sum(dim=0)
         return StepResult(actor, critic, total, torch.from_numpy(done), torch.from_numpy(timed_out), earned)
 
-    def window(self, steps: int, steepest: float) -> Window:
+    def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
         """Refuse: cells have no gradients.
 
         Raises:

@@ -9,15 +9,15 @@ from rlstack.tasks.core.card import TaskCard, columns_after, seconds
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 from rlstack.tasks.wheeled_base.card import responses
 from rlstack.tasks.wheeled_base.racing.pipeline import RacingPipeline
-from rlstack.tasks.wheeled_base.racing.step import PRIVILEGED, TERMS
+from rlstack.tasks.wheeled_base.racing.step import TERMS
 
-_CRITICS = (
-    ("m", "left of the middle"),
-    ("1", "sine of the heading beside it"),
-    ("1/m", "of the middle"),
-    ("m", "of the track"),
+_PRIVILEGED = (
+    ("aside", 1, "m", "left of the middle"),
+    ("heading", 1, "1", "sine of the heading beside it"),
+    ("curvature", 1, "1/m", "of the middle"),
+    ("half_width", 1, "m", "of the track"),
 )
-"""Unit and meaning of what only a critic sees."""
+"""What only a critic sees."""
 
 _UNITS = {"progress": "1/m", "lost": "once"}
 """Of the reward's weights that are no rates."""
@@ -25,7 +25,7 @@ _UNITS = {"progress": "1/m", "lost": "once"}
 
 def critic_columns(pipeline: Pipeline) -> tuple[TermInfo, ...]:
     """Return what only a critic sees, as columns after those of the policy."""
-    return columns_after(pipeline, tuple((name, 1, *told) for name, told in zip(PRIVILEGED, _CRITICS)))
+    return columns_after(pipeline, _PRIVILEGED)
 
 
 def racing_card(task: Any, robot: WheeledBase, pipeline: RacingPipeline) -> TaskCard:

@@ -1,4 +1,4 @@
-"""The training environment of racing: N cars, each on one of many tracks."""
+"""The training environment of racing cars: each on one of many tracks."""
 
 from __future__ import annotations
 
@@ -14,41 +14,28 @@ from rlstack.sim.bases.layout import PARAMETERS, STATE, STATE_WIDTH
 from rlstack.sim.bases.parameters import base_model, longest_delay_s
 from rlstack.sim.bases.wall_lidar import WallLidar
 from rlstack.sim.maps.tracks import SAMPLES, draw_track
+from rlstack.tasks.core.environment import Arrays, BatchEnvironment
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.tasks.wheeled_base.driving import DrivingEnvironment
 from rlstack.tasks.wheeled_base.racing.card import critic_columns
-from rlstack.tasks.wheeled_base.racing.rollout import RacingRollout
-from rlstack.tasks.wheeled_base.racing.step import PRIVILEGED, TERMS, RacingStep
+from rlstack.tasks.wheeled_base.racing.step import TERMS, RacingStep
 from rlstack.tasks.wheeled_base.racing.tracks import FRAME_WIDTH, SEEN, WALL_WIDTH, TrackTables
 
 CAR_POOL = 4096
 """Cars with departures from their file that are drawn ahead."""
 
 
-class RacingEnvironment(DrivingEnvironment):
-    """N copies of the task in the batch simulator; a :class:`rlstack.tasks.core.interface.LearningEnvironment`.
+class RacingEnvironment(BatchEnvironment):
+    """N copies of the task in the batch simulator; see :class:`BatchEnvironment`."""
 
-    Args:
-        task: The task's configuration.
-        robot: What drives.
-        pipeline: Makes the actor's observation.
-        count: N.
-        device: ``"cpu"`` or a CUDA device.
-        seed: Of tracks, starts, departures from the robot file, noise and resets.
-
-    Raises:
-        UserError: The device is not there, or torch cannot use it.
-    """
-
-    kept = ("state", "memory", "parameters", "age", "course", "place")
+    kept = (*BatchEnvironment.kept, "course", "place")
 
     def __init__(
         self, task: Any, robot: WheeledBase, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
     ) -> None:
         super().__init__(task, robot, pipeline, count, device, seed)
         model = base_model(robot, task.rate_hz, longest_delay_s(robot))
-        self.task_step = step = RacingStep(task, robot, pipeline, model, str(self.device))
-        self._allocate(step.noise_width, len(PRIVILEGED), TERMS)
+        step = RacingStep(task, robot, pipeline, model, str(self.device))
+        self._allocate(step, TERMS)
         self.courses = TrackTables([draw_track(s) for s in task.training_seeds], self.device)
         cars = task.draw_parameters(robot, CAR_POOL, np.random.default_rng(seed))
         self._cars = torch.from_numpy(cars).to(self.device)
@@ -66,11 +53,11 @@ class RacingEnvironment(DrivingEnvironment):
         self.ranges, self.slopes = self._rows(len(step.rays)), self._rows(len(step.rays))
         self.course, self.place = torch.zeros_like(self.age), torch.zeros_like(self.age)
         """Which track each car is on, and the nearest point of its middle."""
-        self._measure = self.measuring(self.state, self.ranges, self.slopes)
         self.reset_all()
 
-    def set_progress(self, done: float) -> None:
-        """Do nothing: there is no curriculum."""
+    def critic_table(self) -> list[TermInfo]:
+        """Return one row for each term of the critic's observation, in order."""
+        return [*self.pipeline.table(), *critic_columns(self.pipeline)]
 
     def restart(self, index: Tensor) -> None:
         """Start the cars at ``index`` anew: somewhere on some track, as another car."""
@@ -105,33 +92,23 @@ class RacingEnvironment(DrivingEnvironment):
         self.course[index], self.place[index] = course, place
         self.age.index_fill_(0, index, 0)
 
-    def look_up(self, state: Tensor, frame: Tensor) -> None:
-        """Write the track at cars in ``state`` into ``frame``, and the walls around them into :attr:`walls`.
+    def varying(self) -> dict[str, Tensor]:
+        """Return the track at each car, and what its lidar sees of the walls."""
+        return {"frame": self.frame, "ranges": self.ranges, "slopes": self.slopes}
 
-        Cars are followed from step to step, so it must be called after each.
-        """
-        self.place = self.courses.follow(self.course, self.place, state[STATE["position"]])
-        frame.copy_(self.courses.frame(self.course, self.place).T)
-        self.walls.copy_(self.courses.walls(self.course, self.place).T)
+    def moment(self, arrays: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return arrays of one moment with ``pose``, place and heading in them."""
+        return {**arrays, "pose": arrays["state"][: STATE["turn"].stop]}
 
-    def measuring(self, state: Tensor, ranges: Tensor, slopes: Tensor) -> Callable[[], None]:
-        """Return what measures ranges and slopes of cars in ``state`` between :attr:`walls` whenever it is called."""
-        return self._lidar.prepare(state, self.walls, ranges, slopes)
+    def sensing(self, arrays: Arrays) -> Callable[[], None]:
+        """Return what follows cars along their tracks, and measures ranges and slopes; call it after each step."""
+        state, frame = arrays["state"], arrays["frame"]
+        cast = self._lidar.prepare(state, self.walls, arrays["ranges"], arrays["slopes"])
 
-    def window(self, steps: int, steepest: float) -> RacingRollout:
-        """Return a window over the cars; see :class:`rlstack.tasks.core.rollout.Window`."""
-        return RacingRollout(self, steps, steepest)
+        def sense() -> None:
+            self.place = self.courses.follow(self.course, self.place, state[STATE["position"]])
+            frame.copy_(self.courses.frame(self.course, self.place).T)
+            self.walls.copy_(self.courses.walls(self.course, self.place).T)
+            cast()
 
-    def critic_table(self) -> list[TermInfo]:
-        """Return one row for each term of the critic's observation, in order."""
-        return [*self.pipeline.table(), *critic_columns(self.pipeline)]
-
-    def _begin_step(self) -> None:
-        """Do nothing: nothing moves by itself."""
-
-    def _sense(self) -> None:
-        self.look_up(self.state, self.frame)
-        self._measure()
-
-    def _given(self) -> dict[str, Tensor]:
-        return {"frame": self.frame, "ranges": self.ranges}
+        return sense

@@ -1,26 +1,19 @@
-"""The racing task's training step for one car: sensing, observation, command, dynamics, reward; fused into kernels.
-
-What a car cannot compute from its own rows, where it is on its track and what its lidar sees there, is looked up
-between two kernels: one moves the car and judges it, the other observes.
-"""
+"""The step of racing cars: progress along the track, walls, tyres."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from rlstack.fused import Kernel, clip, maximum, minimum, where
+from rlstack.fused import clip, maximum, minimum, where
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.dynamics import BaseModel, advance, heading
 from rlstack.sim.bases.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
-from rlstack.tasks.core import tracing
-from rlstack.tasks.core.pipeline import Pipeline, Tensors
+from rlstack.tasks.core.pipeline import Pipeline
+from rlstack.tasks.core.step import FusedStep, Rows
 from rlstack.tasks.wheeled_base.racing.tracks import FRAME_WIDTH
-
-Rows = np.ndarray[Any, Any]
 
 _STEEPEST = 12.0
 """Greatest slope of a wall in a ray's way that is believed: a ray that grazes soon meets another wall."""
@@ -28,22 +21,15 @@ _STEEPEST = 12.0
 TERMS = ("progress", "wall", "bend_change", "speed_change", "grip", "lost")
 """Of the reward, in order."""
 
-PRIVILEGED = ("aside", "heading", "curvature", "half_width")
-"""What only a critic sees."""
 
+class RacingStep(FusedStep):
+    """The step of one car.
 
-class RacingStep:
-    """The step of one car, as kernels over all of them.
-
-    What goes in and out, as (rows, N) arrays:
-
-    - ``state``, ``parameters``: as in :mod:`rlstack.sim.bases.layout`
-    - ``memory``: the pipeline's memory, then the last action
-    - ``frame``: the track at the car before the step, :data:`rlstack.tasks.wheeled_base.racing.tracks.FRAME_WIDTH`
-    - ``ranges``: m, of the rays that the policy looks at
-    - ``noise``: unit normals, of the ranges, the speed and the turning speed
-    - ``action``: as the policy gives it, unclipped
-    - ``past_k``: the command k periods ago
+    Its inputs are ``frame``, the track at the car before the step
+    (:data:`rlstack.tasks.wheeled_base.racing.tracks.FRAME_WIDTH`), and ``ranges``, m, of the rays that the policy looks
+    at. The reverse mode reads ``next_pose`` as well, where the ranges were measured (place, z and w of the heading),
+    and ``next_slopes`` of what was met, :meth:`rlstack.sim.bases.wall_lidar.WallLidar.prepare`. The noise is of ranges,
+    speed and turning speed.
 
     Args:
         task: The task's configuration.
@@ -53,66 +39,32 @@ class RacingStep:
         device: Where the kernels run.
     """
 
-    def __init__(self, task: Any, robot: WheeledBase, pipeline: Pipeline, model: BaseModel, device: str = "cpu"):
-        self.task, self.robot, self.pipeline, self.model, self.device = task, robot, pipeline, model, device
-        self.memory: dict[str, slice] = {}
-        start = 0
-        for name, shape in (*pipeline.memory.items(), ("last_action", (pipeline.action_size,))):
-            self.memory[name] = slice(start, start + int(np.prod(shape)))
-            start = self.memory[name].stop
-        self.memory_width = start
+    state_width, parameter_width = STATE_WIDTH, PARAMETER_WIDTH
+    advance = advance
+
+    def __init__(
+        self, task: Any, robot: WheeledBase, pipeline: Pipeline, model: BaseModel, device: str = "cpu"
+    ) -> None:
         self.rays: tuple[int, ...] = task.ray_indices(robot)
         """Of the robot's scan: those that the policy looks at."""
-        self.noise_width = len(self.rays) + 2
-        self.past = [f"past_{k}" for k in range(1, model.past_commands + 1)]
-
-    @cached_property
-    def act(self) -> Kernel:
-        """``next_state``, ``next_memory``, ``command``, ``reward``, its ``terms`` and ``lost`` (1 or 0)."""
-        return Kernel(self._act, self._done(), device=self.device)
-
-    @cached_property
-    def observe(self) -> Kernel:
-        """The ``actor`` observation, and what is ``privileged``: the critic's alone."""
-        return Kernel(self._observe, {**self._seen(), "frame": FRAME_WIDTH}, device=self.device)
-
-    @cached_property
-    def reverse(self) -> Kernel:
-        """The reverse mode of acting and then observing with ``next_ranges`` and ``next_noise``.
-
-        ``next_pose`` is where the ranges were measured (place, z and w of the heading), ``next_slopes`` those of what
-        was met, :meth:`rlstack.sim.bases.wall_lidar.WallLidar.prepare`.
-        """
-        rays = len(self.rays)
-        following = {"next_ranges": rays, "next_slopes": rays, "next_noise": self.noise_width, "next_pose": 4}
-        kept = ("next_state", "next_memory", "reward", "actor", *(["command"] if self.past else []))
-        return Kernel(
-            lambda **rows: {name: value for name, value in self._cycle(**rows).items() if name in kept},
-            {**self._done(), **following},
-            ("state", "memory", "action", *self.past),
-            self.device,
+        rays, noise = len(self.rays), len(self.rays) + 2
+        super().__init__(
+            task,
+            robot,
+            pipeline,
+            model,
+            command=model.command_width,
+            noise=noise,
+            inputs={"frame": FRAME_WIDTH, "ranges": rays},
+            following={"ranges": rays, "slopes": rays, "noise": noise, "pose": 4},
+            device=device,
         )
 
-    def _seen(self) -> dict[str, int]:
-        return {
-            "state": STATE_WIDTH,
-            "memory": self.memory_width,
-            "ranges": len(self.rays),
-            "noise": self.noise_width,
-        }
-
-    def _done(self) -> dict[str, int]:
-        width = self.model.command_width
-        actions = {"action": self.pipeline.action_size, **dict.fromkeys(self.past, width)}
-        return {**self._seen(), "parameters": PARAMETER_WIDTH, "frame": FRAME_WIDTH, **actions}
-
-    def _cycle(self, **rows: Rows) -> dict[str, Rows]:
-        made = self._act(**rows)
-        after = {"state": made["next_state"], "memory": made["next_memory"], "noise": rows["next_noise"]}
+    def _next_inputs(self, rows: Mapping[str, Rows], state: Rows) -> dict[str, Rows]:
         ranges = rows["next_ranges"]
         if self.task.scan_gradient:
-            ranges = self._shifted(ranges, rows["next_slopes"], made["next_state"], rows["next_pose"])
-        return {**made, "actor": self._actor({**after, "ranges": ranges})}
+            ranges = self._shifted(ranges, rows["next_slopes"], state, rows["next_pose"])
+        return {"ranges": ranges, "noise": rows["next_noise"]}
 
     def _shifted(self, ranges: Rows, slopes: Rows, state: Rows, pose: Rows) -> Rows:
         """Return the ranges as they change when the car is a little beside the pose that they were measured at.
@@ -137,23 +89,17 @@ class RacingStep:
             shifted.append(measured + where(measured < 0.99 * lidar.range_max_m, change, 0.0))
         return np.array(shifted, dtype=object)
 
-    def _observe(self, **rows: Rows) -> dict[str, Rows]:
+    def _privileged(self, rows: Mapping[str, Rows]) -> list[Any]:
         state, frame = rows["state"], rows["frame"]
         cos, sin = heading(state)
         c, s, bend, width = frame[2:6]
         _, aside = beside(frame, *state[STATE["position"]])
-        privileged = [aside, sin * c - cos * s, bend, width]
-        return {"actor": self._actor(rows), "privileged": np.array(privileged, dtype=object)}
+        return [aside, sin * c - cos * s, bend, width]
 
-    def _actor(self, rows: Mapping[str, Rows]) -> Rows:
-        memory = self._remembered(rows["memory"])
-        return np.asarray(tracing.call(self._actor_observation, self._sensed(rows), memory), dtype=object)
-
-    def _act(self, **rows: Rows) -> dict[str, Rows]:
-        memory, state, frame = self._remembered(rows["memory"]), rows["state"], rows["frame"]
-        action = clip(rows["action"], -1.0, 1.0)
-        after, command = tracing.call(self._actor_memory, self._sensed(rows), memory, action)
-        moved = advance(state, rows["parameters"], [command, *(rows[name] for name in self.past)], self.model)
+    def _rewarded(
+        self, moved: Rows, action: Rows, memory: Mapping[str, Rows], after: Mapping[str, Rows], rows: Mapping[str, Rows]
+    ) -> tuple[list[Any], Any]:
+        state, frame = rows["state"], rows["frame"]
         reward, task = self.task.reward, self.task
         before, _ = beside(frame, *state[STATE["position"]])
         beyond, _ = beside(frame, *moved[STATE["position"]])
@@ -175,19 +121,7 @@ class RacingStep:
             reward.speed_change * period * changed * changed,
             reward.grip * period * sliding * sliding,
         ]
-        finite = np.abs(np.concatenate([moved, action])).sum() < 1e30
-        lost = (clearance < -task.through_m) | (np.abs(rate) > 20.0) | ~finite
-        values = [where(finite, entry, 0.0) for entry in values]
-        values.append(where(lost, reward.lost, 0.0))
-        return {
-            # a lost car waits on the middle of the track for its restart
-            "next_state": where(lost, self._waiting(frame), moved),
-            "next_memory": np.concatenate([*(after[n].reshape(-1) for n in self.pipeline.memory), action]),
-            "command": command,
-            "reward": np.array([sum(values)], dtype=object),
-            "terms": np.array(values, dtype=object),
-            "lost": np.array([lost], dtype=object),
-        }
+        return values, (clearance < -task.through_m) | (np.abs(rate) > 20.0)
 
     def _clearance(self, state: Rows, frame: Rows) -> Any:
         """Return the least distance from the corners of the car's outline to a wall, m; below 0 beyond it."""
@@ -200,13 +134,13 @@ class RacingStep:
             least = free if least is None else minimum(least, free)
         return least
 
-    def _waiting(self, frame: Rows) -> Rows:
+    def _parked(self, rows: Mapping[str, Rows]) -> Rows:
+        # on the middle of the track
         still = np.zeros(STATE_WIDTH, dtype=object)
-        still[STATE["position"]], still[STATE["turn"]] = frame[:2], frame[6:8]
+        still[STATE["position"]], still[STATE["turn"]] = rows["frame"][:2], rows["frame"][6:8]
         return still
 
     def _sensed(self, rows: Mapping[str, Rows]) -> dict[str, Rows]:
-        """Return what the policy senses, with noise, by the names of its inputs."""
         state, noise, sigma = rows["state"], rows["noise"], self.task.noise
         lidar = self.robot.lidars["scan"]
         scan = np.ones(lidar.rays, dtype=object)  # of those that it does not look at, nothing comes
@@ -220,17 +154,6 @@ class RacingStep:
             "linear_velocity": np.array(velocity, dtype=object),
             "angular_velocity": np.array([0.0, 0.0, rate + noise[-1] * sigma.angular_velocity_rad_s], dtype=object),
         }
-
-    def _remembered(self, rows: Rows) -> dict[str, Rows]:
-        shapes = {**self.pipeline.memory, "last_action": (self.pipeline.action_size,)}
-        return {name: rows[where_].reshape(shapes[name]) for name, where_ in self.memory.items()}
-
-    def _actor_observation(self, inputs: Tensors, memory: Tensors) -> Any:
-        return self.pipeline.observe(self.pipeline.prepare(inputs, memory), memory)
-
-    def _actor_memory(self, inputs: Tensors, memory: Tensors, action: Any) -> Any:
-        prepared = self.pipeline.prepare(inputs, memory)
-        return self.pipeline.remember(prepared, memory, action), self.pipeline.command(action, prepared)
 
 
 def beside(frame: Rows, x: Any, y: Any) -> tuple[Any, Any]:

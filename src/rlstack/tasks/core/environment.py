@@ -1,0 +1,275 @@
+"""Training environments in batch simulators: the fused step with noise, endings, resets and the state to go on from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from rlstack.tasks.core.arrays import NoiseTable, learning_device, zero_rows
+from rlstack.tasks.core.interface import StepResult
+from rlstack.tasks.core.pipeline import Pipeline, TermInfo
+from rlstack.tasks.core.rollout import DifferentiableRollout
+from rlstack.tasks.core.step import FusedStep
+
+Launch = Callable[[], None]
+Arrays = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of two sets of arrays: a step reads one and writes the other, so that none is made anew, nor any view."""
+
+    state: Tensor  # (rows, N), as all of them
+    memory: Tensor
+    seen: Tensor  # the critic's observation, whose first rows are the actor's
+    reward: Tensor
+    terms: Tensor
+    lost: Tensor
+    observed: tuple[Tensor, Tensor]  # (N, columns) of the actor and of the critic
+    earned: dict[str, Tensor]  # (N,) by term
+
+
+class BatchEnvironment(ABC):
+    """N copies of a task in a batch simulator; a :class:`rlstack.tasks.core.interface.LearningEnvironment`.
+
+    An algorithm that learns from samples calls :meth:`step`, which resets robots by itself. One that differentiates
+    through the simulator goes through a :meth:`rollout`, and calls :meth:`restart` between rollouts.
+
+    A subclass calls :meth:`_allocate` with its step, and :meth:`reset_all` at the end of its constructor.
+
+    Args:
+        task: The task's configuration.
+        robot: What moves.
+        pipeline: Makes the actor's observation.
+        count: N.
+        device: ``"cpu"`` or a CUDA device.
+        seed: Of starts, departures from the robot file, noise and resets.
+
+    Raises:
+        UserError: The device is not there, or torch cannot use it.
+    """
+
+    kept: ClassVar[tuple[str, ...]] = ("state", "memory", "parameters", "age")
+    """Names of its arrays that change as it runs, beside past commands and the noise."""
+    noise_table: ClassVar[tuple[int, int]] = (1 << 22, 2)
+    """Least number of unit normals drawn ahead, and of steps that they last."""
+    measures: ClassVar[bool] = True
+    """Whether :meth:`sensing` has to look at each state; otherwise whole rollouts are known when they begin."""
+
+    def __init__(
+        self, task: Any, robot: Any, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
+    ) -> None:
+        self.task, self.robot, self.count, self.pipeline = task, robot, count, pipeline
+        self.device = learning_device(device)
+        self.max_steps = round(task.episode_s * task.rate_hz)
+        self.generator = torch.Generator(device=self.device).manual_seed(seed)
+        size, times = self.noise_table
+        self._table = NoiseTable(self.generator, seed + 1, size, times)
+        self.age = torch.zeros(count, dtype=torch.long, device=self.device)
+        """Steps since each robot's start; it times out at ``max_steps``."""
+        self.autoreset = True
+        """Whether :meth:`step` restarts the robots whose episode has ended."""
+
+    def seed(self, seed: int) -> None:
+        """Seed the generators anew; pools of episodes, maps and departures from the robot file stay."""
+        self.generator.manual_seed(seed)
+        self._table.seed(seed + 1)
+
+    def _allocate(self, step: FusedStep, terms: tuple[str, ...]) -> None:
+        """Make the arrays of a step whose reward has these terms, ``lost`` last."""
+        self.task_step, self._term_names = step, terms
+        self.critic_size = sum(term.size for term in self.critic_table())
+        """Columns of the critic's observation: the actor's, then what the actor cannot see."""
+        self._sides = [self._side(), self._side()]
+        self.parameters = self._rows(step.parameter_width)
+        self.noise = self._rows(step.noise_width).unsqueeze(1)
+        self._action = self._rows(self.pipeline.action_size)
+        self._commands = self._rows(step.command_width * (len(step.past) + 1))
+        self._turn = 0
+        """Steps so far, until all arrays are back in their places: which of them is read and which written."""
+        self._launches: dict[int, tuple[Launch, Launch, Launch]] = {}
+
+    @property
+    def state(self) -> Tensor:
+        """(rows, N) as in the simulator's layout; another array after each step."""
+        return self._sides[self._turn % 2].state
+
+    @property
+    def memory(self) -> Tensor:
+        """(rows, N): the pipeline's memory, then the last action; another array after each step."""
+        return self._sides[self._turn % 2].memory
+
+    @property
+    def past(self) -> list[Tensor]:
+        """(rows, N) each: past commands that may still act, newest first."""
+        return self._turned_commands()[1:]
+
+    @abstractmethod
+    def critic_table(self) -> list[TermInfo]:
+        """Return one row for each term of the critic's observation, in order."""
+
+    @abstractmethod
+    def restart(self, index: Tensor) -> None:
+        """Start the robots at ``index`` anew: in another place, as another robot."""
+
+    @abstractmethod
+    def varying(self) -> dict[str, Tensor]:
+        """Return what :meth:`sensing` and :meth:`begin_step` write of the present, by name, (rows, N)."""
+
+    @abstractmethod
+    def sensing(self, arrays: Arrays) -> Launch:
+        """Return what brings arrays of one moment up to date with its state whenever it is called.
+
+        Args:
+            arrays: As of :meth:`moment`.
+        """
+
+    def fixed(self) -> dict[str, Tensor]:
+        """Return what steps read and that stays as it is until robots start anew, by name, (rows, N)."""
+        return {"parameters": self.parameters}
+
+    def moment(self, arrays: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return ``state``, ``memory``, ``noise`` and what is :meth:`varying` of one moment, with views of them."""
+        return arrays
+
+    def begin_step(self, now: Arrays, after: Arrays) -> None:
+        """Let a period pass for what moves by itself, from the arrays of one moment to those of the next."""
+        return None
+
+    def begin_rollout(self, inputs: Arrays, slots: int) -> None:
+        """Write what a rollout begins with into its arrays (rows, slots, >= N) of what is :meth:`varying`."""
+        return None
+
+    def end_rollout(self, last: Arrays) -> None:
+        """Take over the arrays of a rollout's last moment, beside state, memory and commands."""
+        return None
+
+    def set_progress(self, done: float) -> None:
+        """Turn the curriculum to the share ``done`` of the training steps."""
+        return None
+
+    def reset_all(self) -> None:
+        """Start every robot anew, spread over the episode so that they do not end together."""
+        self.restart(torch.arange(self.count, device=self.device))
+        self.age = torch.randint(self.max_steps, (self.count,), generator=self.generator, device=self.device)
+
+    def observe(self) -> tuple[Tensor, Tensor]:
+        """Return the actor's (N, size) and the critic's (N, critic_size) observations of the present.
+
+        The noise is new each time; the arrays are written again by the next call and in the step after the next.
+        """
+        self.fill_noise(self.noise, 1)
+        sense, observe, _ = self._launch()
+        sense()
+        observe()
+        return self._sides[self._turn % 2].observed
+
+    def step(self, action: Tensor) -> StepResult:
+        """Apply actions (N, actions); they are clipped to -1..1. Call :meth:`observe` once before the first step."""
+        self._action.copy_(action.detach().T)
+        self._launch()[2]()
+        self._turn = (self._turn + 1) % (2 * (len(self.task_step.past) + 1))
+        made = self._sides[self._turn % 2]
+        self.passed(1)
+        lost = made.lost[0].bool()
+        over, arrived = self.ended(lost), self._arrived()
+        timed_out = over if arrived is None else over & ~arrived
+        done = lost | over
+        again = done.nonzero().squeeze(-1)
+        if self.autoreset and len(again):
+            self.restart(again)
+        actor, critic = self.observe()
+        return StepResult(actor, critic, made.reward[0], done, timed_out, dict(made.earned))
+
+    def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
+        """Return a rollout over the robots."""
+        return DifferentiableRollout(self, steps, steepest)
+
+    def ended(self, lost: Tensor) -> Tensor:
+        """Return (N,) bool: who has arrived or whose time is over, of those that are not ``lost``."""
+        over, arrived = self.age >= self.max_steps, self._arrived()
+        return (over if arrived is None else over | arrived) & ~lost
+
+    def passed(self, steps: int) -> None:
+        """Count steps that every robot has taken."""
+        self.age += steps
+
+    def fill_noise(self, array: Tensor, slots: int) -> None:
+        """Write unit normals into the first ``slots`` of ``array`` (rows, slots, >= N)."""
+        self._table.fill(array, slots)
+
+    def term_names(self) -> tuple[str, ...]:
+        """Return the names of the reward's terms, in order, ``lost`` last."""
+        return self._term_names
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that changes as the environment runs, so that it can go on exactly."""
+        return {
+            **{name: getattr(self, name) for name in self.kept},
+            "past": self.past,
+            **self._table.state_dict(),
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        for name in self.kept:
+            getattr(self, name).copy_(state[name])
+        for mine, saved in zip(self.past, state["past"]):
+            mine.copy_(saved)
+        self._table.load_state_dict(state)
+        self.generator.set_state(state["generator"].cpu())
+
+    def _arrived(self) -> Tensor | None:
+        """Return (N,) bool: whose episode is over because nothing is left to do; None where there is no such thing."""
+        return None
+
+    def _launch(self) -> tuple[Launch, Launch, Launch]:
+        """Return what senses, observes and acts on the present, in the arrays whose turn it is."""
+        if self._turn not in self._launches:
+            step, now, after = self.task_step, self._sides[self._turn % 2], self._sides[(self._turn + 1) % 2]
+            given = self.moment({"state": now.state, "memory": now.memory, "noise": self.noise[:, 0], **self.varying()})
+            command, *past = self._turned_commands()
+            columns, arrays = self.pipeline.size, {**self.fixed(), **given}
+            observe = step.observe.prepare({**arrays, "actor": now.seen[:columns], "privileged": now.seen[columns:]})
+            act = step.act.prepare(
+                {
+                    **arrays,
+                    **dict(zip(step.past, past)),
+                    "action": self._action,
+                    "next_state": after.state,
+                    "next_memory": after.memory,
+                    "command": command,
+                    "reward": after.reward,
+                    "terms": after.terms,
+                    "lost": after.lost,
+                }
+            )
+
+            def begin_and_act() -> None:
+                self.begin_step(given, given)
+                act()
+
+            self._launches[self._turn] = self.sensing(given), observe, begin_and_act
+        return self._launches[self._turn]
+
+    def _side(self) -> _Side:
+        state, memory = self._rows(self.task_step.state_width), self._rows(self.task_step.memory_width)
+        seen, terms = self._rows(self.critic_size), self._rows(len(self._term_names))
+        observed = seen[: self.pipeline.size].T, seen.T
+        earned = dict(zip(self._term_names, terms))
+        return _Side(state, memory, seen, self._rows(1), terms, self._rows(1), observed, earned)
+
+    def _turned_commands(self) -> list[Tensor]:
+        """Return the commands' arrays: the one to be written next, then the past ones, newest first."""
+        arrays = self._commands.split(self.task_step.command_width)
+        first = -self._turn % len(arrays)
+        return [*arrays[first:], *arrays[:first]]
+
+    def _rows(self, rows: int) -> Tensor:
+        return zero_rows(rows, self.count, self.device)

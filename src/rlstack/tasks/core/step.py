@@ -1,0 +1,202 @@
+"""A control period of one robot as kernels over N: sensing, observation, command, dynamics, reward.
+
+What a robot cannot compute from its own rows, such as a lidar's scan, is measured between two kernels: one moves the
+robot and rewards it, the other observes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rlstack.fused import Kernel, clip, where
+from rlstack.tasks.core import tracing
+from rlstack.tasks.core.pipeline import Pipeline, Tensors
+
+Rows = np.ndarray[Any, Any]
+
+
+class FusedStep(ABC):
+    """The step of one robot, fused into kernels over all of them.
+
+    What goes in and out, as (rows, N) arrays:
+
+    - ``state``, ``parameters``: as in the batch simulator's layout
+    - ``memory``: the pipeline's memory, then the last action
+    - ``noise``: unit normals
+    - the ``inputs`` of the subclass, such as a goal or a scan
+    - ``action``: as the policy gives it, unclipped
+    - ``past_k``: the command k periods ago, where commands may be late
+
+    Args:
+        task: The task's configuration.
+        robot: The robot.
+        pipeline: On the CPU.
+        model: The physics; says how many ``past_commands`` may still act.
+        command: Rows of a command.
+        noise: Rows of the noise of one step.
+        inputs: Rows of what the subclass reads beside, by name.
+        following: Rows of what the reverse mode reads of the moment after the step, by name without ``next_``; of
+            ``noise`` and inputs it is what the next observation is made of.
+        device: Where the kernels run.
+    """
+
+    state_width: ClassVar[int]
+    parameter_width: ClassVar[int]
+    advance: ClassVar[Callable[..., Any]]
+    """The dynamics: (state, parameters, commands, model) to the next state."""
+    moved_first: ClassVar[tuple[str, ...]] = ()
+    """Inputs that are of the moment after the step already when a robot is rewarded, such as people."""
+
+    def __init__(
+        self,
+        task: Any,
+        robot: Any,
+        pipeline: Pipeline,
+        model: Any,
+        *,
+        command: int,
+        noise: int,
+        inputs: Mapping[str, int],
+        following: Mapping[str, int],
+        device: str = "cpu",
+    ) -> None:
+        self.task, self.robot, self.pipeline, self.model, self.device = task, robot, pipeline, model, device
+        self.memory: dict[str, slice] = {}
+        self._shapes = {**pipeline.memory, "last_action": (pipeline.action_size,)}
+        start = 0
+        for name, shape in self._shapes.items():
+            self.memory[name] = slice(start, start + int(np.prod(shape)))
+            start = self.memory[name].stop
+        self.memory_width, self.command_width, self.noise_width = start, command, noise
+        self.past = [f"past_{k}" for k in range(1, model.past_commands + 1)]
+        self.inputs = {
+            "state": self.state_width,
+            "parameters": self.parameter_width,
+            "memory": start,
+            "noise": noise,
+            **inputs,
+        }
+        self.following = dict(following)
+
+    @cached_property
+    def observe(self) -> Kernel:
+        """The ``actor`` observation of the present, and what is ``privileged``: the critic's alone."""
+        return Kernel(self._observe, self.inputs, device=self.device)
+
+    @cached_property
+    def act(self) -> Kernel:
+        """``next_state``, ``next_memory``, ``command``, ``reward``, its ``terms`` and ``lost`` (1 or 0)."""
+        return Kernel(self._act, self._acted(), device=self.device)
+
+    @cached_property
+    def cycle(self) -> Kernel:
+        """What ``act`` gives, and the ``actor`` observation after it, with ``next_noise`` and so on."""
+        return Kernel(self._cycle, self._cycled(), device=self.device)
+
+    @cached_property
+    def cycle_reverse(self) -> Kernel:
+        """The reverse mode of ``cycle``, of all but ``terms`` and ``lost``."""
+        kept = ("next_state", "next_memory", "reward", "actor", *(["command"] if self.past else []))
+        return Kernel(
+            lambda **rows: {name: value for name, value in self._cycle(**rows).items() if name in kept},
+            self._cycled(),
+            ("state", "memory", "action", *self.past),
+            self.device,
+        )
+
+    @abstractmethod
+    def _sensed(self, rows: Mapping[str, Rows]) -> dict[str, Rows]:
+        """Return what the policy senses, with noise, by the names of its inputs."""
+
+    @abstractmethod
+    def _privileged(self, rows: Mapping[str, Rows]) -> Rows | list[Any]:
+        """Return what only the critic sees."""
+
+    @abstractmethod
+    def _rewarded(
+        self, moved: Rows, action: Rows, memory: Mapping[str, Rows], after: Mapping[str, Rows], rows: Mapping[str, Rows]
+    ) -> tuple[list[Any], Any]:
+        """Return the weighted terms of the reward but ``lost``, in order, and whether the robot is lost.
+
+        Args:
+            moved: The state that the action led to.
+            action: Clipped.
+            memory: By name, before the step.
+            after: The pipeline's memory after it.
+            rows: The step's inputs.
+        """
+
+    @abstractmethod
+    def _parked(self, rows: Mapping[str, Rows]) -> Rows:
+        """Return the state in which a lost robot waits for its restart: nothing that it could still do may overflow."""
+
+    def _next_inputs(self, rows: Mapping[str, Rows], state: Rows) -> dict[str, Rows]:
+        """Return what the observation after a step reads, beside state and memory."""
+        return {name: rows[f"next_{name}"] for name in self.following}
+
+    def _acted(self) -> dict[str, int]:
+        past = dict.fromkeys(self.past, self.command_width)
+        return {**self.inputs, "action": self.pipeline.action_size, **past}
+
+    def _cycled(self) -> dict[str, int]:
+        return {**self._acted(), **{f"next_{name}": rows for name, rows in self.following.items()}}
+
+    def _observe(self, **rows: Rows) -> dict[str, Rows]:
+        return {"actor": self._actor(rows), "privileged": _objects(self._privileged(rows))}
+
+    def _act(self, **rows: Rows) -> dict[str, Rows]:
+        memory, action = self.remembered(rows["memory"]), clip(rows["action"], -1.0, 1.0)
+        after, command = tracing.call(self._actor_memory, self._sensed(rows), memory, action)
+        commands = [command, *(rows[name] for name in self.past)]
+        moved = type(self).advance(rows["state"], rows["parameters"], commands, self.model)
+        scored = self._scored(moved, action, memory, after, rows)
+        return {
+            "next_state": where(scored["lost"][0], self._parked(rows), moved),
+            "next_memory": self._memory_rows(after, action),
+            "command": command,
+            **scored,
+        }
+
+    def _cycle(self, **rows: Rows) -> dict[str, Rows]:
+        made = self._act(**rows)
+        after = {**rows, **self._next_inputs(rows, made["next_state"])}
+        return {**made, "actor": self._actor({**after, "state": made["next_state"], "memory": made["next_memory"]})}
+
+    def _scored(
+        self, moved: Rows, action: Rows, memory: Mapping[str, Rows], after: Mapping[str, Rows], rows: Mapping[str, Rows]
+    ) -> dict[str, Rows]:
+        """Return ``reward``, its ``terms`` and ``lost`` for the state that an action led to."""
+        values, lost = self._rewarded(moved, action, memory, after, rows)
+        finite = np.abs(np.concatenate([moved, action])).sum() < 1e30
+        lost = lost | ~finite
+        # a diverged robot is lost, and must not end the others' training
+        values = [where(finite, value, 0.0) for value in values]
+        values.append(where(lost, self.task.reward.lost, 0.0))
+        return {"reward": _objects([sum(values)]), "terms": _objects(values), "lost": _objects([lost])}
+
+    def remembered(self, rows: Rows) -> dict[str, Rows]:
+        """Return the memory by name."""
+        return {name: rows[where_].reshape(self._shapes[name]) for name, where_ in self.memory.items()}
+
+    def _memory_rows(self, after: Mapping[str, Rows], action: Rows) -> Rows:
+        return np.concatenate([*(after[name].reshape(-1) for name in self.pipeline.memory), action])
+
+    def _actor(self, rows: Mapping[str, Rows]) -> Rows:
+        memory = self.remembered(rows["memory"])
+        return _objects(tracing.call(self._actor_observation, self._sensed(rows), memory))
+
+    def _actor_observation(self, inputs: Tensors, memory: Tensors) -> Any:
+        return self.pipeline.observe(self.pipeline.prepare(inputs, memory), memory)
+
+    def _actor_memory(self, inputs: Tensors, memory: Tensors, action: Any) -> Any:
+        prepared = self.pipeline.prepare(inputs, memory)
+        return self.pipeline.remember(prepared, memory, action), self.pipeline.command(action, prepared)
+
+
+def _objects(values: Any) -> Rows:
+    return np.asarray(values, dtype=object)
