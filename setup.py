@@ -51,8 +51,9 @@ EXTRAS = {
     "pybullet": ['pybullet>=3.2.7; python_version < "3.12"', "llvmlite>=0.45", "scipy>=1.13"],
     # Isaac Sim itself comes from NVIDIA's package index, into a Python of its own: see docs/isaac.md
     "isaac": ["llvmlite>=0.45", "scipy>=1.13"],
-    "train": ["torch>=2.6", "rsl-rl-lib>=5,<6", "tensordict>=0.8", "tensorboard>=2.18", "onnxscript>=0.5",
-              "rich>=13", "llvmlite>=0.45", "scipy>=1.13"],
+    # torch's tracing exporter writes policy files; torch has announced its end, so a newer one is to be tried first
+    "train": ["torch>=2.6,<2.14", "rsl-rl-lib>=5,<6", "tensordict>=0.8", "tensorboard>=2.18", "rich>=13",
+              "llvmlite>=0.45", "scipy>=1.13"],
     # classical planners of bases and the people tracker: assignment, distance transforms
     "navigation": ["scipy>=1.13"],
     # the fastest line around a race track, against which laps are measured, as a nonlinear programme
@@ -83,6 +84,7 @@ EXTRAS = {
         "gymnasium>=1.1",
         "hypothesis>=6.100",
         "mypy>=1.13",
+        "onnxscript>=0.5",
         "opencv-python-headless>=4.10",
         "pre-commit>=4",
         "pyarrow>=17",

@@ -279,7 +279,6 @@ PARTS: tuple[Part, ...] = (
     Part("scipy", "maps, planners and people of bases", _pip("scipy"), _heavy("scipy.sparse.csgraph", "scipy")),
     Part("torch", "training and export", _pip("torch==2.13.0"), _heavy("torch", "torch", _TORCH)),
     Part("rsl_rl", "PPO", _pip("rsl-rl-lib"), _heavy("rsl_rl", "rsl-rl-lib")),
-    Part("onnxscript", "exporting policies", _pip("onnxscript"), _heavy("onnxscript", "onnxscript")),
     Part("rich", "the progress bar of training", _pip("rich"), _package("rich", "rich")),
     Part("tensorboard", "training curves", _pip("tensorboard"), _heavy("tensorboard", "tensorboard")),
     Part("matplotlib", "the plots in reports", _pip("matplotlib"), _package("matplotlib", "matplotlib")),

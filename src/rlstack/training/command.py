@@ -216,6 +216,6 @@ def _usage() -> str:
 
 def need_torch() -> None:
     """Raise ``UserError`` naming the first package that training needs and that is not installed."""
-    for module in ("torch", "rsl_rl", "llvmlite", "onnxscript", "tensorboard", "rich"):
+    for module in ("torch", "rsl_rl", "llvmlite", "tensorboard", "rich"):
         if find_spec(module) is None:
             raise UserError(f"Training needs {module}, which is not installed: pip install 'rlstack[train,sim]'.")

@@ -18,6 +18,7 @@ from torch.nn import functional
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.goals import GoalStep, ScriptedEnvironment
+from rlstack.training.optimisers import Adam
 from rlstack.training.wrapped import Wrapped
 
 _FOR_FITTING = 0.8
@@ -110,7 +111,7 @@ class Judged(Wrapped):
             )
         self.judge.mean.copy_(fitted.mean(dim=0))
         self.judge.scale.copy_(1.0 / fitted.std(dim=0).clamp(min=1e-2))
-        optimiser = torch.optim.Adam(self.judge.parameters(), lr=settings.learning_rate)
+        optimiser = Adam(self.judge.parameters(), lr=settings.learning_rate)
         kinds = [(done_fitted == kind).nonzero().flatten() for kind in (True, False)]
         half = settings.batch // 2
         target = torch.cat([torch.ones(half), torch.zeros(half)])

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from rlstack.schema import value
 from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.optimisers import Adam
 
 _LOG_STD = -5.0, 2.0
 """Bounds of the logarithm of an action's standard deviation, before tanh; as in the authors' code of SAC."""
@@ -180,9 +181,9 @@ class SoftLearner:
         self.log_temperature = torch.tensor(math.log(settings.temperature), requires_grad=True)
         self.target_entropy = settings.target_entropy * actions
         rate = settings.learning_rate
-        self._of_actor = torch.optim.Adam(self.actor.parameters(), lr=rate, fused=True)
-        self._of_critics = torch.optim.Adam(self.critics.parameters(), lr=rate, fused=True)
-        self._of_temperature = torch.optim.Adam([self.log_temperature], lr=rate)
+        self._of_actor = Adam(self.actor.parameters(), lr=rate, fused=True)
+        self._of_critics = Adam(self.critics.parameters(), lr=rate, fused=True)
+        self._of_temperature = Adam([self.log_temperature], lr=rate)
 
     def act(self, observation: Tensor) -> Tensor:
         """Return drawn actions (n, actions)."""

@@ -55,7 +55,7 @@ class People(Term):
         """Return relative places (batch, slots, 2), velocities (batch, slots, 2) and radii (batch, slots)."""
         place = inputs["people_position"][..., :2] - inputs["position"][:, None, :2]
         velocity, radius = inputs["people_velocity"][..., :2], inputs["people_radius"]
-        if not torch.compiler.is_exporting() and place.shape[1] == self.slots:
+        if not torch.onnx.is_in_onnx_export() and place.shape[1] == self.slots:
             return place, velocity, radius  # training has as many as there are slots, and order does not matter
         none = place[:, :1] * 0.0
         place = torch.cat([place, (none + _AWAY_M).expand(-1, self.slots, -1)], dim=1)

@@ -22,6 +22,7 @@ from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.attention import AttentionNetwork, members_of
 from rlstack.training.autograd_tape import AutogradTape
 from rlstack.training.networks import Network
+from rlstack.training.optimisers import Adam
 from rlstack.training.tape import NetworkTape
 
 
@@ -84,9 +85,7 @@ class APG:
         pipeline = environment.pipeline
         self.window = environment.rollout(settings.window, settings.steepest)
         self.policy, self.tape = self._made(pipeline)
-        self.optimiser = torch.optim.Adam(
-            self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), fused=True
-        )
+        self.optimiser = Adam(self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), fused=True)
         self._learn_normalisation()
 
     def _made(self, pipeline: Pipeline) -> tuple[Network | AttentionNetwork, NetworkTape | AutogradTape]:

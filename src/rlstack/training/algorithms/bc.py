@@ -22,6 +22,7 @@ from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.chunks import ChunkActor
 from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
 from rlstack.training.experience import Experience
+from rlstack.training.optimisers import AdamW
 
 _UPDATES = 50
 """Of an iteration."""
@@ -82,9 +83,7 @@ class Cloner:
             settings.decay,
             settings.history,
         )
-        self._optimiser = torch.optim.AdamW(
-            self.actor.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
-        )
+        self._optimiser = AdamW(self.actor.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
     def update(self, seen: Tensor, done: Tensor, bounds: Tensor, share: float) -> Tensor:
         """Fit the network to a batch of steps once; return the loss.

@@ -23,6 +23,7 @@ from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.algorithms.bc import Cloner, CloneSettings
 from rlstack.training.demonstrated import DemonstratedSettings, scripted
+from rlstack.training.optimisers import AdamW
 from rlstack.training.pictured import Pictured, chunks, open_pictured, taken
 from rlstack.training.sight import LABELS, Encoder, SeeingActor, rate_at, shifted, split_of
 
@@ -81,7 +82,7 @@ class Looker:
         self.settings, self.encoder, self.generator = settings, encoder, generator
         inputs, width = encoder.split.state + encoder.size, settings.hidden[-1]
         self._head = nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, actions))
-        self._optimiser = torch.optim.AdamW(self._parameters(), lr=settings.learning_rate, weight_decay=1e-4)
+        self._optimiser = AdamW(self._parameters(), lr=settings.learning_rate, weight_decay=1e-4)
 
     def update(self, shown: Pictured, share: float) -> dict[str, Tensor]:
         """Fit it to a batch of steps once; return what to log.

@@ -23,6 +23,7 @@ from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.networks import Network
+from rlstack.training.optimisers import Adam
 
 _NEVER = 1e4
 """Taken off the score of a choice that is not open."""
@@ -130,7 +131,7 @@ class ChoicePPO:
             network.fold()  # observations are zeros, ones and shares already
         self._half = settings.half and multiplies_halves(environment.device)
         self._parameters = [*self._actor.parameters(), *self._critic.parameters()]
-        self._optimiser = torch.optim.Adam(self._parameters, lr=settings.learning_rate, eps=1e-5)
+        self._optimiser = Adam(self._parameters, lr=settings.learning_rate, eps=1e-5)
         self._seen = self._kept(*environment.observe())
 
     def iterate(self, done: float) -> IterationResult:

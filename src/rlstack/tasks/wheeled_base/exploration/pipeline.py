@@ -162,7 +162,7 @@ class ExplorerPipeline(Pipeline):
         steps = self.moves.to(torch.long)
         beside = here[:, None] + steps[:, 0] + steps[:, 1] * columns
         open_to = free.float().flatten(1).gather(1, beside)
-        way = self._nearness(unknown.to(torch.uint8), free.to(torch.uint8)).flatten(1).gather(1, beside) * open_to
+        way = self._nearness(unknown > 0.0, free).flatten(1).gather(1, beside) * open_to
         cell = torch.stack([column, row], dim=1)
         found = {"size": size, "cell": cell, "window": window, "blocked": 1.0 - open_to, "way": way}
         seen = (inputs["map"] >= 0.0).float()
@@ -193,14 +193,14 @@ class ExplorerPipeline(Pipeline):
     def _nearness(self, unknown: Tensor, free: Tensor) -> Tensor:
         """Return how near the unknown is for each cell (batch, rows, columns): 1 beside it, 0 beyond the longest way.
 
-        Both arguments are uint8, 0 or 1; the outermost cells are never free.
+        Both arguments are boolean; the outermost cells are never free.
         """
         corners = _beside(unknown, 1) | unknown
         reached = free & (_beside(corners, 2) | corners)
-        steps = reached
+        steps = reached.to(torch.uint8)
         for left in range(self.way_cells - 1, 0, -1):
             further = (reached | _beside(reached, 1) | _beside(reached, 2)) & free
-            if not torch.compiler.is_exporting() and torch.equal(further, reached):
+            if not torch.onnx.is_in_onnx_export() and torch.equal(further, reached):
                 steps = steps + left * reached  # all that can be reached is: the other rounds would not change it
                 break
             reached = further
