@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -86,15 +85,7 @@ def deploy(
     robot: str = "crazyflie",
     backend: str = "mujoco",
     *,
-    driver: str = "",
-    world: str = "",
-    count: int = 1,
-    namespace: str = "",
-    goal: Sequence[float] | None = None,
     goal_yaw: float = 0.0,
-    real_time_factor: float = 1.0,
-    lock_step: bool = False,
-    noise_seed: int = 0,
     no_arm: bool = False,
     seconds: float | None = None,
     force: bool = False,
@@ -104,11 +95,15 @@ def deploy(
     """Fly ``policy`` until Ctrl-C or for ``seconds`` of the robots' time; return the exit status.
 
     Args:
+        policy: The policy file.
+        robot: A robot's name or file.
+        backend: What stands behind the common topics.
+        goal_yaw: Heading to hold at the goal, rad.
         no_arm: Leave a simulator disarmed as well.
         seconds: End then, and print a summary.
-        force: As of :func:`checked_deployment`, like the rest.
+        force: As of :func:`checked_deployment`.
         json: Where to write the summary too.
-        options: ``teleop`` of :func:`checked_deployment`, and more of :func:`deploy_system`'s.
+        options: Further arguments of :func:`checked_deployment`.
 
     Raises:
         UserError: As of :func:`checked_deployment`, or no odometry came.
@@ -120,16 +115,8 @@ def deploy(
         robot,
         backend,
         force=force,
-        driver=driver,
-        world=world,
-        count=count,
-        namespace=namespace,
-        goal=goal,
         goal_yaw_rad=goal_yaw,
-        real_time_factor=real_time_factor,
-        lock_step=lock_step,
         auto_arm=False if no_arm else None,
-        noise_seed=noise_seed,
         **options,
     )
     from rlstack.nodes.runtime import prepare_environment

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 
-Config = TypeVar("Config")
+Config = TypeVar("Config", bound="GuardConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,43 +41,42 @@ class GuardConfig:
         """One control period."""
         return 1.0 / self.control_rate_hz
 
+    @classmethod
+    def limits_of(cls, robot: Any) -> dict[str, Any]:
+        """Return the robot's own limits by field, which overrides may tighten; a ``..._min_m`` is a lower corner."""
+        raise NotImplementedError
 
-def load_config(
-    kind: type[Config],
-    robot: RobotSpec,
-    own: Mapping[str, Any],
-    others: Mapping[str, Any],
-    overrides: Mapping[str, Any],
-    *,
-    allow_wider: bool,
-) -> Config:
-    """Return a guard's settings.
+    @classmethod
+    def values_for(cls, robot: Any) -> dict[str, Any]:
+        """Return other values that follow from the robot, which overrides may change at will."""
+        return {"control_rate_hz": robot.control_rate_hz}
 
-    Args:
-        kind: Their dataclass.
-        robot: Whose guard it is.
-        own: The robot's own limits by field, which overrides may make tighter; a ``..._min_m`` is a lower corner.
-        others: Other values that follow from the robot, which overrides may change at will.
-        overrides: Any field.
-        allow_wider: Let overrides widen the robot's limits.
+    @classmethod
+    def from_robot(cls: type[Config], robot: RobotSpec, *, allow_wider: bool = False, **overrides: Any) -> Config:
+        """Return the robot's own limits, changed by ``overrides``.
 
-    Raises:
-        UserError: An unknown field, a value out of range, or a wider limit without ``allow_wider``.
-    """
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    for name in overrides:
-        if name not in names:
-            raise unknown_name("guard setting", name, names)
-    config = schema.load(kind, {**others, **own, **overrides}, "guard settings")
-    if not allow_wider:
-        for name in own:
-            asked, allowed = getattr(config, name), own[name]
-            if _is_wider(name, asked, allowed):
+        Args:
+            robot: The robot, whose limits hold unless tightened.
+            allow_wider: Let overrides widen the robot's limits, as in simulated tests that start outside them.
+            overrides: Any field.
+
+        Raises:
+            UserError: An unknown field, a value out of range, or a wider limit without ``allow_wider``.
+        """
+        names = [field.name for field in fields(cls)]
+        for name in overrides:
+            if name not in names:
+                raise unknown_name("guard setting", name, names)
+        own = cls.limits_of(robot)
+        config = schema.load(cls, {**cls.values_for(robot), **own, **overrides}, "guard settings")
+        for name, allowed in own.items():
+            asked = getattr(config, name)
+            if not allow_wider and _is_wider(name, asked, allowed):
                 raise UserError(
                     f"guard settings: {name}: {_show(asked)} is wider than robot '{robot.name}' allows"
                     f" ({_show(allowed)}); give a tighter limit, or change the robot file."
                 )
-    return config
+        return config
 
 
 def _is_wider(name: str, asked: Any, allowed: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlstack.guard.config import GuardConfig, load_config
+from rlstack.guard.config import GuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 
@@ -57,23 +57,12 @@ class ManipulatorGuardConfig(GuardConfig):
                 f" workspace_min_m ({list(self.workspace_min_m)})."
             )
 
-    @staticmethod
-    def from_robot(robot: Manipulator, *, allow_wider: bool = False, **overrides: Any) -> ManipulatorGuardConfig:
-        """Return the robot's own limits, changed by ``overrides``.
-
-        Args:
-            robot: The robot, whose limits hold unless tightened.
-            allow_wider: Let overrides widen the robot's limits.
-            overrides: Any field.
-
-        Raises:
-            UserError: An unknown field, a value out of range, or a wider limit without ``allow_wider``.
-        """
-        own = {
+    @classmethod
+    def limits_of(cls, robot: Manipulator) -> dict[str, Any]:
+        """Return the limits of the robot file."""
+        return {
             "workspace_min_m": robot.limits.workspace_min_m,
             "workspace_max_m": robot.limits.workspace_max_m,
             "tool_velocity_m_s": robot.limits.tool_velocity_m_s,
             "joint_speed": 1.0,
         }
-        others: dict[str, Any] = {"control_rate_hz": robot.control_rate_hz}
-        return load_config(ManipulatorGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)

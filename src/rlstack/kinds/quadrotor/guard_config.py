@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlstack.guard.config import GuardConfig, load_config
+from rlstack.guard.config import GuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import value
 
@@ -57,20 +57,11 @@ class QuadrotorGuardConfig(GuardConfig):
         """Age from which a command is stale."""
         return self.staleness_periods / self.control_rate_hz
 
-    @staticmethod
-    def from_robot(robot: Quadrotor, *, allow_wider: bool = False, **overrides: Any) -> QuadrotorGuardConfig:
-        """Return the robot's own limits, changed by ``overrides``.
-
-        Args:
-            robot: The robot, whose limits hold unless tightened.
-            allow_wider: Let overrides widen the robot's limits, as in simulated tests that start outside them.
-            overrides: Any field.
-
-        Raises:
-            UserError: An unknown field, a value out of range, or a wider limit without ``allow_wider``.
-        """
+    @classmethod
+    def limits_of(cls, robot: Quadrotor) -> dict[str, Any]:
+        """Return the limits of the robot file."""
         limits = robot.limits
-        own: dict[str, Any] = {
+        return {
             "tilt_rad": limits.tilt_rad,
             "linear_velocity_m_s": limits.linear_velocity_m_s,
             "angular_velocity_rad_s": limits.angular_velocity_rad_s,
@@ -78,5 +69,3 @@ class QuadrotorGuardConfig(GuardConfig):
             "geofence_min_m": limits.geofence_min_m,
             "geofence_max_m": limits.geofence_max_m,
         }
-        others = {"control_rate_hz": robot.control_rate_hz}
-        return load_config(QuadrotorGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)

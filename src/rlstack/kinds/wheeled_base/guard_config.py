@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.guard.config import GuardConfig, load_config
+from rlstack.guard.config import GuardConfig
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
 
@@ -56,25 +56,19 @@ class WheeledBaseGuardConfig(GuardConfig):
                 f" geofence_min_m ({list(self.geofence_min_m)})."
             )
 
-    @staticmethod
-    def from_robot(robot: WheeledBase, *, allow_wider: bool = False, **overrides: Any) -> WheeledBaseGuardConfig:
-        """Return the robot's own limits, changed by ``overrides``.
-
-        Args:
-            robot: The robot, whose limits hold unless tightened.
-            allow_wider: Let overrides widen the robot's limits.
-            overrides: Any field.
+    @classmethod
+    def limits_of(cls, robot: WheeledBase) -> dict[str, Any]:
+        """Return the limits of the robot file.
 
         Raises:
-            UserError: An unknown field, a value out of range, or a wider limit without ``allow_wider``; or a holonomic
-                base, which no robot here is.
+            UserError: The base is holonomic: its guard knows bases that drive and turn.
         """
         if robot.drive == "holonomic":
             raise UserError(
                 f"The guard knows bases that drive and turn, and {robot.name} is holonomic: no guard for it."
             )
         limits = robot.limits
-        own = {
+        return {
             "linear_velocity_m_s": limits.linear_velocity_m_s,
             "angular_velocity_rad_s": limits.angular_velocity_rad_s,
             "linear_acceleration_m_s2": limits.linear_acceleration_m_s2,
@@ -82,7 +76,9 @@ class WheeledBaseGuardConfig(GuardConfig):
             "geofence_min_m": limits.geofence_min_m,
             "geofence_max_m": limits.geofence_max_m,
         }
-        others: dict[str, Any] = {"control_rate_hz": robot.control_rate_hz}
-        if SCAN in robot.lidars:
-            others["scan_timeout_s"] = _SCAN_PERIODS / robot.lidars[SCAN].rate_hz
-        return load_config(WheeledBaseGuardConfig, robot, own, others, overrides, allow_wider=allow_wider)
+
+    @classmethod
+    def values_for(cls, robot: WheeledBase) -> dict[str, Any]:
+        """Return the control rate, and how long a scan of the robot's lidar is believed."""
+        scan = {"scan_timeout_s": _SCAN_PERIODS / robot.lidars[SCAN].rate_hz} if SCAN in robot.lidars else {}
+        return {**super().values_for(robot), **scan}
