@@ -1,4 +1,7 @@
-"""RViz configurations, written from the robot file so that their topics and frames are the robot's."""
+"""RViz configurations, written from the robot file so that their topics and frames are the robot's.
+
+What is left out keeps RViz's default.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Display = dict[str, Any]
 PLUGINS = "rviz_default_plugins"
 """Every display, tool and view is of these, which RViz 2 itself brings."""
 
-_ORANGE, _BLUE, _RED, _GREY, _WHITE = "255; 110; 15", "25; 130; 230", "255; 25; 0", "160; 160; 164", "255; 255; 255"
+_ORANGE, _BLUE, _RED, _WHITE = "255; 110; 15", "25; 130; 230", "255; 25; 0", "255; 255; 255"
 
 
 def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: str = "") -> str:
@@ -45,7 +48,7 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
         _tf(size),
         _odometry(within + topics.ODOM, size),
         _pose("Goal", within + topics.GOAL, size),
-        _path("Path to follow", within + topics.GOAL_PATH, size),
+        _path("Path to follow", within + topics.GOAL_PATH),
         _markers("Markers", within + topics.MARKERS, enabled=False),  # for viewers that cannot show the model
     ]
     displays += deployment.rviz_displays(within)
@@ -105,87 +108,34 @@ def topic_property(name: str, *, latched: bool = False, sensor: bool = False, fi
 
 
 def _grid(size: float) -> Display:
-    cell = 1.0 if size > 0.3 else 0.5
-    return _display(
-        "Grid",
-        "Grid",
-        {
-            "Alpha": 0.5,
-            "Cell Size": cell,
-            "Color": _GREY,
-            "Line Style": {"Line Width": 0.03, "Value": "Lines"},
-            "Normal Cell Count": 0,
-            "Offset": {"X": 0, "Y": 0, "Z": 0},
-            "Plane": "XY",
-            "Plane Cell Count": 20,
-            "Reference Frame": "<Fixed Frame>",
-        },
-    )
+    return _display("Grid", "Grid", {"Cell Size": 1.0 if size > 0.3 else 0.5, "Plane Cell Count": 20})
 
 
 def _model(topic: str) -> Display:
-    return _display(
-        "RobotModel",
-        "Robot",
-        {
-            "Alpha": 1,
-            "Collision Enabled": False,
-            "Description File": "",
-            "Description Source": "Topic",
-            "Description Topic": topic_property(topic, latched=True),
-            "TF Prefix": "",
-            "Update Interval": 0,
-            "Visual Enabled": True,
-        },
-    )
+    options = {"Description Source": "Topic", "Description Topic": topic_property(topic, latched=True)}
+    return _display("RobotModel", "Robot", options)
 
 
 def _tf(size: float) -> Display:
-    return _display(
-        "TF",
-        "Frames",
-        {
-            "Filter (blacklist)": "",
-            "Filter (whitelist)": "",
-            "Frame Timeout": 15,
-            "Frames": {"All Enabled": True},
-            "Marker Scale": round(2.0 * size, 3),
-            "Show Arrows": False,
-            "Show Axes": True,
-            "Show Names": False,
-            "Update Interval": 0,
-        },
-    )
+    return _display("TF", "Frames", {"Marker Scale": round(2.0 * size, 3), "Show Arrows": False, "Show Names": False})
 
 
 def _odometry(topic: str, size: float) -> Display:
-    return _display(
-        "Odometry",
-        "Odometry",
-        {
-            "Angle Tolerance": 0.3,
-            "Covariance": {"Value": False},
-            "Keep": 100,
-            "Position Tolerance": round(size, 3),
-            "Shape": {"Value": "Arrow", "Alpha": 0.6, "Color": _ORANGE, **_arrow(size)},
-            "Topic": topic_property(topic, sensor=True, filtered=True),
-        },
-    )
+    options = {
+        "Angle Tolerance": 0.3,
+        "Covariance": {"Value": False},
+        "Keep": 100,
+        "Position Tolerance": round(size, 3),
+        "Shape": {"Value": "Arrow", "Alpha": 0.6, "Color": _ORANGE, **_arrow(size)},
+        "Topic": topic_property(topic, sensor=True, filtered=True),
+    }
+    return _display("Odometry", "Odometry", options)
 
 
 def _pose(name: str, topic: str, size: float) -> Display:
+    axes = {"Axes Length": round(size, 3), "Axes Radius": round(0.06 * size, 4), "Shape": "Axes"}
     return _display(
-        "Pose",
-        name,
-        {
-            "Alpha": 1,
-            "Axes Length": round(size, 3),
-            "Axes Radius": round(0.06 * size, 4),
-            "Color": _RED,
-            **_arrow(size),
-            "Shape": "Axes",
-            "Topic": topic_property(topic, filtered=True),
-        },
+        "Pose", name, {**axes, **_arrow(size), "Color": _RED, "Topic": topic_property(topic, filtered=True)}
     )
 
 
@@ -198,39 +148,18 @@ def _arrow(size: float) -> dict[str, float]:
     }
 
 
-def _path(name: str, topic: str, size: float) -> Display:
-    return _display(
-        "Path",
-        name,
-        {
-            "Alpha": 1,
-            "Buffer Length": 1,
-            "Color": _BLUE,
-            "Line Style": "Lines",
-            "Line Width": 0.03,
-            "Offset": {"X": 0, "Y": 0, "Z": 0},
-            "Pose Color": _BLUE,
-            "Pose Style": "None",
-            "Radius": 0.03,
-            "Topic": topic_property(topic, filtered=True),
-        },
-    )
+def _path(name: str, topic: str) -> Display:
+    return _display("Path", name, {"Color": _BLUE, "Topic": topic_property(topic, filtered=True)})
 
 
 def map_display(topic: str) -> Display:
     """Return a display of an occupancy grid; the latched one is heard whenever RViz starts."""
-    return _display(
-        "Map",
-        "Map",
-        {
-            "Alpha": 0.7,
-            "Color Scheme": "map",
-            "Draw Behind": True,
-            "Topic": topic_property(topic, latched=True, filtered=True),
-            "Update Topic": topic_property(f"{topic}_updates"),
-            "Use Timestamp": False,
-        },
-    )
+    options = {
+        "Draw Behind": True,
+        "Topic": topic_property(topic, latched=True, filtered=True),
+        "Update Topic": topic_property(f"{topic}_updates"),
+    }
+    return _display("Map", "Map", options)
 
 
 def _markers(name: str, topic: str, *, enabled: bool = True, latched: bool = False) -> Display:
@@ -238,47 +167,22 @@ def _markers(name: str, topic: str, *, enabled: bool = True, latched: bool = Fal
 
 
 def _image(name: str, topic: str, enabled: bool = True) -> Display:
-    return _display(
-        "Image",
-        name,
-        {
-            "Max Value": 1,
-            "Median window": 5,
-            "Min Value": 0,
-            "Normalize Range": True,
-            "Topic": topic_property(topic, sensor=True),
-        },
-        enabled,
-    )
+    return _display("Image", name, {"Topic": topic_property(topic, sensor=True)}, enabled)
 
 
 def points_display(name: str, topic: str, kind: str, enabled: bool = True) -> Display:
-    """Return a display of a scan or of a cloud; both are drawn as points, coloured by height."""
+    """Return a display of a scan, in red, or of a cloud, coloured by height."""
     flat = kind == "LaserScan"
-    return _display(
-        kind,
-        name,
-        {
-            "Alpha": 1,
-            "Autocompute Intensity Bounds": True,
-            "Autocompute Value Bounds": {"Max Value": 3, "Min Value": 0, "Value": True},
-            "Axis": "Z",
-            "Channel Name": "intensity",
-            "Color": _RED if flat else _WHITE,
-            "Color Transformer": "FlatColor" if flat else "AxisColor",
-            "Decay Time": 0,
-            "Invert Rainbow": False,
-            "Position Transformer": "XYZ",
-            "Selectable": True,
-            "Size (Pixels)": 3,
-            "Size (m)": 0.02,
-            "Style": "Points",
-            "Topic": topic_property(topic, sensor=True, filtered=True),
-            "Use Fixed Frame": True,
-            "Use rainbow": True,
-        },
-        enabled,
-    )
+    options = {
+        "Axis": "Z",
+        "Color": _RED if flat else _WHITE,
+        "Color Transformer": "FlatColor" if flat else "AxisColor",
+        "Position Transformer": "XYZ",
+        "Size (m)": 0.02,
+        "Style": "Points",
+        "Topic": topic_property(topic, sensor=True, filtered=True),
+    }
+    return _display(kind, name, options, enabled)
 
 
 def _view(frame: str, size: float) -> dict[str, Any]:
@@ -286,18 +190,8 @@ def _view(frame: str, size: float) -> dict[str, Any]:
     return {
         "Class": f"{PLUGINS}/ThirdPersonFollower",
         "Distance": round(min(max(12.0 * size, 2.0), 12.0), 2),
-        "Enable Stereo Rendering": {
-            "Stereo Eye Separation": 0.06,
-            "Stereo Focal Distance": 1,
-            "Swap Stereo Eyes": False,
-            "Value": False,
-        },
-        "Focal Point": {"X": 0, "Y": 0, "Z": 0},
-        "Focal Shape Fixed Size": True,
-        "Focal Shape Size": 0.05,
-        "Invert Z Axis": False,
+        "Enable Stereo Rendering": {"Value": False},
         "Name": "Current View",
-        "Near Clip Distance": 0.01,
         "Pitch": 0.4,
         "Target Frame": frame,
         "Value": f"ThirdPersonFollower ({PLUGINS})",
