@@ -30,7 +30,7 @@ from rlstack.tasks import TASKS
 
 def run(environment: Any, steps: int, random: bool) -> tuple[float, float, float]:
     """Return wall, CPU seconds of ``steps`` steps, and of these the wall seconds of physics."""
-    worlds, spent = environment.bench.worlds, 0.0
+    worlds, spent = environment.scene.worlds, 0.0
     plain = worlds.step
 
     def timed(target: Any) -> None:
@@ -76,7 +76,7 @@ def main() -> None:
         )
         environment.observe()
         if not found:
-            model, steps = environment.bench.worlds.model, environment.bench.worlds.steps
+            model, steps = environment.scene.worlds.model, environment.scene.worlds.steps
             print(
                 f"{options.task}, {robot.name}: {steps} physics steps of {1e3 * model.opt.timestep:g} ms in a control"
                 f" period of {1e3 / task.rate_hz:g} ms; {model.nv} degrees of freedom; {options.envs} worlds on"

@@ -17,7 +17,7 @@ from rlstack.sim.arms.looks import LookRange
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.tasks.manipulator.cameras import CameraRange
-from rlstack.tasks.manipulator.seeing import SeeingEnvironment
+from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.training.algorithms.bc_camera import BCCamera, BCCameraSettings, EncoderSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
 from rlstack.training.checkpoint import save_checkpoint
@@ -34,12 +34,12 @@ def few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
 
 
-def environment(count: int = 4) -> SeeingEnvironment:
+def environment(count: int = 4) -> ArmEnvironment:
     robot = small_panda(20)
     return TASK.environment(robot, TASK.pipeline(robot), count, "cpu", 0)
 
 
-def cloning(made: SeeingEnvironment) -> BCCamera:
+def cloning(made: ArmEnvironment) -> BCCamera:
     torch.manual_seed(0)
     settings = BCCameraSettings(demonstrations=3, stills=6, looking=0.5, copies=2, hidden=(16,), chunk=3, encoder=SMALL)
     return BCCamera(settings, made)

@@ -151,12 +151,12 @@ def test_a_drawer_is_the_one_that_policies_learn_on() -> None:
 
     task = DrawerTask()
     trials = held_out(task, ROBOT, 1, 3)
-    bench = ArmScene(task, ROBOT, 1, 0, threads=1)
-    bench.start(np.arange(1), trials)
-    learnt = bench.worlds._models[0]  # type: ignore[attr-defined]
+    scene = ArmScene(task, ROBOT, 1, 0, threads=1)
+    scene.start(np.arange(1), trials)
+    learnt = scene.worlds._models[0]  # type: ignore[attr-defined]
     drawer, front, cabinet = world_of(task, trials, 0).obstacles
     assert drawer.slide is not None and front.part_of == drawer.name == "object" and not cabinet.can_move
-    with connected(ArmCell("mujoco", task, ROBOT, trials, seed=1)) as cell, closing(bench):
+    with connected(ArmCell("mujoco", task, ROBOT, trials, seed=1)) as cell, closing(scene):
         engine: Any = cell._inner.simulation.engine
         data, joint = mujoco.MjData(learnt), learnt.joint("object")
         for pulled in (0.0, 0.07):

@@ -319,7 +319,7 @@ def _shown(wanted: bool) -> Iterator[Callable[[Any], None]]:
         if not window:
             from rlstack.sim.arms.window import Window
 
-            window.append(Window(station.environment.bench.worlds.model))
+            window.append(Window(station.environment.scene.worlds.model))
         window[0].show(station.state)
 
     try:

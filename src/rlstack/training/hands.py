@@ -126,7 +126,7 @@ def _shown(environment: ArmEnvironment, opened: ExitStack) -> Callable[[], None]
     """Open a window, and return what shows the arm in it."""
     from rlstack.sim.arms.window import Window
 
-    worlds = environment.bench.worlds
+    worlds = environment.scene.worlds
     window = Window(worlds.model)
     opened.callback(window.close)
     return lambda: window.show(worlds.state[0])

@@ -197,7 +197,7 @@ def _demonstrate(
             strays[:, -1] = 0.0  # a box that is let go of on its way is nothing to learn from
         result = environment.step(action + strays)
         other = torch.rand(environment.count, generator=generator) < _REDRAWN
-        environment.bench.sight.redraw(other.nonzero().flatten().numpy())
+        environment.scene.cameras.redraw(other.nonzero().flatten().numpy())
         # what was seen at an episode's end is learned from as what a step led to alone: the next one's is there anyway
         after = each(_seen(environment, split, result.actor))
         last = each(_ended(after, split, result))

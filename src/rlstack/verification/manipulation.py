@@ -52,26 +52,26 @@ def manipulate(
     begin = time.monotonic()
     inputs, output = check_fits(policy, task, robot)
     count = len(trials)
-    bench = ArmScene(task, robot, count, seed, threads)
-    bench.start(np.arange(count), trials)
+    scene = ArmScene(task, robot, count, seed, threads)
+    scene.start(np.arange(count), trials)
     policy.reset(count)
     lost = np.zeros(count, dtype=np.bool_)
     achieved: list[Array] = []
     gone: list[NDArray[np.bool_]] = []
     try:
         for k in range(task.steps + 1):
-            achieved.append(bench.achieved())
+            achieved.append(scene.achieved())
             gone.append(lost.copy())
             if k == task.steps:
                 break
-            sensed = bench.noisy(bench.true())
-            bench.worlds.step(commanded(policy, {name: sensed[name] for name in inputs}, output, k / task.rate_hz))
-            fresh = bench.lost() & ~lost
+            sensed = scene.noisy(scene.true())
+            scene.worlds.step(commanded(policy, {name: sensed[name] for name in inputs}, output, k / task.rate_hz))
+            fresh = scene.lost() & ~lost
             if fresh.any():  # one that left the numbers must not end the others' trials
-                bench.start(np.flatnonzero(fresh), trials.take(np.flatnonzero(fresh)))
+                scene.start(np.flatnonzero(fresh), trials.take(np.flatnonzero(fresh)))
                 lost |= fresh
     finally:
-        bench.close()
+        scene.close()
     record = judged(task, np.array(achieved), trials.goal, np.array(gone), BATCH)
     return replace(record, wall_s=time.monotonic() - begin)
 

@@ -15,8 +15,7 @@ from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.eyes import ArmEyes, camera_of
 from rlstack.sim.arms.looks import LookRange, Looks, draw_looks
-from rlstack.sim.arms.scene import Block
-from rlstack.sim.arms.threaded import ThreadedWorlds
+from rlstack.sim.arms.scene import Block, arm_worlds
 
 STILL = LookRange(camera_m=0.0, camera_rad=0.0, view=0.0, shadows=0.0, object_colour=0.0)
 HALF = np.full(3, 0.02)
@@ -37,7 +36,7 @@ def eyes() -> ArmEyes:
 
 
 def state(place: list[float]) -> NDArray[np.float64]:
-    worlds = ThreadedWorlds(PANDA, Block().add, 1, period_s=0.05, varied=True, threads=1)
+    worlds = arm_worlds(PANDA, Block().add, 1, period_s=0.05, varied=True, threads=1)
     joints = np.array([[drive.rest for drive in PANDA.drives]])
     worlds.restart(np.array([0]), joints)
     worlds.place(np.array([0]), "object", np.array([place]), np.array([[0.0, 0.0, 0.0, 1.0]]))

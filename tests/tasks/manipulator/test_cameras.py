@@ -25,7 +25,7 @@ QUIET = LookRange(shadows=0.0)
 PANDA = small_panda(16)
 
 
-def bench(task: SeenPickPlaceTask, count: int) -> ArmScene:
+def scene(task: SeenPickPlaceTask, count: int) -> ArmScene:
     made = ArmScene(task, PANDA, count, seed=0, threads=1)
     made.start(np.arange(count), task.draw(PANDA, np.random.default_rng(0), count))
     return made
@@ -42,7 +42,7 @@ def test_joints_are_interpolated_at_the_pictures_time(age: float, rate_hz: float
 
 def test_pictures_are_as_old_as_rate_and_latency_say() -> None:
     ranges = CameraRange(rate_hz=(10.0, 10.0), latency_s=(0.06, 0.06), look=QUIET)
-    some = bench(SeenPickPlaceTask(pictures=ranges), 3)
+    some = scene(SeenPickPlaceTask(pictures=ranges), 3)
     held, ages, changes = some.worlds.joint_position, [], 0
     before = some.true()
     for _ in range(20):
@@ -64,7 +64,7 @@ def test_a_picture_shows_the_world_of_its_time() -> None:
     noise = ArmNoise(joint_rad=0.0, joint_velocity_rad_s=0.0)
     task = SeenPickPlaceTask(pictures=ranges, noise=noise)
     pipeline = task.pipeline(PANDA)
-    some = bench(task, 2)
+    some = scene(task, 2)
     chain = chain_of(PANDA)
     memory = pipeline.initial_memory(2)
     steps = [(0.0, some.worlds.joint_position.copy())]
@@ -87,13 +87,13 @@ def test_a_picture_shows_the_world_of_its_time() -> None:
 
 def test_a_run_goes_on_with_the_pictures_on_their_way() -> None:
     task = SeenPickPlaceTask(pictures=CameraRange(look=QUIET))
-    one, other = bench(task, 2), bench(task, 2)
-    assert one.sight is not None and other.sight is not None
+    one, other = scene(task, 2), scene(task, 2)
+    assert one.cameras is not None and other.cameras is not None
     held = one.worlds.joint_position
     for _ in range(3):
         one.worlds.step(held)
         one.true()
-    other.sight.load_state_dict(one.sight.state_dict())
+    other.cameras.load_state_dict(one.cameras.state_dict())
     other.worlds.state[:] = one.worlds.state
     for _ in range(3):
         one.worlds.step(held)
@@ -101,7 +101,7 @@ def test_a_run_goes_on_with_the_pictures_on_their_way() -> None:
         mine, theirs = one.true(), other.true()
         for name in ("wrist_image", "wrist_image_age", "scene_image", "scene_image_age"):
             assert np.array_equal(mine[name], theirs[name])
-    one.sight.redraw(np.array([0]))
+    one.cameras.redraw(np.array([0]))
     for _ in range(4):
         one.worlds.step(held)
         one.true()

@@ -132,5 +132,5 @@ def test_the_scripted_expert_does_it_with_five_joints(name: str, monkeypatch: py
         step = some.step(some.expert_action())
         won, over = won | (step.success & ~over), over | step.done
     assert int(won.sum()) >= 7
-    assert np.isfinite(some.bench.worlds.state).all()
+    assert np.isfinite(some.scene.worlds.state).all()
     some.close()

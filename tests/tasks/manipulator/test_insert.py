@@ -47,7 +47,7 @@ def test_the_script_saves_pegs_that_were_led_beside_the_hole(aside_m: float, mon
         action = some.task.expert().act(seen, some.pipeline)
         if wrong - 10 <= step < wrong:
             action[:, 2] = -0.2
-        lean = np.maximum(lean, np.degrees(frames.tilt(some.bench.true()["object_orientation"])))
+        lean = np.maximum(lean, np.degrees(frames.tilt(some.scene.true()["object_orientation"])))
         result = some.step(torch.from_numpy(action.astype(np.float32)))
         assert step >= wrong or not result.success.any()
         won, over = won | (result.success & ~over), over | result.done

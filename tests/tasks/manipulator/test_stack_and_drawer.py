@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.sim.arms.devices import arm_worlds
+from rlstack.sim.arms.scene import arm_worlds
 from rlstack.tasks.catalog.arm_drawer import DrawerTask
 from rlstack.tasks.catalog.arm_stack import LOWER, StackTask
 from rlstack.tasks.manipulator.placing import CLEAR_M, HELD_M, placed
@@ -60,24 +60,24 @@ def test_both_boxes_stand_where_the_trial_has_them_and_stay() -> None:
     trials = task.draw(ROBOT, np.random.default_rng(5), 6)
     apart = np.linalg.norm((trials.goal - trials.position)[:, :2], axis=1)
     assert (apart >= task.apart_m).all()
-    bench = ArmScene(task, ROBOT, 6, 0, threads=1)
-    bench.start(np.arange(6), trials)
+    scene = ArmScene(task, ROBOT, 6, 0, threads=1)
+    scene.start(np.arange(6), trials)
     for _ in range(4):
-        bench.worlds.step(trials.joints)
+        scene.worlds.step(trials.joints)
     below = trials.goal - np.array([0.0, 0.0, 2.0]) * trials.half
-    np.testing.assert_allclose(bench.worlds.pose(LOWER)[0], below, atol=2e-3)
+    np.testing.assert_allclose(scene.worlds.pose(LOWER)[0], below, atol=2e-3)
     np.testing.assert_allclose(below[:, 2], trials.half[:, 2])
-    np.testing.assert_allclose(bench.worlds.pose(OBJECT)[0], trials.position, atol=2e-3)
-    assert not task.done(bench.achieved(), bench.goal).any()
-    bench.close()
+    np.testing.assert_allclose(scene.worlds.pose(OBJECT)[0], trials.position, atol=2e-3)
+    assert not task.done(scene.achieved(), scene.goal).any()
+    scene.close()
 
 
 def test_a_tab_is_where_mujoco_has_it_however_far_it_is_out() -> None:
     task = DrawerTask()
     trials = task.draw(ROBOT, np.random.default_rng(6), 5)
-    bench = ArmScene(task, ROBOT, 5, 0, threads=1)
-    bench.start(np.arange(5), trials)
-    worlds = bench.worlds
+    scene = ArmScene(task, ROBOT, 5, 0, threads=1)
+    scene.start(np.arange(5), trials)
+    worlds = scene.worlds
     np.testing.assert_allclose(worlds.pose(OBJECT)[0], trials.position, atol=1e-9)
     np.testing.assert_allclose(worlds.pose(OBJECT)[1], trials.orientation, atol=1e-9)
     out = np.linspace(0.0, 0.19, 5)
@@ -92,8 +92,8 @@ def test_a_tab_is_where_mujoco_has_it_however_far_it_is_out() -> None:
         np.testing.assert_allclose(turn[k], data.xquat[body][[1, 2, 3, 0]], atol=1e-9)
     np.testing.assert_allclose(np.linalg.norm(place - trials.position, axis=1), out, atol=1e-9)
     open_ = np.isclose(out, task.open_m, atol=task.tolerance_m)
-    np.testing.assert_array_equal(task.done(bench.achieved(), bench.goal), open_)
-    bench.close()
+    np.testing.assert_array_equal(task.done(scene.achieved(), scene.goal), open_)
+    scene.close()
 
 
 def test_a_drawers_rails_hold_it_until_they_are_pulled_harder_than_they_rub() -> None:

@@ -128,7 +128,7 @@ def test_the_table_shows_it(name: str) -> None:
 def test_a_world_whose_numbers_broke_is_lost_and_starts_anew() -> None:
     some = environment("arm_push")
     some.observe()
-    some.bench.worlds.state[2, -1] = np.nan
+    some.scene.worlds.state[2, -1] = np.nan
     step = some.step(torch.zeros(4, 3))
     assert step.done.tolist() == [False, False, True, False] and not step.timed_out[2]
     assert torch.isfinite(step.actor).all() and torch.isfinite(step.next_actor).all()
@@ -173,9 +173,9 @@ def ended(name: str, **changes: Any) -> GoalStep:
     """Return the step in which the first of two boxes is lost, and the second is where it should be."""
     some = environment(name, 2, hold_s=0.05, **changes)
     some.restart(torch.arange(2))
-    where = some.bench.goal.copy()
+    where = some.scene.goal.copy()
     where[0, 0] = 2.0
-    some.bench.worlds.place(np.arange(2), OBJECT, where, np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)))
+    some.scene.worlds.place(np.arange(2), OBJECT, where, np.tile([0.0, 0.0, 0.0, 1.0], (2, 1)))
     step = some.step(torch.zeros(2, 3))
     some.close()
     return step

@@ -40,7 +40,7 @@ class _Lens:
 
 
 class ArmEyes:
-    """Renders states of :class:`rlstack.sim.arms.worlds.ArmWorlds`; all pictures have one size.
+    """Renders states of :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`; all pictures have one size.
 
     Args:
         robot: The arm, with these cameras in its file.
@@ -84,7 +84,7 @@ class ArmEyes:
         """Return what a camera sees, (height, width, 3) red first.
 
         Args:
-            state: (width,) of the world; see :attr:`rlstack.sim.arms.worlds.ArmWorlds.state`.
+            state: (width,) of the world; see :attr:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds.state`.
             half: (3,) m, half lengths of what is handled.
             looks: Of all worlds.
             world: Which of them.

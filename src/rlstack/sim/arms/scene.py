@@ -14,6 +14,8 @@ import numpy as np
 
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.mjcf import add_robot, import_mujoco, new_world
+from rlstack.sim.mujoco_worlds.devices import make_worlds
+from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
 from rlstack.sim.obstacle import Obstacle
 
 Build = Callable[[Any], None]
@@ -227,7 +229,30 @@ def _beyond(spec: Any, robot: Manipulator) -> set[str]:
     return found or {last.name}
 
 
-def box_inertia(half_m: Any, mass_kg: Any) -> Any:
-    """Return the principal moments of inertia (..., 3) of boxes with half lengths (..., 3)."""
-    square = np.square(half_m)
-    return (square.sum(axis=-1, keepdims=True) - square) * (np.asarray(mass_kg)[..., None] / 3.0)
+def arm_worlds(
+    robot: Manipulator,
+    build: Build | None,
+    count: int,
+    *,
+    period_s: float,
+    varied: bool = False,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> MujocoWorlds:
+    """Return N worlds of a task's scene.
+
+    Args:
+        robot: The arm; its joints are in the file's order.
+        build: Adds what is handled.
+        count: N.
+        period_s: Control period.
+        varied: Whether each world has a model of its own.
+        device: As of :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
+        threads: Likewise.
+
+    Raises:
+        UserError: The device is not there, what it needs is not installed or cannot simulate the scene, or the robot's
+            model is missing or not what its file says.
+    """
+    model = build_scene(robot, build)
+    return make_worlds(model, robot.drives, count, period_s=period_s, varied=varied, device=device, threads=threads)

@@ -32,7 +32,7 @@ class Window:
         self._viewer = viewer.launch_passive(model, self._data, show_left_ui=False, show_right_ui=False)
 
     def show(self, state: np.ndarray) -> None:
-        """Show a state (width,) of :class:`rlstack.sim.arms.worlds.ArmWorlds`; nothing, once the window is closed."""
+        """Show a state (width,) of a world; do nothing once the window is closed."""
         if not self._viewer.is_running():
             return
         kind = self._mujoco.mjtState.mjSTATE_FULLPHYSICS

@@ -22,7 +22,7 @@ from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.drawer import Drawer
-    from rlstack.sim.arms.worlds import ArmWorlds
+    from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.core.pipeline import Term
 
@@ -145,7 +145,7 @@ class DrawerTask(ArmTask):
         return Trials(starts.joints, goal, closed, np.arctan2(closed[:, 1], closed[:, 0]), half, mass, friction)
 
     def furnish(
-        self, worlds: ArmWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+        self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
         """Give tabs their size and friction, drawers their mass, and cabinets their place."""
         worlds.vary(index, OBJECT, half, mass, friction)
@@ -154,7 +154,7 @@ class DrawerTask(ArmTask):
         stands[:, 2] = 0.0
         worlds.move(index, "cabinet", stands, np.arctan2(goal[:, 1], goal[:, 0]))
 
-    def lay(self, worlds: ArmWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+    def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
         """Do nothing: at the start all drawers are closed."""
 
     def terms(self, robot: Manipulator) -> list[Term]:

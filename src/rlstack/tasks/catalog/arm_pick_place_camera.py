@@ -14,8 +14,6 @@ from rlstack.tasks.manipulator.trials import OBJECT
 if TYPE_CHECKING:
     from rlstack.tasks.core.pipeline import Term
     from rlstack.tasks.manipulator.cameras import CameraBuffer
-    from rlstack.tasks.manipulator.pipeline import ArmPipeline
-    from rlstack.tasks.manipulator.seeing import SeeingEnvironment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +43,11 @@ class SeenPickPlaceTask(PickPlaceTask):
         at_least={"success": 0.8}, at_most={"lost": 0.05, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
     )
 
-    def sight(self, robot: Manipulator, count: int, seed: int) -> CameraBuffer:
+    def camera_buffer(self, robot: Manipulator, count: int, seed: int) -> CameraBuffer:
         """Return what cameras of N arms see."""
         from rlstack.tasks.manipulator.cameras import CameraBuffer
 
         return CameraBuffer(robot, self.build, self.cameras, OBJECT, self.pictures, count, seed)
-
-    def environment(
-        self, robot: Manipulator, pipeline: ArmPipeline, count: int, device: str, seed: int
-    ) -> SeeingEnvironment:
-        """Return N copies of the task to learn from."""
-        from rlstack.tasks.manipulator.seeing import SeeingEnvironment
-
-        return SeeingEnvironment(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation, the pictures last."""

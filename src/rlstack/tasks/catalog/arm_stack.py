@@ -21,7 +21,7 @@ from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, Trials, draw_objects
 
 if TYPE_CHECKING:
-    from rlstack.sim.arms.worlds import ArmWorlds
+    from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.core.pipeline import Term
 
@@ -138,13 +138,13 @@ class StackTask(ArmTask):
         return trials
 
     def furnish(
-        self, worlds: ArmWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+        self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
         """Give both boxes their size, mass and friction."""
         for name in (OBJECT, LOWER):
             worlds.vary(index, name, half, mass, friction)
 
-    def lay(self, worlds: ArmWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+    def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
         """Put both boxes where episodes begin, the lower one turned the other way."""
         super().lay(worlds, index, trials)
         below = trials.goal - np.array([0.0, 0.0, 2.0]) * trials.half

@@ -124,6 +124,10 @@ class Pipeline(nn.Module):
             after.update(term.remember(inputs, memory, action))
         return after
 
+    def remember_command(self, inputs: Tensors, memory: Tensors, action: Tensor, command: Tensor) -> dict[str, Tensor]:
+        """Return the same where the ``command`` of the action is known already."""
+        return self.remember(inputs, memory, action)
+
     def term(self, name: str) -> Term:
         """Return the term of that name.
 

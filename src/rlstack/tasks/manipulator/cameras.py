@@ -15,7 +15,7 @@ from rlstack.schema import in_order, value
 from rlstack.sim.arms.eyes import ArmEyes
 from rlstack.sim.arms.looks import LookRange, Looks, draw_looks
 from rlstack.sim.arms.scene import Build
-from rlstack.sim.arms.worlds import ArmWorlds
+from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,7 +91,7 @@ class CameraBuffer:
         # of its own: what is drawn for many worlds at once is not the beginning of what is drawn for few
         self._rng = np.random.default_rng((seed, 2, self.count))
 
-    def restart(self, index: Index, worlds: ArmWorlds, half: Array) -> None:
+    def restart(self, index: Index, worlds: MujocoWorlds, half: Array) -> None:
         """Begin episodes in some worlds: other looks, rates and latencies; the cameras have been running for a while.
 
         Args:
@@ -123,7 +123,7 @@ class CameraBuffer:
         """Give some worlds (n) other looks from their next pictures on, as if they were others."""
         self._looks.put(index, draw_looks(self._ranges.look, len(self.cameras), self._rng, len(index)))
 
-    def signals(self, worlds: ArmWorlds) -> dict[str, NDArray[Any]]:
+    def signals(self, worlds: MujocoWorlds) -> dict[str, NDArray[Any]]:
         """Return by camera ``NAME_image`` (N, height, width, 3) uint8 and ``NAME_image_age`` (N, 1) s, as they are now.
 
         Ask after every control period: pictures are taken at their time within the last one.
@@ -169,7 +169,7 @@ class CameraBuffer:
         """Release the renderer."""
         self.eyes.close()
 
-    def _advance(self, worlds: ArmWorlds, world: int, k: int, stream: _Stream, now: float) -> None:
+    def _advance(self, worlds: MujocoWorlds, world: int, k: int, stream: _Stream, now: float) -> None:
         while stream.next_s <= now + _ROUNDING_S:
             stream.coming.append((stream.next_s, self._picture(_at(worlds, world, stream.next_s), world, k)))
             stream.next_s += stream.period_s
@@ -182,7 +182,7 @@ class CameraBuffer:
         return self.eyes.picture(state, self._half[world], self._looks, world, k)
 
 
-def _at(worlds: ArmWorlds, world: int, time_s: float) -> Array:
+def _at(worlds: MujocoWorlds, world: int, time_s: float) -> Array:
     """Return the first state (width,) of the last control period that is not before a time."""
     passed = worlds.passed[world]
     late = int(np.searchsorted(passed[:, 0], time_s - _ROUNDING_S))

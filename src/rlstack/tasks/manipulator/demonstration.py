@@ -114,14 +114,14 @@ class DemonstrationEnvironment:
     @property
     def state(self) -> Array:
         """All that changes in the simulator, (width,)."""
-        return self.environment.bench.worlds.state[0].copy()
+        return self.environment.scene.worlds.state[0].copy()
 
     @property
     def trial(self) -> Array:
         """What :data:`TRIAL` names, (8,)."""
-        bench = self.environment.bench
-        drawn = bench.drawn
-        return np.concatenate([bench.goal[0], drawn["half"][0], drawn["mass"], drawn["friction"]])
+        scene = self.environment.scene
+        drawn = scene.drawn
+        return np.concatenate([scene.goal[0], drawn["half"][0], drawn["mass"], drawn["friction"]])
 
     def restore(self, state: Array, trial: Array) -> None:
         """Put the simulator to a recorded state of a recorded trial.
@@ -129,23 +129,23 @@ class DemonstrationEnvironment:
         Raises:
             UserError: The state is not one of this arm's at this task.
         """
-        bench = self.environment.bench
-        if state.shape != bench.worlds.state[0].shape:
+        scene = self.environment.scene
+        if state.shape != scene.worlds.state[0].shape:
             raise UserError(
                 f"The recorded state has {len(state)} numbers, and {self.robot.name} at this task has"
-                f" {bench.worlds.state.shape[1]}: the robot's model, the task or MuJoCo has changed since."
+                f" {scene.worlds.state.shape[1]}: the robot's model, the task or MuJoCo has changed since."
             )
-        bench.goal[0] = trial[:3]
-        bench.vary({"half": trial[None, 3:6], "mass": trial[6:7], "friction": trial[7:8]})
-        bench.worlds.state[0] = state
+        scene.goal[0] = trial[:3]
+        scene.vary({"half": trial[None, 3:6], "mass": trial[6:7], "friction": trial[7:8]})
+        scene.worlds.state[0] = state
 
     def drive(self, command: Array) -> None:
         """Let a control period pass with the joints driven to ``command`` (joints,), whatever the task says."""
-        self.environment.bench.worlds.step(np.asarray(command, dtype=float)[None])
+        self.environment.scene.worlds.step(np.asarray(command, dtype=float)[None])
 
     def joints(self, state: Array | None = None) -> Array:
         """Return the joints as they are, (joints,) rad or m, now or in a ``state``."""
-        worlds = self.environment.bench.worlds
+        worlds = self.environment.scene.worlds
         now = self.state
         if state is not None:
             worlds.state[0] = state
@@ -155,19 +155,19 @@ class DemonstrationEnvironment:
 
     def places(self, state: Array | None = None) -> dict[str, Array]:
         """Return where the tool and, if there is one, the object truly are, (3,) m each, now or in a ``state``."""
-        bench = self.environment.bench
+        scene = self.environment.scene
         now = self.state
         if state is not None:
-            bench.worlds.state[0] = state
-        found = {"tool": bench.tool()[0]}
-        if (thing := bench.true().get("object_position")) is not None:
+            scene.worlds.state[0] = state
+        found = {"tool": scene.tool()[0]}
+        if (thing := scene.true().get("object_position")) is not None:
             found["object"] = thing[0].copy()
-        bench.worlds.state[0] = now
+        scene.worlds.state[0] = now
         return found
 
     def is_done(self) -> bool:
         """Return whether what is achieved is at the goal now."""
-        return bool(self.task.done(self.achieved()[None], self.environment.bench.goal)[0])
+        return bool(self.task.done(self.achieved()[None], self.environment.scene.goal)[0])
 
     def _keep(self, seen: torch.Tensor) -> None:
         self._seen = seen[0].numpy().astype(np.float64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.sim.arms.devices import arm_worlds
+from rlstack.sim.arms.scene import arm_worlds
 from rlstack.tasks.manipulator.noise import noisy
 from rlstack.tasks.manipulator.trials import OBJECT, Trials
 
@@ -30,7 +30,7 @@ class ArmScene:
         count: N.
         seed: Of the noise.
         threads: That step the worlds; None: as many as there are cores.
-        device: That steps them; see :func:`rlstack.sim.arms.devices.arm_worlds`.
+        device: That steps them; see :func:`rlstack.sim.arms.scene.arm_worlds`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ArmScene:
         self.worlds = arm_worlds(
             robot, task.build, count, period_s=period_s, varied=self._handled, device=device, threads=threads
         )
-        self.sight = task.sight(robot, count, seed)
+        self.cameras = task.camera_buffer(robot, count, seed)
         """What their cameras see; None: nothing."""
         chain = chain_of(robot)
         self._screws, self._arm = chain.screws, list(chain.index)
@@ -57,13 +57,13 @@ class ArmScene:
         self.goal = np.zeros((count, 3))
         """(N, 3) m in base_link."""
         self.drawn = {"half": np.zeros((count, 3)), "mass": np.zeros(count), "friction": np.zeros(count)}
-        """Of the objects now, in the order of :meth:`rlstack.sim.arms.worlds.ArmWorlds.vary`; 0 without one."""
+        """Of the objects now, in the order of :meth:`MujocoWorlds.vary`; 0 without one."""
 
     def seed(self, seed: int) -> None:
         """Seed the noise, and what is drawn of pictures."""
         self._rng = np.random.default_rng((seed, 1))
-        if self.sight is not None:
-            self.sight.seed(seed)
+        if self.cameras is not None:
+            self.cameras.seed(seed)
 
     def start(self, index: NDArray[np.intp], trials: Trials) -> None:
         """Begin episodes (n) in some worlds."""
@@ -74,8 +74,8 @@ class ArmScene:
             self.task.lay(self.worlds, index, trials)
             for name, drawn in self.drawn.items():
                 drawn[index] = getattr(trials, name)
-        if self.sight is not None:
-            self.sight.restart(index, self.worlds, self.drawn["half"][index])
+        if self.cameras is not None:
+            self.cameras.restart(index, self.worlds, self.drawn["half"][index])
 
     def vary(self, drawn: dict[str, Array]) -> None:
         """Give the objects of all worlds what :attr:`drawn` says, and what stands fixed its place by the goals."""
@@ -94,8 +94,8 @@ class ArmScene:
         }
         if self._handled:
             signals["object_position"], signals["object_orientation"] = worlds.pose(OBJECT)
-        if self.sight is not None:
-            signals.update(self.sight.signals(worlds))
+        if self.cameras is not None:
+            signals.update(self.cameras.signals(worlds))
         return signals
 
     def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
@@ -130,5 +130,5 @@ class ArmScene:
     def close(self) -> None:
         """End the threads."""
         self.worlds.close()
-        if self.sight is not None:
-            self.sight.close()
+        if self.cameras is not None:
+            self.cameras.close()

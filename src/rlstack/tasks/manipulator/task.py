@@ -23,7 +23,7 @@ from rlstack.tasks.manipulator.trials import OBJECT, ArmNoise, ObjectRange, Regi
 from rlstack.tasks.manipulator.view import ArmView
 
 if TYPE_CHECKING:
-    from rlstack.sim.arms.worlds import ArmWorlds
+    from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.core.card import TaskCard
     from rlstack.tasks.core.pipeline import Term
@@ -190,7 +190,7 @@ class ArmTask(ABC):
 
             Block().add(spec)
 
-    def sight(self, robot: Manipulator, count: int, seed: int) -> CameraBuffer | None:
+    def camera_buffer(self, robot: Manipulator, count: int, seed: int) -> CameraBuffer | None:
         """Return what cameras of N arms see; None: the policy sees nothing."""
         return None
 
@@ -206,7 +206,7 @@ class ArmTask(ABC):
         return () if type(self).build is ArmTask.build else None
 
     def furnish(
-        self, worlds: ArmWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+        self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
         """Give what is handled in some worlds its half lengths, mass and friction, and what stands fixed its place.
 
@@ -222,7 +222,7 @@ class ArmTask(ABC):
         for name, offset in self.fixtures.items():
             worlds.move(index, name, goal + np.array(offset))
 
-    def lay(self, worlds: ArmWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+    def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
         """Put what is handled where episodes (n) begin, in some worlds."""
         worlds.place(index, OBJECT, trials.position, trials.orientation)
 

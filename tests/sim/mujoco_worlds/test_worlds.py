@@ -14,9 +14,8 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.robots.mjcf import mujoco_spec
-from rlstack.sim.arms.devices import arm_worlds
-from rlstack.sim.arms.scene import Block, build_scene
-from rlstack.sim.arms.worlds import ArmWorlds
+from rlstack.sim.arms.scene import Block, arm_worlds, build_scene
+from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
 
 
 def panda() -> Manipulator:
@@ -38,7 +37,7 @@ def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def worlds(count: int, device: str, varied: bool = False, threads: int = 1) -> ArmWorlds:
+def worlds(count: int, device: str, varied: bool = False, threads: int = 1) -> MujocoWorlds:
     return arm_worlds(PANDA, Block().add, count, period_s=0.05, varied=varied, device=device, threads=threads)
 
 

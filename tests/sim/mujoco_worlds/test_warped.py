@@ -16,8 +16,8 @@ from rlstack.errors import UserError
 from rlstack.fused.devices import TEST_DEVICE
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.sim.arms.devices import arm_worlds
-from rlstack.sim.arms.worlds import ArmWorlds
+from rlstack.sim.arms.scene import arm_worlds
+from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
 from rlstack.tasks import TASKS
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 
@@ -39,17 +39,17 @@ class Shadow:
     """Worlds on another device that go along with an environment's: the same models, and each period the same start."""
 
     def __init__(self, environment: ArmEnvironment) -> None:
-        bench = environment.bench
-        task: Any = bench.task
-        self._leading, self._step = bench.worlds, bench.worlds.step
+        scene = environment.scene
+        task: Any = scene.task
+        self._leading, self._step = scene.worlds, scene.worlds.step
         self.worlds = arm_worlds(
-            bench.robot, task.build, bench.count, period_s=1.0 / task.rate_hz, varied=True, device=TEST_DEVICE
+            scene.robot, task.build, scene.count, period_s=1.0 / task.rate_hz, varied=True, device=TEST_DEVICE
         )
         self.apart: list[tuple[np.ndarray, np.ndarray]] = []
         """Of each period: how far positions and velocities are apart at its end, (N,), m, rad and a second."""
         for name in ("vary", "move", "brake"):
-            setattr(bench.worlds, name, self._both(name))
-        bench.worlds.step = self.step  # type: ignore[method-assign]
+            setattr(scene.worlds, name, self._both(name))
+        scene.worlds.step = self.step  # type: ignore[method-assign]
 
     def _both(self, name: str) -> Any:
         plain = getattr(self._leading, name)
@@ -97,7 +97,7 @@ def test_room_for_contacts_grows() -> None:
     small: Any = some
     small._make_room(1)
     rest = np.tile([drive.rest for drive in PANDA.drives], (2, 1))
-    worlds: ArmWorlds
+    worlds: MujocoWorlds
     for worlds in (some, other):
         worlds.place(np.arange(2), "object", np.array([[0.5, 0.0, 0.02]] * 2), np.array([[0.0, 0.0, 0.0, 1.0]] * 2))
         for _ in range(3):

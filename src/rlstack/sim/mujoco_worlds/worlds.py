@@ -1,70 +1,64 @@
-"""N worlds of one task, each with an arm and what it handles: arrays in and arrays out, (N, ...).
+"""N worlds of one MuJoCo model, each with a jointed robot: arrays in and arrays out, (N, ...).
 
 What steps them stands behind: MuJoCo on threads (:mod:`.threaded`), or MuJoCo Warp on a GPU (:mod:`.warped`); see
-:func:`rlstack.sim.arms.devices.arm_worlds`. A world's state decides its future: what the solver would remember from the
-period before is not kept, so that a run goes on from saved states.
+:func:`.devices.make_worlds`. A world's state decides its future: what the solver would remember from the period before
+is not kept, so that a run goes on from saved states.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rlstack.arrays import Array, Index
-from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.mjcf import import_mujoco
-from rlstack.sim.arms.scene import TIMESTEP_S, Build, box_inertia, build_scene
 
 Item = int | tuple[int | slice, ...]
 """Where in an array."""
 
 
-class ArmWorlds(ABC):
+class MujocoWorlds(ABC):
     """N worlds; see the module.
 
     Args:
-        robot: The arm; its joints are in the file's order.
-        build: Adds what is handled; see :func:`rlstack.sim.arms.scene.build_scene`.
+        model: The compiled ``mujoco.MjModel`` of a world; it has a joint and an actuator by the name of each drive.
+        drives: The robot's driven joints, in the order of targets.
         count: N.
-        period_s: Control period.
+        period_s: Control period; rounded to a number of the model's timesteps.
         varied: Whether each world has a model of its own, for :meth:`vary`.
-        timestep_s: Physics step; the period is rounded to a number of them.
-
-    Raises:
-        UserError: MuJoCo is not installed, or the robot's model is missing or not what its file says.
     """
 
     def __init__(
         self,
-        robot: Manipulator,
-        build: Build | None,
+        model: Any,
+        drives: Sequence[DrivenJoint],
         count: int,
         *,
         period_s: float,
         varied: bool = False,
-        timestep_s: float = TIMESTEP_S,
     ) -> None:
         mujoco = import_mujoco()
         self._mujoco, self.count, self._varied = mujoco, count, varied
-        self.steps = max(1, round(period_s / timestep_s))
+        self.steps = max(1, round(period_s / model.opt.timestep))
         """Physics steps of a control period."""
-        model = build_scene(robot, build, timestep_s)
         self.model = model
         """As built; those of the worlds may vary from it."""
         self._scratch = mujoco.MjData(model)
-        self._slides = _slides(mujoco, model, {drive.name for drive in robot.drives})
+        self._slides = _slides(mujoco, model, {drive.name for drive in drives})
         self._stands: dict[str, Array] = {}
-        joints = [model.joint(drive.name) for drive in robot.drives]
+        joints = [model.joint(drive.name) for drive in drives]
         self._q = 1 + np.array([int(joint.qposadr[0]) for joint in joints])
         self._v = 1 + model.nq + np.array([int(joint.dofadr[0]) for joint in joints])
-        self._motors = np.array([int(model.actuator(drive.name).id) for drive in robot.drives])
+        self._motors = np.array([int(model.actuator(drive.name).id) for drive in drives])
         width = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         mujoco.mj_resetData(model, self._scratch)
         start = np.empty(width)
         mujoco.mj_getState(model, self._scratch, start, mujoco.mjtState.mjSTATE_FULLPHYSICS)
-        rest = np.array([drive.rest for drive in robot.drives])
+        rest = np.array([drive.rest for drive in drives])
         start[self._q] = rest
         self._start = start
         self.state = np.repeat(start[None], count, axis=0)
@@ -106,7 +100,7 @@ class ArmWorlds(ABC):
         return self.state[:, 1 + int(self.model.joint(name).qposadr[0])]
 
     def restart(self, index: Index, joints: Array) -> None:
-        """Put worlds back to the start, at rest, with the arm's joints (n, joints) where they are wanted."""
+        """Put worlds back to the start, at rest, with the driven joints (n, joints) where they are wanted."""
         self.state[index] = self._start
         self.state[index[:, None], self._q] = joints
 
@@ -159,7 +153,7 @@ class ArmWorlds(ABC):
 
     @abstractmethod
     def step(self, target: Array) -> None:
-        """Let a control period pass with the arm's joints driven to ``target`` (N, joints), rad or m."""
+        """Let a control period pass with the joints driven to ``target`` (N, joints), rad or m."""
 
     @abstractmethod
     def close(self) -> None:
@@ -203,3 +197,9 @@ def _slides(mujoco: Any, model: Any, others: set[str]) -> dict[str, tuple[str, A
         fixture = model.body(int(model.body_parentid[body])).name
         found[joint.name] = (fixture, model.body_pos[body].copy(), model.jnt_axis[k].copy())
     return found
+
+
+def box_inertia(half_m: Any, mass_kg: Any) -> Any:
+    """Return the principal moments of inertia (..., 3) of boxes with half lengths (..., 3)."""
+    square = np.square(half_m)
+    return (square.sum(axis=-1, keepdims=True) - square) * (np.asarray(mass_kg)[..., None] / 3.0)

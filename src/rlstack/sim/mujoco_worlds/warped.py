@@ -8,6 +8,7 @@ as in MuJoCo (Warp's alternative, which is general convex collision, rests boxes
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,8 @@ from rlstack.arrays import Array, Index
 from rlstack.errors import UserError
 from rlstack.fused.cuda import warp
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.sim.arms.scene import TIMESTEP_S, Build
-from rlstack.sim.arms.worlds import ArmWorlds, Item
+from rlstack.robots.joints import DrivenJoint
+from rlstack.sim.mujoco_worlds.worlds import Item, MujocoWorlds
 
 SET = ("geom_size", "geom_friction", "geom_rbound", "geom_aabb", "body_mass", "body_inertia", "body_pos", "body_quat")
 SETTLED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
@@ -33,16 +33,15 @@ CONTACTS, MOST_CONTACTS = 24, 1536
 at most."""
 
 
-class WarpedWorlds(ArmWorlds):
+class WarpedWorlds(MujocoWorlds):
     """See the module.
 
     Args:
-        robot: See :class:`rlstack.sim.arms.worlds.ArmWorlds`, like all that follow.
-        build: Adds what is handled.
+        model: See :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`, like all that follow.
+        drives: The robot's driven joints.
         count: N.
         period_s: Control period.
         varied: Whether each world has a model of its own.
-        timestep_s: Physics step.
         device: Of :func:`rlstack.fused.check_device`.
 
     Raises:
@@ -52,23 +51,20 @@ class WarpedWorlds(ArmWorlds):
 
     def __init__(
         self,
-        robot: Manipulator,
-        build: Build | None,
+        model: Any,
+        drives: Sequence[DrivenJoint],
         count: int,
         *,
         period_s: float,
         varied: bool = False,
-        timestep_s: float = TIMESTEP_S,
         device: str = "cuda:0",
     ) -> None:
         self._simulator, self._warp = _mujoco_warp(), warp()
-        super().__init__(robot, build, count, period_s=period_s, varied=varied, timestep_s=timestep_s)
+        super().__init__(model, drives, count, period_s=period_s, varied=varied)
         self._device = "cpu" if device == TEST_DEVICE else device
         model = copy.copy(self.model)
         if self.state.shape[1] != 1 + model.nq + model.nv:
-            raise UserError(
-                f"{robot.name} has drives that remember, which MuJoCo Warp is not given: use the device cpu."
-            )
+            raise UserError("The robot has drives that remember, which MuJoCo Warp is not given: use the device cpu.")
         flags = self._mujoco.mjtDisableBit
         model.opt.disableflags |= int(flags.mjDSBL_NATIVECCD)
         model.opt.disableflags &= ~int(flags.mjDSBL_AUTORESET)  # Warp never does that, and does not know the flag
@@ -92,7 +88,7 @@ class WarpedWorlds(ArmWorlds):
         self._make_room(CONTACTS)
 
     def move(self, index: Index, name: str, position: Array, yaw: Array | None = None) -> None:
-        """Put something that stands fixed to places; see :meth:`rlstack.sim.arms.worlds.ArmWorlds.move`."""
+        """Put something that stands fixed to places; see :meth:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds.move`."""
         super().move(index, name, position, yaw)
         for world in index.tolist():
             for field in ("body_pos", "body_quat"):
@@ -103,7 +99,7 @@ class WarpedWorlds(ArmWorlds):
         self._moved = True
 
     def step(self, target: Array) -> None:
-        """Let a control period pass with the arm's joints driven to ``target`` (N, joints), rad or m."""
+        """Let a control period pass with the joints driven to ``target`` (N, joints), rad or m."""
         warp, model = self._warp, self.model
         control = np.zeros((self.count, model.nu), np.float32)
         control[:, self._motors] = target

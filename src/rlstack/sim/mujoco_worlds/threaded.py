@@ -7,43 +7,40 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from rlstack.arrays import Array, Index
-from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.sim.arms.scene import TIMESTEP_S, Build
-from rlstack.sim.arms.worlds import ArmWorlds, Item
+from rlstack.robots.joints import DrivenJoint
+from rlstack.sim.mujoco_worlds.worlds import Item, MujocoWorlds
 
 
-class ThreadedWorlds(ArmWorlds):
+class ThreadedWorlds(MujocoWorlds):
     """See the module.
 
     Args:
-        robot: See :class:`rlstack.sim.arms.worlds.ArmWorlds`, like all that follow.
-        build: Adds what is handled.
+        model: See :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`, like all that follow.
+        drives: The robot's driven joints.
         count: N.
         period_s: Control period.
         varied: Whether each world has a model of its own.
-        timestep_s: Physics step.
         threads: Of the pool; None: as many as the process may use cores.
 
-    Raises:
-        UserError: MuJoCo is not installed, or the robot's model is missing or not what its file says.
     """
 
     def __init__(
         self,
-        robot: Manipulator,
-        build: Build | None,
+        model: Any,
+        drives: Sequence[DrivenJoint],
         count: int,
         *,
         period_s: float,
         varied: bool = False,
-        timestep_s: float = TIMESTEP_S,
         threads: int | None = None,
     ) -> None:
-        super().__init__(robot, build, count, period_s=period_s, varied=varied, timestep_s=timestep_s)
+        super().__init__(model, drives, count, period_s=period_s, varied=varied)
         from mujoco import rollout
 
         self.threads = threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
@@ -53,7 +50,7 @@ class ThreadedWorlds(ArmWorlds):
         self._control = np.zeros((count, self.steps, self.model.nu))
 
     def step(self, target: Array) -> None:
-        """Let a control period pass with the arm's joints driven to ``target`` (N, joints), rad or m."""
+        """Let a control period pass with the joints driven to ``target`` (N, joints), rad or m."""
         self._control[:, :, self._motors] = target[:, None, :]
         self._pool.rollout(
             self._models,

@@ -1,0 +1,247 @@
+"""Training environments of jointed robots in MuJoCo worlds, whose commands are targets of their joints."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.arrays import Array, Index, Mask
+from rlstack.errors import UserError
+from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
+from rlstack.tasks.core.goals import GoalStep
+from rlstack.tasks.core.pipeline import Pipeline, TermInfo
+from rlstack.tasks.core.rollout import DifferentiableRollout
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step of N robots led to.
+
+    Args:
+        terms: (N,) weighted terms of the reward by name, in order.
+        finished: (N,) whether an episode is over because its task is done.
+        success: (N,) whether the task is done, by now for long enough.
+        continuing: Whether the value of going on counts for who has finished.
+    """
+
+    terms: Mapping[str, Array]
+    finished: Mask
+    success: Mask
+    continuing: bool = False
+
+
+class MujocoEnvironment(ABC):
+    """N robots at a task; a :class:`rlstack.tasks.core.goals.GoalEnvironment`, whose goals are empty by default.
+
+    A subclass defines how episodes begin, what is sensed and what is earned; it calls :meth:`reset_all` at the end of
+    its constructor. Tensors are on the CPU, whatever device steps the worlds.
+
+    Args:
+        task: The task's configuration; it has ``steps``, the length of an episode, and ``inputs``.
+        robot: The robot.
+        pipeline: Makes the observation, and joint targets of actions.
+        worlds: N, stepped once a control period.
+        seed: Of starts and generator.
+    """
+
+    def __init__(self, task: Any, robot: Any, pipeline: Pipeline, worlds: MujocoWorlds, seed: int = 0) -> None:
+        self.task, self.robot, self.worlds, self.count = task, robot, worlds, worlds.count
+        self.pipeline: Any = pipeline
+        self.device = torch.device("cpu")
+        self.generator = torch.Generator().manual_seed(seed)
+        self.critic_size, self.autoreset = pipeline.size, True
+        self._rng = np.random.default_rng((seed, 0))
+        self._age = np.zeros(self.count, dtype=np.intp)
+        self._last_action = np.zeros((self.count, pipeline.action_size))
+        self._memory = pipeline.initial_memory(self.count)
+        self._prepared: dict[str, Tensor] | None = None
+
+    @abstractmethod
+    def term_names(self) -> tuple[str, ...]:
+        """Return the names of the reward's terms, in order."""
+
+    @abstractmethod
+    def _start(self, index: Index) -> None:
+        """Begin episodes in some worlds."""
+
+    @abstractmethod
+    def _signals(self) -> dict[str, Array]:
+        """Return signals as they are now, (N, ...)."""
+
+    @abstractmethod
+    def _noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
+        """Return signals (n, ...) as they are sensed."""
+
+    @abstractmethod
+    def _outcome(self, action: Array, lost: Mask) -> Outcome:
+        """Return what actions (N, actions), clipped, led to; those before are in ``_last_action`` still."""
+
+    def _lost(self) -> Mask:
+        """Return (N,) whose state is not finite."""
+        return ~np.isfinite(self.worlds.state).all(axis=1)
+
+    def seed(self, seed: int) -> None:
+        """Seed the generators anew."""
+        self.generator.manual_seed(seed)
+        self._rng = np.random.default_rng((seed, 0))
+
+    def set_progress(self, done: float) -> None:
+        """Do nothing: there is no curriculum."""
+        return None
+
+    def reset_all(self) -> None:
+        """Start every robot anew, spread over the episode so that they do not end together."""
+        self.restart(torch.arange(self.count))
+        self._age = self._rng.integers(0, self.task.steps, self.count)
+
+    def restart(self, index: Tensor) -> None:
+        """Start the robots at ``index`` anew."""
+        robots = index.numpy()
+        self._start(robots)
+        self._age[robots], self._last_action[robots] = 0, 0.0
+        for memory in self._memory.values():
+            memory[index] = 0.0
+        self._prepared = None
+
+    def observe(self) -> tuple[Tensor, Tensor]:
+        """Return the actor's (N, size) and the critic's (N, critic_size) observations, which are the same."""
+        with torch.no_grad():
+            self._prepared = self._prepare()
+            seen = self.pipeline.observe(self._prepared, self._memory)
+        return seen, seen
+
+    def step(self, action: Tensor) -> GoalStep:
+        """Apply actions (N, actions), and restart those that are lost, done or out of time."""
+        prepared = self._sensed()
+        with torch.no_grad():
+            clipped = self.pipeline.clip(action.detach())
+            command = self.pipeline.command(clipped, prepared)
+            self._memory = self.pipeline.remember_command(prepared, self._memory, clipped, command)
+        self.worlds.step(command.numpy().astype(np.float64))
+        self._age += 1
+        lost = self._lost()
+        if lost.any() and len(diverged := np.flatnonzero(MujocoEnvironment._lost(self))):
+            self._start(diverged)  # nothing else may see numbers that are not finite
+        actor, _ = self.observe()
+        taken = clipped.numpy().astype(np.float64)
+        outcome = self._outcome(taken, lost)
+        self._last_action = taken
+        timed_out = (self._age >= self.task.steps) & ~lost & ~outcome.finished
+        done = lost | outcome.finished | timed_out
+        if outcome.continuing:
+            timed_out = timed_out | outcome.finished
+        terms = {name: torch.from_numpy(term.astype(np.float32)) for name, term in outcome.terms.items()}
+        before, achieved, desired = actor, self.achieved_goal(), self.desired_goal()
+        if self.autoreset and done.any():
+            actor = self._restarted(torch.from_numpy(np.flatnonzero(done)), actor)
+        return GoalStep(
+            actor=actor,
+            critic=actor,
+            reward=torch.stack(list(terms.values())).sum(dim=0),
+            done=torch.from_numpy(done),
+            timed_out=torch.from_numpy(timed_out),
+            terms=terms,
+            next_actor=before,
+            achieved=achieved,
+            desired=desired,
+            success=torch.from_numpy(outcome.success),
+        )
+
+    def achieved_goal(self) -> Tensor:
+        """Return (N, goal) what is achieved now; a single 0 where there are no goals."""
+        return torch.zeros(self.count, 1)
+
+    def desired_goal(self) -> Tensor:
+        """Return (N, goal) what is to be achieved; a single 0 where there are no goals."""
+        return torch.zeros(self.count, 1)
+
+    def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
+        """Return the reward of steps that led to ``achieved`` if the goal was ``desired``.
+
+        Raises:
+            UserError: The task has no goals.
+        """
+        raise UserError("This task has no goals: set hindsight to 0.")
+
+    def relabelled(self, observation: Tensor, achieved: Tensor, desired: Tensor) -> Tensor:
+        """Return observations as they would be with another goal.
+
+        Raises:
+            UserError: The task has no goals.
+        """
+        raise UserError("This task has no goals: set hindsight to 0.")
+
+    def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
+        """Refuse: MuJoCo has no gradients here.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError("MuJoCo, which simulates this task, gives no gradients: learn with ppo or sac.")
+
+    def ended(self, lost: Tensor) -> Tensor:
+        """Return (N,) bool: whose time is over, of those that are not ``lost``."""
+        return torch.from_numpy(self._age >= self.task.steps) & ~lost
+
+    def critic_table(self) -> list[TermInfo]:
+        """Return the rows of the actor's observation: the critic sees no more."""
+        return list(self.pipeline.table())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that changes as the environment runs, so that it can go on exactly."""
+        prepared = self._prepared
+        return {
+            "worlds": torch.from_numpy(self.worlds.state.copy()),
+            "age": torch.from_numpy(self._age.copy()),
+            "last": torch.from_numpy(self._last_action.copy()),
+            "memory": {name: tensor.clone() for name, tensor in self._memory.items()},
+            "prepared": None if prepared is None else {n: t.clone() for n, t in prepared.items()},
+            "random": self._rng.bit_generator.state,
+            "generator": self.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from :meth:`state_dict`."""
+        self.worlds.state[:] = state["worlds"].numpy()
+        self._age, self._last_action = state["age"].numpy().copy(), state["last"].numpy().copy()
+        self._memory = {name: tensor.clone() for name, tensor in state["memory"].items()}
+        prepared = state["prepared"]
+        self._prepared = None if prepared is None else {n: t.clone() for n, t in prepared.items()}
+        self._rng.bit_generator.state = state["random"]
+        self.generator.set_state(state["generator"])
+
+    def close(self) -> None:
+        """End what steps the worlds."""
+        self.worlds.close()
+
+    def _sensed(self) -> dict[str, Tensor]:
+        """Return what the pipeline prepared of the present."""
+        if self._prepared is None:
+            self.observe()
+        assert self._prepared is not None
+        return self._prepared
+
+    def _prepare(self, index: Tensor | None = None) -> dict[str, Tensor]:
+        """Return what all robots, or those at ``index``, sense now, prepared."""
+        chosen = slice(None) if index is None else index.numpy()
+        sensed = self._noisy({name: array[chosen] for name, array in self._signals().items()})
+        inputs = {name: torch.from_numpy(sensed[name].astype(np.float32)) for name in self.task.inputs}
+        memory = {name: memory[chosen] for name, memory in self._memory.items()}
+        prepared: dict[str, Tensor] = self.pipeline.prepare(inputs, memory)
+        return prepared
+
+    def _restarted(self, index: Tensor, actor: Tensor) -> Tensor:
+        """Start some robots anew; return the observations (N, size), which for the others are as they were."""
+        kept = self._sensed()
+        self.restart(index)
+        with torch.no_grad():
+            fresh = self._prepare(index)
+            seen = self.pipeline.observe(fresh, {name: memory[index] for name, memory in self._memory.items()})
+        self._prepared = {name: tensor.index_copy(0, index, fresh[name]) for name, tensor in kept.items()}
+        return actor.index_copy(0, index, seen)
