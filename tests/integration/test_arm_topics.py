@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlstack.bringup.arm_topics import try_over_topics
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage, pose_message
 from rlstack.interfaces.trajectory_data import TrajectoryMessage
+from rlstack.kinds.manipulator.verification_run import try_over_topics
 from rlstack.policies import load_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.verification.arm_trials import try_in

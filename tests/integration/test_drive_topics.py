@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlstack.bringup.drive_topics import drive_over_topics
 from rlstack.control.navigation import PLANNERS
+from rlstack.kinds.wheeled_base.verification_run_navigation import drive_over_topics
 from rlstack.policies import load_policy
 from rlstack.verification.drive import drive
 from tests.support.bases import turtlebot, write_driving_policy

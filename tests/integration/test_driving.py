@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.bringup.driving import drive_in_parallel
+from rlstack.kinds.wheeled_base.verification_run_navigation import drive_in_parallel
 from tests.support.bases import turtlebot
 from tests.support.drives import course_of, room
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlstack.bringup.flight import fly_over_topics
-from rlstack.bringup.parallel import fly_in_parallel
+from rlstack.bringup.parallel import run_trials
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp, stamp_to_ns
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.kinds.quadrotor.verification_run import fly_over_topics
 from rlstack.policies import load_policy
 from rlstack.robots import frames
 from rlstack.tasks.criteria import Criteria
@@ -54,8 +54,15 @@ def test_neither_paths_nor_noise_depend_on_the_workers(policy):
     flights = circles(ROBOT, 3).shifted(np.array([0.0, 0.0, 2.5]))
     one = fly_over_topics(policy, flights, ROBOT, duration_s=1.0, seed=3)
     told: list[tuple[int, int]] = []
-    two = fly_in_parallel(
-        policy, flights, ROBOT, duration_s=1.0, seed=3, workers=2, on_progress=lambda *done: told.append(done)
+    two = run_trials(
+        fly_over_topics,
+        flights,
+        workers=2,
+        on_progress=lambda *done: told.append(done),
+        policy=policy,
+        robot=ROBOT,
+        duration_s=1.0,
+        seed=3,
     )
     np.testing.assert_array_equal(one.position, two.position)
     np.testing.assert_array_equal(one.goal_position, two.goal_position)

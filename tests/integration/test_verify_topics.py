@@ -16,10 +16,10 @@ import onnx
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.flight import fly_over_topics
 from rlstack.bringup.proof import file_sha256, require_proof
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.kinds.quadrotor.verification_run import fly_over_topics
 from rlstack.policies import load_policy, write_policy
 from rlstack.robots import load_robot
 from rlstack.sim.perturbation import Perturbation
@@ -85,7 +85,7 @@ def test_every_episode_starts_afresh_and_time_does_not_matter(policy):
     np.testing.assert_array_equal(flown.command[:-1, 0], flown.command[:-1, 2])
     np.testing.assert_array_equal(flown.position[:, 0], flown.position[:, 2])
     assert np.isnan(flown.command[-1]).all() and np.isfinite(flown.command[:-1]).all()
-    assert flown.interventions.tolist() == [0, 0, 0]
+    assert flown.interventions is not None and flown.interventions.tolist() == [0, 0, 0]
     assert flown.latency_s.shape == (300,) and (flown.latency_s > 0.0).all()
     assert node_processes() == []
 
@@ -115,11 +115,11 @@ def test_the_guard_watches_and_its_takeovers_are_counted(tmp_path):
     full = write_constant_policy(tmp_path / "full.onnx", ROBOT, np.full(4, ROBOT.rotor_model.speed_max_rad_s))
     flown = fly_over_topics(full, scenario(np.zeros((1, 3))), ROBOT, duration_s=1.0, seed=None)
     assert flown.position[-1, 0, 2] > 3.0  # limits are open: climbing is the policy's own affair
-    assert flown.interventions.tolist() == [0]
+    assert flown.interventions is not None and flown.interventions.tolist() == [0]
 
 
 def test_a_node_that_ends_is_said_with_its_words(tmp_path):
-    with pytest.raises(UserError, match=r"The policy node ended during the flights; it last said: .*does not exist"):
+    with pytest.raises(UserError, match=r"The policy node ended during the trials; it last said: .*does not exist"):
         fly_over_topics(tmp_path / "none.onnx", scenario(np.zeros((1, 3))), ROBOT)
     assert node_processes() == []
 

@@ -67,7 +67,7 @@ def test_a_trial_whose_numbers_broke_is_lost_and_the_next_one_is_not(engine: str
     with connected(ArmCell(engine, task, ROBOT, trials, seed=1)) as cell:
         cell.write({"joint_target": trials.joints[0]})
         cell.step(0.01)
-        simulation = cell._inner.simulation
+        simulation = cell.backend.simulation
         if what == "joints":
             simulation.engine.place_joints(0, np.full(9, np.nan), np.zeros(9))
         elif engine == "mujoco":
@@ -157,7 +157,7 @@ def test_a_drawer_is_the_one_that_policies_learn_on() -> None:
     drawer, front, cabinet = world_of(task, trials, 0).obstacles
     assert drawer.slide is not None and front.part_of == drawer.name == "object" and not cabinet.can_move
     with connected(ArmCell("mujoco", task, ROBOT, trials, seed=1)) as cell, closing(scene):
-        engine: Any = cell._inner.simulation.engine
+        engine: Any = cell.backend.simulation.engine
         data, joint = mujoco.MjData(learnt), learnt.joint("object")
         for pulled in (0.0, 0.07):
             data.qpos[joint.qposadr[0]] = engine.data.joint("world/object").qpos[0] = pulled
@@ -178,7 +178,7 @@ def test_a_drawer_that_is_open_as_far_as_asked_is_sensed_so_and_closed_again_by_
     task = DrawerTask()
     trials = held_out(task, ROBOT, 1, 3)
     with connected(ArmCell(engine, task, ROBOT, trials, seed=1)) as cell:
-        held: Any = cell._inner.simulation.engine
+        held: Any = cell.backend.simulation.engine
         if engine == "mujoco":
             held.data.joint("world/object").qpos[0] = task.open_m
         else:

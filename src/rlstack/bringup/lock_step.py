@@ -1,4 +1,4 @@
-"""What running something over topics in lock step takes: a robot node in this process, the others beside it."""
+"""Run a robot node in this process, in lock step with the nodes of a deployment in processes of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ START_S = 60.0
 processor to start, which a busy machine may not have. A node that ends is noticed at once."""
 
 STUCK_S = 20.0
-"""How long a command may take to come in the middle of a flight."""
+"""How long a command may take to come in the middle of a trial."""
 
 _LOOK_S = 0.05
 
@@ -40,7 +40,7 @@ class Recorder(Protocol):
         """Whether every episode is over."""
 
     @property
-    def flying(self) -> bool:
+    def running(self) -> bool:
         """Whether the first episode has begun."""
 
     def on_step(self, reading: Reading, sent: Signals) -> None:
@@ -77,14 +77,14 @@ class Watch:
         alive = self.supervisor.alive()
         for process in self.supervisor.system.processes:
             if process.name not in alive:
-                raise UserError(f"The {process.name} node ended during the flights{self._said()}")
-        flying, steps = self.recorder.flying, self.recorder.steps
-        if steps != self._steps and flying:
+                raise UserError(f"The {process.name} node ended during the trials{self._said()}")
+        running, steps = self.recorder.running, self.recorder.steps
+        if steps != self._steps and running:
             self._moved = now
         self._steps = steps
-        allowed = STUCK_S if flying else START_S
+        allowed = STUCK_S if running else START_S
         if now - self._moved > allowed:
-            what = "command came" if flying else "command of the policy was let through by the guard"
+            what = "command came" if running else "command of the policy was let through by the guard"
             raise UserError(f"No {what} within {allowed:g} s over topics{self._said()}")
         return True
 

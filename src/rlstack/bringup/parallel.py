@@ -1,4 +1,4 @@
-"""Episodes in several processes at once: in lock step over topics, one of them keeps only one processor busy."""
+"""Trials in several processes at once: in lock step over topics, a process keeps only one processor busy."""
 
 from __future__ import annotations
 
@@ -8,90 +8,69 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from rlstack.bringup.flight import OnProgress, fly_over_topics
 from rlstack.errors import UserError
-from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.processes import die_with_parent
-from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.records import FlightRecord
+from rlstack.verification.records import TrialRecord
 
 MOST_WORKERS = 8
 """Beyond this, discovery among all the processes costs more than it brings."""
 
-LEAST_EPISODES = 10
-"""Per worker; starting three nodes takes about as long as flying a few episodes."""
+LEAST_TRIALS = 5
+"""Per process over topics; starting three nodes takes about as long as a few trials."""
 
-
+OnProgress = Callable[[int, int], None]
 Work = Callable[..., Any]
 """A function at the top of a module, which a new process can find; ``on_progress`` is among its arguments."""
+Record = TypeVar("Record", bound=TrialRecord)
 
 
-def workers_for(episodes: int, least: int = LEAST_EPISODES) -> int:
+def workers_for(episodes: int, least: int = LEAST_TRIALS) -> int:
     """Return how many processes are worth it on this machine, with at least so many episodes for each."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(processors, MOST_WORKERS, episodes // least))
 
 
-def fly_in_parallel(
-    policy: str | Path,
-    scenario: Scenario,
-    robot: Quadrotor,
-    backend_name: str = "mujoco",
-    duration_s: float = 8.0,
+def run_trials(
+    run: Callable[..., Record],
+    trials: Any,
     *,
-    robot_name: str = "",
-    seed: int | None = 0,
+    least: int = LEAST_TRIALS,
+    multiple: int = 1,
     workers: int | None = None,
     on_progress: OnProgress | None = None,
-) -> FlightRecord:
-    """Do what :func:`fly_over_topics` does, in ``workers`` processes that each fly a share of the episodes.
+    **options: Any,
+) -> Record:
+    """Run trials in as many processes as are worth it; how many does not change what they record.
 
     Args:
-        policy: As there, like all the others.
-        scenario: As there.
-        robot: As there.
-        backend_name: As there.
-        duration_s: As there.
-        robot_name: As there.
-        seed: As there; the noise does not depend on the number of workers.
+        run: A function at the top of a module, which a new process can find. Its arguments are ``trials``, ``first``
+            (the number of the first of them), ``on_progress`` and the ``options``.
+        trials: N of them: a sequence, or an object with ``take(index)``.
+        least: Trials that a further process is worth.
+        multiple: Shares begin at multiples of this.
         workers: How many processes; None takes what is worth it on this machine.
-        on_progress: As there.
+        on_progress: Called after every trial with those done and N.
+        options: More arguments, which can be pickled.
 
     Raises:
-        UserError: As there; the first worker to fail ends all.
+        UserError: As ``run`` does; the first process to fail ends all.
     """
-    count = workers_for(len(scenario)) if workers is None else min(workers, len(scenario))
-    if count <= 1:
-        return fly_over_topics(
-            policy,
-            scenario,
-            robot,
-            backend_name,
-            duration_s,
-            robot_name=robot_name,
-            seed=seed,
-            on_progress=on_progress,
-        )
-    shares = [
-        {
-            "policy": str(policy),
-            "scenario": scenario.take(index),
-            "robot": robot,
-            "backend_name": backend_name,
-            "duration_s": duration_s,
-            "robot_name": robot_name,
-            "seed": seed,
-            "first": int(index[0]),
-        }
-        for index in np.array_split(np.arange(len(scenario)), count)
-    ]
-    parts = in_processes(fly_over_topics, shares, len(scenario), on_progress)
-    return FlightRecord.joined(parts, wall_s=max(part.wall_s for part in parts))
+    count, batches = len(trials), -(-len(trials) // multiple)
+    many = workers_for(count, least) if workers is None else min(workers, batches)
+    if many <= 1:
+        return run(**options, trials=trials, first=0, on_progress=on_progress)
+    shares = []
+    for part in np.array_split(np.arange(batches), many):
+        if len(part):
+            index = np.arange(part[0] * multiple, min((part[-1] + 1) * multiple, count))
+            taken = trials.take(index) if hasattr(trials, "take") else [trials[k] for k in index.tolist()]
+            shares.append({**options, "trials": taken, "first": int(index[0])})
+    parts: list[Record] = in_processes(run, shares, count, on_progress)
+    return type(parts[0]).joined(parts, max(part.wall_s for part in parts))
 
 
 def in_processes(
@@ -128,26 +107,26 @@ def in_processes(
 
 
 def _collect(running: dict[Connection, Any], total: int, on_progress: OnProgress | None) -> dict[Connection, Any]:
-    flown: dict[Connection, Any] = {}
+    finished: dict[Connection, Any] = {}
     done = dict.fromkeys(running, 0)
-    while len(flown) < len(running):
-        for connection in wait([c for c in running if c not in flown]):
+    while len(finished) < len(running):
+        for connection in wait([c for c in running if c not in finished]):
             assert isinstance(connection, Connection)
             try:
                 kind, content = connection.recv()
             except EOFError:
                 running[connection].join()
                 status = running[connection].exitcode
-                raise UserError(f"A process that flew episodes ended without a word (status {status}).") from None
+                raise UserError(f"A worker process exited unexpectedly (status {status}).") from None
             if kind == "error":
                 raise UserError(content)
-            if kind == "flown":
-                flown[connection] = content
+            if kind == "done":
+                finished[connection] = content
             else:
                 done[connection] = content
                 if on_progress is not None:
                     on_progress(sum(done.values()), total)
-    return flown
+    return finished
 
 
 def _work(connection: Connection, work: Work, share: dict[str, Any], parent: int) -> None:
@@ -159,7 +138,7 @@ def _work(connection: Connection, work: Work, share: dict[str, Any], parent: int
         connection.send(("progress", done))
 
     try:
-        connection.send(("flown", work(**share, on_progress=tell)))
+        connection.send(("done", work(**share, on_progress=tell)))
     except UserError as error:
         connection.send(("error", str(error)))
     except (KeyboardInterrupt, BrokenPipeError):
@@ -170,7 +149,7 @@ def _work(connection: Connection, work: Work, share: dict[str, Any], parent: int
 
 
 def _interrupt_once(number: int, frame: object) -> None:
-    """End the flights and their nodes in good order; a second signal must not cut that short."""
+    """End the trials and their nodes in good order; a second signal must not cut that short."""
     _on_signals(signal.SIG_IGN)
     raise KeyboardInterrupt
 

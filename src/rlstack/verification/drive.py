@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import Status
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.verification.courses import Course
@@ -17,6 +18,8 @@ from rlstack.verification.fleets import Fleet, fleet
 from rlstack.verification.flock import BATCH
 from rlstack.verification.records import NavigationRecord
 from rlstack.verification.senses import Senses
+
+Rows: TypeAlias = slice | Sequence[int]
 
 
 class Driver(Protocol):
@@ -83,6 +86,100 @@ def wanted(driver: Any) -> tuple[str, ...]:
     return driver.inputs if contract is None else tuple(port.name for port in contract.inputs)
 
 
+class NavigationLog:
+    """Keeps poses, commands and how each of N drives ends; used in process and over topics.
+
+    Args:
+        course: N ways.
+        arrival_m: Nearer to the goal than this is there.
+        rate_hz: Control rate.
+    """
+
+    def __init__(self, course: Course, arrival_m: float, rate_hz: float) -> None:
+        self._course, self._arrival_m, self._rate_hz = course, arrival_m, rate_hz
+        self._goal, count = course.pool.goals.astype(float), len(course)
+        self.steps = int(np.ceil(course.limit_s.max() * rate_hz))
+        """Periods of the longest drive."""
+        self._arrays: dict[str, Array] = {}
+        self._last = 0
+        self._ending, self._time_s = np.full(count, "", dtype="<U12"), np.array(course.limit_s)
+
+    def observe(
+        self,
+        rows: Rows,
+        k: int,
+        pose: Array,
+        twist: Array,
+        clearance: Array,
+        people: Array | None = None,
+        people_m: Array | None = None,
+        gave_up: Mask | bool = False,
+    ) -> Mask:
+        """Record the present of some drives, after ``k`` periods; return (n,) which of them are over.
+
+        Args:
+            rows: n of the ways.
+            k: Periods since the start.
+            pose: (n, 3) x and y in m, yaw in rad.
+            twist: (n, 3) m/s, m/s, rad/s.
+            clearance: (n,) m, to what stands.
+            people: (n, P, 5) as in :class:`rlstack.verification.walkers.Walkers`; None: there are none.
+            people_m: (n,) m to the nearest of them.
+            gave_up: (n,) whose driver says that there is no way, which counts when its time is over.
+        """
+        now, limit_s = k / self._rate_hz, self._course.limit_s[rows]
+        if people_m is not None:
+            clearance = np.minimum(clearance, people_m)
+        late = now >= limit_s - 1e-9
+        ending = self._ending[rows]
+        for which, word in (
+            (clearance < 0.0, "collided"),
+            (np.linalg.norm(pose[:, :2] - self._goal[rows, :2], axis=1) < self._arrival_m, "arrived"),
+            (late & gave_up, "gave up"),
+            (late, "timed out"),
+        ):
+            new = which & (ending == "")
+            ending[new] = word
+            self._time_s[np.arange(len(self._time_s))[rows][new]] = now
+        self._ending[rows] = ending
+        self._last = max(self._last, k)
+        for name, array in (("pose", pose), ("twist", twist), ("clearance_m", clearance), ("people_m", people_m)):
+            if array is not None:
+                self._keep(name, rows, k, array)
+        if people is not None:
+            kept = self._arrays.setdefault("people", self._empty(people[..., :3], np.float32))
+            kept[k, rows] = people[..., :3]
+        return np.asarray(ending != "")
+
+    def command(self, rows: Rows, k: int, command: Array) -> None:
+        """Record what was commanded (n, width) from the present on."""
+        self._keep("command", rows, k, command)
+
+    def record(self) -> NavigationRecord:
+        """Return the drives."""
+        arrays: dict[str, Any] = {name: array[: self._last + 1] for name, array in self._arrays.items()}
+        pool = self._course.pool
+        return NavigationRecord(
+            simulator="",
+            rate_hz=self._rate_hz,
+            **arrays,
+            ending=self._ending,
+            time_s=self._time_s,
+            shortest_m=pool.shortest_m.astype(float),
+            labels=self._course.kinds,
+        )
+
+    def _keep(self, name: str, rows: Rows, k: int, array: Array) -> None:
+        """Record an array (n, ...) but for drives that have ended before."""
+        if name not in self._arrays:
+            self._arrays[name] = self._empty(array, float)
+        over = (self._ending[rows] != "") & (self._time_s[rows] < k / self._rate_hz)
+        self._arrays[name][k, rows] = np.where(over.reshape(-1, *[1] * (array.ndim - 1)), np.nan, array)
+
+    def _empty(self, like: Array, kind: Any) -> Array:
+        return np.full((self.steps + 1, len(self._ending), *like.shape[1:]), np.nan, dtype=kind)
+
+
 def _drive(
     driver: Any,
     course: Course,
@@ -93,56 +190,21 @@ def _drive(
     name: str,
     simulator: str,
 ) -> NavigationRecord:
-    begin, pool, count = time.perf_counter(), course.pool, len(course)
-    goal = pool.goals.astype(float)
+    begin, count, every = time.perf_counter(), len(course), slice(None)
+    goal = course.pool.goals.astype(float)
     driver.reset(count)
     senses = Senses(robots, course, robot, wanted(driver), rate_hz)
-    steps = int(np.ceil(course.limit_s.max() * rate_hz))
-    ending = np.full(count, "", dtype="<U12")
-    ended = np.zeros(count, dtype=bool)
-    time_s = np.array(course.limit_s)
-    record: dict[str, list[Array]] = {"pose": [], "twist": [], "command": [], "clearance_m": []}
-    crowds = []
-    for step in range(steps + 1):
+    log = NavigationLog(course, arrival_m, rate_hz)
+    for step in range(log.steps + 1):
         pose, twist, clearance = robots.pose(), robots.twist(), robots.clearance()
-        people, people_m = robots.people(), robots.people_m()
-        if people_m is not None:
-            clearance = np.minimum(clearance, people_m)
-        now = step / rate_hz
-        arrived = np.linalg.norm(pose[:, :2] - goal[:, :2], axis=1) < arrival_m
-        late = now >= course.limit_s - 1e-9
-        for which, word in (
-            (clearance < 0.0, "collided"),
-            (arrived, "arrived"),
-            (late & _gave_up(driver, count), "gave up"),
-            (late, "timed out"),
-        ):
-            new = which & ~ended
-            ending[new], time_s[new] = word, now
-            ended |= new
-        over = ended & (time_s < now)
+        near = robots.people(), robots.people_m()
+        ended = log.observe(every, step, pose, twist, clearance, *near, gave_up=_gave_up(driver, count))
         command = next(iter(driver.step(senses.signals(pose, twist, goal)).values()))
-        for field, array in (("pose", pose), ("twist", twist), ("command", command), ("clearance_m", clearance)):
-            record[field].append(np.where(over.reshape(-1, *[1] * (array.ndim - 1)), np.nan, array))
-        if people is not None and people_m is not None:
-            record.setdefault("people_m", []).append(np.where(over, np.nan, people_m))
-            crowds.append(people[..., :3].astype(np.float32))
+        log.command(every, step, command)
         if ended.all():
             break
         robots.step(np.where(ended[:, None], 0.0, command))
-    recorded: dict[str, Any] = {field: np.stack(arrays) for field, arrays in record.items()}
-    recorded |= {"people": np.stack(crowds)} if crowds else {}
-    return NavigationRecord(
-        driver=name,
-        simulator=simulator,
-        rate_hz=rate_hz,
-        **recorded,
-        ending=ending,
-        time_s=time_s,
-        shortest_m=pool.shortest_m.astype(float),
-        labels=course.kinds,
-        wall_s=time.perf_counter() - begin,
-    )
+    return replace(log.record(), driver=name, simulator=simulator, wall_s=time.perf_counter() - begin)
 
 
 def _gave_up(driver: Any, count: int) -> NDArray[np.bool_]:

@@ -85,17 +85,17 @@ def race(
         field = RaceSimulator(robot, tracks, rate_hz=rate_hz, parameters=parameters, seed=seed)
     else:
         field = _InEngine(simulator, robot, tracks, rate_hz, seed)
-    book, names = Book(tracks, laps, rate_hz), wanted(driver)
+    log, names = RaceLog(tracks, laps, rate_hz), wanted(driver)
     driver.reset(len(tracks))
     for _ in range(round(max(t.length_m for t in tracks) * laps / SLOW_M_S * rate_hz)):
         pose, twist = field.pose(), field.twist()
-        book.write(field.come_m, field.clearance(), pose, twist[:, 0])
-        if book.over.all():
+        log.observe(field.come_m, field.clearance(), pose, twist[:, 0])
+        if log.over.all():
             break
         command = driver.step(signals(names, pose, twist, field.scan))["twist"]
-        field.step(np.where(book.over[:, None], 0.0, command))
+        field.step(np.where(log.over[:, None], 0.0, command))
     where = BATCH if simulator == BATCH else f"{simulator} (in process)"
-    return book.race(where, name, time.monotonic() - begin)
+    return log.record(where, name, time.monotonic() - begin)
 
 
 class _InEngine:
@@ -173,8 +173,8 @@ def signals(names: Sequence[str], pose: Array, twist: Array, scan: Callable[[], 
     return {name: given[name]() for name in names}
 
 
-class Book:
-    """Writes down laps, contacts and where everybody was, a sample a period.
+class RaceLog:
+    """Keeps laps, contacts and poses of N cars, a sample a period; used in process and over topics.
 
     Args:
         tracks: Of N cars.
@@ -196,8 +196,8 @@ class Book:
         self.over = np.zeros(count, dtype=bool)
         """(N,) who has finished or touched."""
 
-    def write(self, come_m: Array, clearance_m: Array, pose: Array, speed: Array) -> None:
-        """Add the present."""
+    def observe(self, come_m: Array, clearance_m: Array, pose: Array, speed: Array) -> None:
+        """Record the present."""
         on = ~self.over
         self._pose.append(np.where(on[:, None], pose, np.nan))
         self._speed.append(np.where(on, speed, np.nan))
@@ -211,8 +211,8 @@ class Book:
         self._come, self._step = come_m, self._step + 1
         self.over = self._contact | (self._finished == self._laps)
 
-    def race(self, simulator: str, driver: str, wall_s: float) -> RaceRecord:
-        """Return it all."""
+    def record(self, simulator: str, driver: str, wall_s: float) -> RaceRecord:
+        """Return the races."""
         return RaceRecord(
             simulator=simulator,
             driver=driver,

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.drive_topics import drive_over_topics_in_parallel
-from rlstack.bringup.driving import drive_in_parallel
+from rlstack.bringup.parallel import run_trials
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics, planners_of
 from rlstack.bringup.verifiers.wheeled_base import concluded
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.verification_run_navigation import drive_in_parallel, drive_over_topics
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.bases.scenes import Scenes, circle_crossing, halls
@@ -170,11 +170,12 @@ class _Trial:
                 columns[MORE_PEOPLE] = self._driven(name, MORE_PEOPLE, course, WAYS_PLANNED, asked.crowded)
         for name in (name for name in self._held if request.topics and name != BATCH):
             label, course = over_topics(name), self._course.take(slice(0, many or WAYS_OVER_TOPICS))
-            driven = drive_over_topics_in_parallel(
-                request.policy,
+            driven = run_trials(
+                drive_over_topics,
                 course,
-                self._robot,
-                name,
+                policy=request.policy,
+                robot=self._robot,
+                backend_name=name,
                 name=request.loaded.contract.name,
                 robot_name=request.named,
                 arrival_m=self._task.arrival_m,

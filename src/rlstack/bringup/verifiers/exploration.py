@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlstack import schema
-from rlstack.bringup.explore_topics import explore_in_parallel, explore_over_topics_in_parallel
+from rlstack.bringup.parallel import run_trials
 from rlstack.bringup.trials import concluded
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics, planners_of
@@ -20,6 +20,7 @@ from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierS
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.deployment import EXPLORER
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.verification_run_exploration import explore_in_parallel, explore_over_topics
 from rlstack.policies import Contract
 from rlstack.sim.grids.sites import Sites
 from rlstack.sim.maps.floor_map import FloorMap
@@ -123,16 +124,17 @@ def verify_exploration(request: Request) -> Verified:
         told[label] = f"{len(some)} floors, {seconds} s each"
     for name in (name for name in held if request.topics and name != BATCH):
         label, some = over_topics(name), floors[: request.episodes or FLOORS_OVER_TOPICS]
-        mine = explore_over_topics_in_parallel(
-            request.policy,
+        mine = run_trials(
+            explore_over_topics,
             some,
-            robot,
-            name,
-            seconds,
+            on_progress=request.shown(label),
+            policy=request.policy,
+            robot=robot,
+            backend_name=name,
+            duration_s=seconds,
             name=contract.name,
             robot_name=request.named,
             seed=request.seed,
-            on_progress=request.shown(label),
         )
         columns[label], asked[label] = (mine, columns[name][1]), task.bounds_over_topics
         told[label] = f"{len(some)} floors, {seconds} s each"

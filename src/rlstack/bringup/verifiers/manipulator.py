@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlstack.bringup.arm_topics import try_in_parallel, try_over_topics_in_parallel
+from rlstack.bringup.parallel import run_trials
 from rlstack.bringup.trials import concluded
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.manipulator.verification_run import try_in_parallel, try_over_topics
 from rlstack.policies import Contract
 from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
@@ -70,15 +71,16 @@ def verify_arm(request: Request) -> Verified:
         asked[name] = task.bounds
     for name in (name for name in held if request.topics and name != BATCH):
         label, some = over_topics(name), trials.take(np.arange(request.episodes or TRIALS_OVER_TOPICS))
-        tried[label] = try_over_topics_in_parallel(
-            request.policy,
-            task,
-            robot,
+        tried[label] = run_trials(
+            try_over_topics,
             some,
-            name,
+            on_progress=request.shown(label),
+            policy=request.policy,
+            task=task,
+            robot=robot,
+            backend_name=name,
             robot_name=request.named,
             seed=request.seed,
-            on_progress=request.shown(label),
         )
         asked[label] = task.bounds_over_topics
     words = f"{task.moved.replace('_', ' ')} within {task.tolerance_m:g} m of the goal for {task.hold_s:g} s"

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.parallel import fly_in_parallel
+from rlstack.bringup.parallel import run_trials
 from rlstack.bringup.verified import Verified, concluded
 from rlstack.bringup.verifiers import Request, over_topics
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.verification_run import LEAST, fly_over_topics
 from rlstack.policies import family_departures
 from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
@@ -98,8 +99,17 @@ def verify_quadrotor(request: Request) -> Verified:
         column = over_topics(name)
         scenarios[column] = drawn.take(slice(0, episodes or EPISODES_OVER_TOPICS)).shifted(ABOVE_FLOOR)
         show, bounds[column] = request.shown(column), task.bounds_over_topics
-        flights[column] = fly_in_parallel(
-            path, scenarios[column], spec, name, duration_s, robot_name=request.named, seed=seed, on_progress=show
+        flights[column] = run_trials(
+            fly_over_topics,
+            scenarios[column],
+            least=LEAST,
+            on_progress=show,
+            policy=path,
+            robot=spec,
+            backend_name=name,
+            duration_s=duration_s,
+            robot_name=request.named,
+            seed=seed,
         )
     cells[loaded.contract.name] = {name: cell(flight, criteria) for name, flight in flights.items()}
     verification = Verification(

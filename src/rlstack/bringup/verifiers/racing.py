@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlstack.bringup.race_topics import race_in_parallel, race_over_topics_in_parallel
+from rlstack.bringup.parallel import run_trials
 from rlstack.bringup.trials import concluded
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.verification_run_racing import race_in_parallel, race_over_topics
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, draw_track
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.catalog.base_racing import RacingTask
@@ -67,16 +68,17 @@ def verify_racing(request: Request) -> Verified:
         races[name], asked[name] = (mine, {NAME: theirs}), task.bounds
     for name in (name for name in held if request.topics and name != BATCH):
         label, some = over_topics(name), seeds[: request.episodes or RACES_OVER_TOPICS]
-        mine = race_over_topics_in_parallel(
-            request.policy,
+        mine = run_trials(
+            race_over_topics,
             some,
-            robot,
-            name,
+            on_progress=request.shown(label),
+            policy=request.policy,
+            robot=robot,
+            backend_name=name,
             name=contract.name,
             laps=LAPS,
             robot_name=request.named,
             seed=request.seed,
-            on_progress=request.shown(label),
         )
         races[label], asked[label] = (mine, races[name][1]), task.bounds_over_topics
     columns = {

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from rlstack.bringup import verified
-from rlstack.bringup.drive_topics import drive_over_topics_in_parallel
-from rlstack.bringup.driving import drive_in_parallel
+from rlstack.bringup.parallel import run_trials
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import OnProgress, Request, over_topics, planners_of
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.verification_run_navigation import drive_in_parallel, drive_over_topics
 from rlstack.policies import Contract
 from rlstack.robots import load_robot
 from rlstack.sim.bases.movers import Moving
@@ -272,11 +272,12 @@ class _Trial:
             driver: The planner whose node drives; empty: the policy's.
         """
         label, course = over_topics(simulator), self.course.take(slice(0, self._episodes or WAYS_OVER_TOPICS))
-        driven = drive_over_topics_in_parallel(
-            policy,
+        driven = run_trials(
+            drive_over_topics,
             course,
-            self._robot,
-            simulator,
+            policy=policy,
+            robot=self._robot,
+            backend_name=simulator,
             name=name,
             driver=driver,
             robot_name=robot,

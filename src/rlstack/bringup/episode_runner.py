@@ -1,0 +1,199 @@
+"""The episode runner over ROS: any robot's trials, one after the other, through the nodes of its deployment."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.bringup.goal_publisher import GoalPublisher, Goals
+from rlstack.bringup.lock_step import START_S, conduct
+from rlstack.bringup.parallel import OnProgress
+from rlstack.bringup.system import Parameter, System, deploy_system
+from rlstack.interfaces import topics
+from rlstack.interfaces.backend import Reading, Signals
+from rlstack.verification.episode_simulator import EpisodeSimulator
+from rlstack.verification.report import OVER_TOPICS
+
+FAR = 1e3
+"""m, m/s or rad/s: the guard's limits where trials go beyond those of the robot file."""
+
+OPEN_FENCE: Mapping[str, Parameter] = {"geofence_min_m": (-FAR,) * 3, "geofence_max_m": (FAR,) * 3}
+"""The guard's geofence for trials that are not held where the robot file says that the robot is."""
+
+
+@dataclass(frozen=True)
+class StillGoals:
+    """One goal for each trial; see :class:`rlstack.bringup.goal_publisher.Goals`."""
+
+    goal_position: Array
+    goal_yaw: Array
+    path: None = None
+
+
+class EpisodeRecorder(ABC):
+    """Records each control period and starts one episode after the other.
+
+    Args:
+        simulator: Where the episodes run.
+        on_progress: Called after every episode with those done and their total.
+    """
+
+    warm_up_steps = 5
+    """Control periods under a command before the first episode, in which discovery settles."""
+    guard_parameters: ClassVar[Mapping[str, Parameter]] = {}
+    """Of the guard, where they differ from the deployment's."""
+    goals: Goals | None = None
+    """What the nodes are told; None: the task has no goal."""
+
+    def __init__(self, simulator: Any, on_progress: OnProgress | None) -> None:
+        self.simulator, self._count, self._on_progress = simulator, len(simulator), on_progress
+        self.rate_hz = float(simulator.robot.control_rate_hz)
+        self.interventions = np.zeros(self._count, dtype=np.int64)
+        """(N,) how often the guard took over."""
+        self._latency: list[float] = []
+        self.steps = 0
+        """Commands answered so far, in all: shows that time goes on."""
+        self.episode, self.period, self._warm, self._intervened = -1, 0, 0, 0
+        self._node: Any = None
+        self._sender: GoalPublisher | None = None
+
+    @abstractmethod
+    def record(self) -> bool:
+        """Record the present, after :attr:`period` periods of the :attr:`episode`; return whether that is over."""
+
+    def commanded(self, sent: Signals) -> None:  # noqa: B027
+        """Record the command since the last :meth:`record`; :attr:`period` still has its number."""
+
+    def warm_up(self) -> None:  # noqa: B027
+        """Put the robot where it waits for the first episode."""
+
+    @property
+    def latency_s(self) -> Array:
+        """(K,) of commands, from sending an observation to its command's arrival."""
+        latency = np.array(self._latency)
+        return latency[np.isfinite(latency)]
+
+    @property
+    def done(self) -> bool:
+        """Whether every episode is over."""
+        return self.episode >= self._count
+
+    @property
+    def running(self) -> bool:
+        """Whether the first episode has begun."""
+        return self.episode >= 0
+
+    def begin(self, node: Any) -> None:
+        """Let the robot act for a while before the first episode."""
+        self._node = node
+        self.warm_up()
+        kind = topics.type_of(topics.GUARD_INTERVENTIONS)
+        node.create_subscription(kind, topics.GUARD_INTERVENTIONS, self._on_interventions, topics.quality("latched"))
+        if self.goals is not None:
+            self._sender = GoalPublisher(node, self.goals)
+
+    def on_step(self, reading: Reading, sent: Signals) -> None:
+        """Take in one control period."""
+        self.steps += 1
+        if self.done:
+            return
+        if not self.running:
+            self._warm = self._warm + 1 if sent else 0
+            if self._warm >= self.warm_up_steps:
+                self._next()
+            return
+        self.commanded(sent)
+        self._latency.append(self._node.last_latency_s)
+        self.period += 1
+        if self.record():
+            self._next()
+
+    def _next(self) -> None:
+        self.episode, self.period = self.episode + 1, 0
+        if self._on_progress is not None and self.episode > 0:
+            self._on_progress(self.episode, self._count)
+        if self.done:
+            return
+        number, sender = self.episode, self._sender
+        if sender is not None:
+            sender.send_goal(number)
+        self.simulator.enter(number)
+        self._node.publish_now(None if sender is None else lambda stamp_ns: sender.send_path(number, stamp_ns))
+        self.record()
+
+    def _on_interventions(self, message: Any) -> None:
+        more, self._intervened = message.data - self._intervened, message.data
+        if self.running and not self.done:
+            self.interventions[self.episode] += max(more, 0)
+
+
+def run_episodes(
+    policy: str | Path, robot: str, backend: str, recorder: EpisodeRecorder, *, driver: str = ""
+) -> dict[str, Any]:
+    """Run every episode of a recorder through the nodes that are deployed.
+
+    The robot node runs in this process, the others in processes of their own, with the guard's rules but for the
+    recorder's ``guard_parameters``. Time jumps between episodes, and the nodes start afresh as they do after any reset.
+    Time waits for every command, so the speed of this machine does not matter.
+
+    Args:
+        policy: The policy file; empty if a planner drives by itself.
+        robot: The name or file that the nodes load.
+        backend: The simulator's name.
+        recorder: Of the episodes, in a simulator that is not yet connected.
+        driver: The planner whose node commands; empty: the policy's.
+
+    Returns:
+        What every :class:`rlstack.verification.records.TrialRecord` holds: ``simulator``, ``wall_s``,
+        ``interventions`` and ``latency_s``.
+
+    Raises:
+        UserError: A node ended, or a command did not come.
+    """
+    from rlstack.nodes.runtime import prepare_environment, require_ros
+
+    require_ros()
+    prepare_environment()
+    namespace = f"/verify_{os.getpid()}"  # beside whatever else runs in this domain
+    system = deploy_system(policy, robot, backend, driver=driver, namespace=namespace, lock_step=True, auto_arm=True)
+    simulator: EpisodeSimulator = recorder.simulator
+    wall_s = conduct(_without_robot(system, recorder.guard_parameters), simulator, recorder, namespace)
+    where = f"{backend} {OVER_TOPICS}"
+    found = {"interventions": recorder.interventions, "latency_s": recorder.latency_s}
+    return {"simulator": where, "rate_hz": recorder.rate_hz, "wall_s": wall_s, **found}
+
+
+def _without_robot(system: System, guard: Mapping[str, Parameter]) -> System:
+    """Return a deployment without its robot node and its goal, and with the guard's limits opened."""
+    patient: dict[str, Parameter] = {
+        "allow_wider": True,
+        "policy_timeout_s": 60.0,  # of real time: a busy machine is no reason to take over
+    }
+    waits: dict[str, Parameter] = {"topic_timeout_s": START_S}
+    changes: dict[str, dict[str, Parameter]] = {
+        "guard": {**patient, **guard},
+        "policy": waits,
+        "planner": waits,
+        "people": {},
+    }
+    by_topic = ("goal_position", "goal_yaw")
+    processes = tuple(
+        replace(
+            process,
+            parameters={
+                **{name: value for name, value in process.parameters.items() if name not in by_topic},
+                **changes[process.name],
+            },
+            when_it_ends="stop the rest",
+        )
+        for process in system.processes
+        if process.name in changes
+    )
+    return replace(system, name="verify", processes=processes)

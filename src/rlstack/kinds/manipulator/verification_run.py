@@ -1,0 +1,91 @@
+"""Trials of an arm: in process, shared out over processes, and over real topics in lock step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.bringup.episode_runner import EpisodeRecorder, StillGoals, run_episodes
+from rlstack.bringup.parallel import OnProgress, run_trials
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.policies import load_policy
+from rlstack.tasks.manipulator.trials import Trials
+from rlstack.verification.arm_cell import ArmCell
+from rlstack.verification.arm_trials import TrialBook, try_in
+from rlstack.verification.flock import BATCH
+from rlstack.verification.records import ManipulationRecord
+
+LEAST_IN_ENGINES = 10
+"""Trials that a further process is worth in an engine; the batch simulator has threads of its own."""
+
+
+def try_in_parallel(
+    policy: Path,
+    task: Any,
+    robot: Manipulator,
+    trials: Trials,
+    simulator: str,
+    *,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> ManipulationRecord:
+    """Do what :func:`rlstack.verification.arm_trials.try_in` does, in as many processes as are worth it.
+
+    Raises:
+        UserError: The policy or the simulator does not fit, or a command is not finite.
+    """
+    least = len(trials) + 1 if simulator == BATCH else LEAST_IN_ENGINES
+    common = {"policy": policy, "task": task, "robot": robot, "simulator": simulator, "seed": seed}
+    return run_trials(_try_share, trials, least=least, on_progress=on_progress, **common)
+
+
+def _try_share(policy: Path, robot: Manipulator, **options: Any) -> ManipulationRecord:
+    return try_in(load_policy(policy, robot=robot), robot=robot, **options)
+
+
+def try_over_topics(
+    policy: str | Path,
+    task: Any,
+    robot: Manipulator,
+    trials: Trials,
+    backend_name: str = "mujoco",
+    *,
+    robot_name: str = "",
+    seed: int = 0,
+    first: int = 0,
+    on_progress: OnProgress | None = None,
+) -> ManipulationRecord:
+    """Do every trial, one after the other, through the policy node and the guard of a deployment.
+
+    Args:
+        policy: The policy file.
+        task: What is done.
+        robot: Which arm.
+        trials: N of them.
+        backend_name: A simulator.
+        robot_name: The name or file that the nodes load; empty takes the robot's name.
+        seed: Of the noise, with the trial's number.
+        first: The number of the first trial.
+        on_progress: Called after every trial with those done and their total.
+
+    Raises:
+        UserError: The backend cannot do this, a node ended, or a command did not come.
+    """
+    recorder = _Recorder(ArmCell(backend_name, task, robot, trials, seed, first), on_progress)
+    found = run_episodes(policy, robot_name or robot.name, backend_name, recorder)
+    return replace(recorder.book.judged(found["simulator"]), **{**found, "rate_hz": task.rate_hz})
+
+
+class _Recorder(EpisodeRecorder):
+    """Records what is to be at the goal; an episode ends when its time is over."""
+
+    def __init__(self, cell: ArmCell, on_progress: OnProgress | None) -> None:
+        super().__init__(cell, on_progress)
+        self.book = TrialBook(cell)
+        self.goals = StillGoals(cell.trials.goal, np.zeros(len(cell.trials)))
+
+    def record(self) -> bool:
+        return self.book.keep(self.episode, self.period)

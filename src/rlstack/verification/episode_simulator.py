@@ -1,0 +1,160 @@
+"""A simulator that starts one episode after the other while its time goes on: for in-process runs and robot nodes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError
+from rlstack.interfaces.backend import BACKENDS, Capture, Reading, Signals
+from rlstack.robots import frames
+from rlstack.sim.world import World
+from rlstack.verification.flock import engine_of, whole_steps
+
+
+class EpisodeSimulator(ABC):
+    """A backend whose robot starts anew, in a new world if need be, in each episode.
+
+    Args:
+        name: Of the backend.
+        robot: A robot as its file describes it.
+        count: Number of episodes.
+
+    Raises:
+        UserError: The backend is not a simulator with an engine.
+    """
+
+    owns_time = True
+
+    def __init__(self, name: str, robot: Any, count: int) -> None:
+        if engine_of(name) is None:
+            raise UserError(f"The backend '{name}' is not a simulator with worlds: verify in another, such as mujoco.")
+        self.factory, self.robot, self._count = BACKENDS.load(name), robot, count
+        self.number = 0
+        """Of the present episode."""
+        self.backend = self.make(0)
+        """The simulator of the present episode."""
+        self.sensed, self.commanded = self.backend.sensed, self.backend.commanded
+        self.captured = self.backend.captured
+        self._before_s = 0.0
+        self.state: Signals = {}
+        """The newest reading, without the noise of :meth:`noisy`."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    @abstractmethod
+    def make(self, number: int) -> Any:
+        """Return the simulator of an episode, not yet connected."""
+
+    @abstractmethod
+    def place(self, number: int) -> None:
+        """Put the robot at the start of an episode."""
+
+    def needs_new_world(self, number: int) -> bool:
+        """Return whether an episode needs a simulator of its own."""
+        return True
+
+    def noisy(self, reading: Reading) -> Reading:
+        """Return a reading with the noise that the episode asks for; the default has none beside the backend's."""
+        return reading
+
+    def connect(self) -> None:
+        """Connect, with the robot at the start of the first episode."""
+        self.backend.connect()
+        self.place(0)
+
+    def enter(self, number: int) -> None:
+        """Begin an episode; time goes on."""
+        if self.needs_new_world(number):
+            self._before_s += float(self.backend.read().time_s)
+            self.backend.close()
+            self.backend = self.make(number)
+            self.backend.connect()
+        self.number = number
+        self.place(number)
+
+    def read(self) -> Reading:
+        """Return the newest reading."""
+        reading: Reading = self.backend.read()
+        self.state = reading.signals
+        return self.noisy(replace(reading, time_s=reading.time_s + self._before_s))
+
+    def capture(self, name: str) -> Capture:
+        """Return what a camera or lidar sees."""
+        capture: Capture = self.backend.capture(name)
+        return replace(capture, time_s=capture.time_s + self._before_s)
+
+    def write(self, command: Signals) -> Signals:
+        """Command the robot; return what its limits leave of it."""
+        sent: Signals = self.backend.write(command)
+        return sent
+
+    def step(self, duration_s: float) -> None:
+        """Let time pass."""
+        self.backend.step(duration_s)
+
+    def reset(self, state: Any = None) -> None:
+        """Put the robot at rest, or into a state."""
+        self.backend.reset(state)
+
+    def disarm(self) -> None:
+        """Stop the actuators."""
+        self.backend.disarm()
+
+    def close(self) -> None:
+        """Release the simulator."""
+        self.backend.close()
+
+
+class NewWorlds(EpisodeSimulator):
+    """A mobile robot in a new world for each episode, at rest at a pose.
+
+    Args:
+        name: Of the backend.
+        robot: A wheeled base.
+        count: Number of episodes.
+        seed: Of the sensors' noise, with the episode's number.
+        physics_hz: Physics steps a second, at least.
+
+    Raises:
+        UserError: The backend is not a simulator with worlds.
+    """
+
+    def __init__(self, name: str, robot: Any, count: int, seed: int, physics_hz: float) -> None:
+        self._seed = seed
+        self._rate_hz = whole_steps(physics_hz, robot.control_rate_hz) * robot.control_rate_hz
+        super().__init__(name, robot, count)
+
+    @abstractmethod
+    def world(self, number: int) -> World | str:
+        """Return the world of an episode, or its name; called once an episode, before it."""
+
+    def start(self, number: int) -> Array:
+        """Return where the robot starts: x and y in m, yaw in rad; the default is the origin."""
+        return np.zeros(3)
+
+    @property
+    def pose(self) -> Array:
+        """(3,) by the newest reading: x and y in m, yaw in rad."""
+        return np.array([*self.state["position"][:2], float(frames.yaw(self.state["orientation"]))])
+
+    @property
+    def twist(self) -> Array:
+        """(3,) by the newest reading: m/s, m/s, rad/s in base_link."""
+        return np.array([*self.state["linear_velocity"][:2], self.state["angular_velocity"][2]])
+
+    def make(self, number: int) -> Any:
+        """Return the simulator of an episode, not yet connected."""
+        world, seed = self.world(number), self._seed + number
+        return self.factory(self.robot, world=world, physics_rate_hz=self._rate_hz, noise_seed=seed)
+
+    def place(self, number: int) -> None:
+        """Put the robot at the start of an episode."""
+        x, y, yaw = self.start(number)
+        place = np.array([x, y, self.robot.rest_height_m])
+        self.backend.reset({"position": place, "orientation": frames.from_yaw(yaw)})
