@@ -24,7 +24,7 @@ from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.sensing import Camera
 from rlstack.sim.simulation import Simulation
-from rlstack.verification.flock import BATCH
+from rlstack.sim.vector import BATCH
 
 PICTURES = 60
 AHEAD = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])

@@ -27,7 +27,7 @@ from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import frames
 from rlstack.sim.batch import BatchSimulator
-from rlstack.verification.flock import BATCH
+from rlstack.sim.vector import BATCH
 
 State = dict[str, np.ndarray]
 COLUMNS = ("position", "orientation", "linear_velocity", "angular_velocity")

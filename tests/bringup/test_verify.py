@@ -10,8 +10,8 @@ import pytest
 from rlstack.bringup.verify import verify, verify_all
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy, write_policy
+from rlstack.sim.vector import BATCH
 from rlstack.verification.baselines import CONTROLLERS
-from rlstack.verification.flock import BATCH
 from tests.support.policies import write_constant_policy, write_hover_policy
 
 pytest.importorskip("matplotlib")

@@ -11,9 +11,9 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.kinds.wheeled_base.verification_run_navigation import drive_over_topics
 from rlstack.policies import load_policy
 from rlstack.verification.drive import drive
+from tests.kinds.wheeled_base.test_simulation_vector import crossed
 from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.drives import course_of, room
-from tests.verification.test_fleets import crossed
 
 pytestmark = pytest.mark.integration
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlstack.kinds.quadrotor.simulation_vector import quadrotor_vector
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoEngine
 from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification import disagreement
 from rlstack.verification.disagreement import disagreements, replay
-from rlstack.verification.flock import BATCH, flock
 
 RATE_HZ, COUNT = 100.0, 6
 
@@ -57,7 +58,7 @@ def flawed(change: Callable[[Quadrotor], Quadrotor], monkeypatch: pytest.MonkeyP
     """Let the simulator called ``flawed`` be the batch simulator of another robot."""
 
     def one_of_two(name: str, robot: Quadrotor, *args: Any, **options: Any) -> Any:
-        return flock(BATCH, change(robot) if name == "flawed" else robot, *args, **options)
+        return quadrotor_vector(BATCH, change(robot) if name == "flawed" else robot, *args, **options)
 
     monkeypatch.setattr(disagreement, "flock", one_of_two)
     monkeypatch.setattr(disagreement, "_finer", lambda name, rate_hz: {"substeps": 4})

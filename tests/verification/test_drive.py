@@ -7,11 +7,11 @@ import pytest
 
 from rlstack.control.navigation import Status
 from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.simulation_vector import clearance_at
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS
+from rlstack.sim.vector import BATCH
 from rlstack.verification.courses import held_out_course
 from rlstack.verification.drive import drive
-from rlstack.verification.fleets import clearance_at
-from rlstack.verification.flock import BATCH
 from tests.support.bases import turtlebot
 from tests.support.drives import Homing, course_of, recorded, room
 

@@ -13,7 +13,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import load_policy, robot_name
 from rlstack.robots import load_robot
-from rlstack.verification.flock import BATCH, engine_of
+from rlstack.sim.vector import BATCH, engine_of
 from rlstack.verification.transfer import TransferTable
 
 

@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.sensing import Camera
 from rlstack.sim.batch.layout import STATE
-from rlstack.verification.flock import BATCH, engine_of, whole_rate_hz, whole_steps
+from rlstack.sim.vector import BATCH, engine_of, whole_rate_hz, whole_steps
 
 _HEIGHT_IN_A_WORLD_M = 1.5
 _BATCH_RATE_HZ = 100.0

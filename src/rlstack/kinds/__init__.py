@@ -26,6 +26,7 @@ PARTS = {
     "models": "simulator model",
     "signals": "list of signals",
     "simulation": "simulation",
+    "simulation_vector": "vector simulator",
     "guard": "guard",
     "topics": "robot node",
     "deployment": "deployment",

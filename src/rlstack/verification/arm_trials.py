@@ -11,9 +11,9 @@ import numpy as np
 
 from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import ArmCell
-from rlstack.verification.flock import BATCH
 from rlstack.verification.manipulation import check_fits, commanded, judged, manipulate
 from rlstack.verification.pictures import Pictures
 from rlstack.verification.records import ManipulationRecord

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
+from rlstack.kinds.wheeled_base.simulation_vector import goal_signals, people_signals, planar_signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker, TrackerSettings
-from rlstack.robots import frames
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn, nominal
 from rlstack.sim.bases.people import Orca, SocialForce
@@ -159,14 +158,14 @@ def drive_among_people(
         crowds.append(people[..., :3].astype(np.float32))
         if over.all():
             break
-        inputs = _motion(pose, twist, goal)
+        inputs = {**planar_signals(pose, twist), **goal_signals(goal)}
         if sees:
             inputs["scan"] = simulator.scan()
         if eyes is not None:
             eyes.update(inputs["scan"], pose, 1.0 / rate_hz)
             inputs.update(eyes.signals())
         else:
-            inputs.update(_truth(people))
+            inputs.update(people_signals(people))
         command = next(iter(driver.step({n: inputs[n] for n in names}).values()))
         walkers.step(pose, twist)
         simulator.set_circles(0, walkers.people)
@@ -185,33 +184,11 @@ def drive_among_people(
     )
 
 
-def _motion(pose: Array, twist: Array, goal: Array) -> dict[str, Array]:
-    """Return what robots sense of themselves, and where they are to go."""
-    level, flat = np.zeros((len(pose), 1)), np.zeros((len(pose), 2))
-    return {
-        "position": np.concatenate([pose[:, :2], level], axis=1),
-        "orientation": frames.from_yaw(pose[:, 2]),
-        "linear_velocity": np.concatenate([twist[:, :2], level], axis=1),
-        "angular_velocity": np.concatenate([flat, twist[:, 2:]], axis=1),
-        "goal_position": np.concatenate([goal[:, :2], level], axis=1),
-        "goal_orientation": frames.from_yaw(goal[:, 2]),
-    }
-
-
 def _nearest(before: Array, after: Array) -> Array:
     """Return the least distance (N, P) on the straight way from one offset (N, P, 2) to the next."""
     way = after - before
     share = np.clip(-(before * way).sum(-1) / np.maximum((way**2).sum(-1), 1e-12), 0.0, 1.0)
     return np.asarray(np.linalg.norm(before + share[..., None] * way, axis=-1))
-
-
-def _truth(people: Array) -> Mapping[str, Array]:
-    level = np.zeros((*people.shape[:2], 1))
-    return {
-        "people_position": np.concatenate([people[..., :2], level], axis=-1),
-        "people_velocity": np.concatenate([people[..., 3:], level], axis=-1),
-        "people_radius": people[..., 2],
-    }
 
 
 def _gave_up(driver: Any, count: int) -> NDArray[np.bool_]:

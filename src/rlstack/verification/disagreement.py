@@ -16,11 +16,12 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.kinds.quadrotor.simulation_vector import quadrotor_vector
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.vector import engine_of, whole_rate_hz
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.flock import engine_of, flock, whole_rate_hz
 
 LIMIT_M, LIMIT_RAD = 0.01, math.radians(1.0)
 """What counts as agreement after 1 s without feedback."""
@@ -88,7 +89,7 @@ def disagreements(
     """Return the disagreement of every pair of simulators, the largest first.
 
     Args:
-        simulators: Names as in :func:`rlstack.verification.flock.flock`.
+        simulators: Names as in :func:`rlstack.kinds.quadrotor.simulation_vector.quadrotor_vector`.
         robot: What flies.
         scenario: N flights, well above any floor.
         commands: (T, N, rotors) rad/s, one a control period.
@@ -108,7 +109,7 @@ def replay(
 ) -> dict[str, Array]:
     """Fly commands (T, N, rotors) without feedback; return ``position`` (T + 1, N, 3) and ``orientation`` (..., 4)."""
     longest_s = float(np.max(scenario.perturbation.delay_s))
-    robots = flock(simulator, robot, len(scenario), rate_hz, longest_delay_s=longest_s, **options)
+    robots = quadrotor_vector(simulator, robot, len(scenario), rate_hz, longest_delay_s=longest_s, **options)
     parts = []
     try:
         for first in range(0, len(scenario), robots.most):

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import Status
+from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vector
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.sim.vector import BATCH
 from rlstack.verification.courses import Course
-from rlstack.verification.fleets import Fleet, fleet
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import NavigationRecord
 from rlstack.verification.senses import Senses
 
@@ -70,7 +70,16 @@ def drive(
     parts, many = [], at_once or (250 if simulator == BATCH else 1)
     for done in range(0, len(course), many):
         some = course.take(slice(done, done + many))
-        robots = fleet(simulator, robot, some, rate_hz, seed + first + done)
+        robots = base_vector(
+            simulator,
+            robot,
+            len(some),
+            rate_hz,
+            pool=some.pool,
+            parameters=some.parameters,
+            people=some.movers,
+            seed=seed + first + done,
+        )
         try:
             parts.append(_drive(driver, some, robot, robots, rate_hz, arrival_m, name, simulator))
         finally:
@@ -123,7 +132,7 @@ class NavigationLog:
             pose: (n, 3) x and y in m, yaw in rad.
             twist: (n, 3) m/s, m/s, rad/s.
             clearance: (n,) m, to what stands.
-            people: (n, P, 5) as in :class:`rlstack.verification.walkers.Walkers`; None: there are none.
+            people: (n, P, 5) as in :class:`rlstack.sim.bases.pedestrians.Pedestrians`; None: there are none.
             people_m: (n,) m to the nearest of them.
             gave_up: (n,) whose driver says that there is no way, which counts when its time is over.
         """
@@ -184,7 +193,7 @@ def _drive(
     driver: Any,
     course: Course,
     robot: WheeledBase,
-    robots: Fleet,
+    robots: PeopledVector,
     rate_hz: float,
     arrival_m: float,
     name: str,

@@ -12,8 +12,8 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Capture, Reading, Signals
 from rlstack.robots import frames
+from rlstack.sim.vector import engine_of, whole_steps
 from rlstack.sim.world import World
-from rlstack.verification.flock import engine_of, whole_steps
 
 
 class EpisodeSimulator(ABC):

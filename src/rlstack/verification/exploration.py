@@ -11,8 +11,8 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.grids.sites import Sites
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import ExplorationRecord
 
 

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.control.navigation.frontier import FrontierPlanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
+from rlstack.kinds.wheeled_base.simulation_vector import base_vector, planar_signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.robots import frames
 from rlstack.sim.bases.parameters import nominal
-from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.grids.sites import reachable
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.grid import frame_of
 from rlstack.sim.maps.pool import MOST_BOXES, MOST_CIRCLES, pool_of
-from rlstack.verification.courses import Course
-from rlstack.verification.fleets import Fleet, fleet
-from rlstack.verification.flock import BATCH
+from rlstack.sim.vector import BATCH, where_in_process
 from rlstack.verification.records import ExplorationRecord
 
 SHARE = 0.9
@@ -59,26 +55,25 @@ def drive_explorer(
     count, rate_hz = len(maps), explorer.planner.settings.rate_hz
     most = [max(1, *(len(getattr(drawn, name)) for drawn in maps)) for name in ("boxes", "circles")]
     pool = pool_of(maps, boxes=max(most[0], MOST_BOXES), circles=max(most[1], MOST_CIRCLES), fields=False)
-    course = Course(pool, nominal(robot, count), np.full(count, float(duration_s)))
-    robots = fleet(simulator, robot, course, rate_hz, seed)
+    robots = base_vector(simulator, robot, count, rate_hz, pool=pool, parameters=nominal(robot, count), seed=seed)
     places = [floor_places(drawn, robot.radius_m) for drawn in maps]
     explorer.reset(count)
     coverage = np.zeros((count, duration_s + 1))
     collided = np.zeros(count, dtype=np.bool_)
     every, poses = round(rate_hz), []
     for step in range(duration_s * every + 1):
-        command = explorer.step(_signals(robots, explorer.inputs))[explorer.outputs[0]]
+        sensed = {**planar_signals(robots.pose(), robots.twist()), "scan": robots.scan()}
+        command = explorer.step({name: sensed[name] for name in explorer.inputs if name in sensed})[explorer.outputs[0]]
         if step % every == 0:
             coverage[:, step // every] = [known_share(explorer.guide.grids, n, there) for n, there in enumerate(places)]
         poses.append(np.where(collided[:, None], np.nan, robots.pose()))
         collided |= robots.clearance() < 0.0
         command[collided] = 0.0
-        if isinstance(robots, BaseSimulator):
-            robots.stop(collided)
+        robots.stop(collided)
         robots.step(command)
     robots.close()
     return ExplorationRecord(
-        simulator=BATCH if simulator == BATCH else f"{simulator} (in process)",
+        simulator=where_in_process(simulator),
         rate_hz=rate_hz,
         driver=name,
         wall_s=time.monotonic() - begin,
@@ -87,19 +82,6 @@ def drive_explorer(
         contacts=collided.astype(np.intp),
         pose=np.stack(poses),
     )
-
-
-def _signals(robots: Fleet, names: Sequence[str]) -> dict[str, Array]:
-    pose, twist = robots.pose(), robots.twist()
-    level = np.zeros((len(pose), 1))
-    given: dict[str, Any] = {
-        "position": np.concatenate([pose[:, :2], level], axis=1),
-        "orientation": frames.from_yaw(pose[:, 2]),
-        "linear_velocity": np.concatenate([twist[:, :2], level], axis=1),
-        "angular_velocity": np.concatenate([level, level, twist[:, 2:]], axis=1),
-        "scan": robots.scan(),
-    }
-    return {name: given[name] for name in names if name in given}
 
 
 def floor_places(drawn: FloorMap, radius_m: float) -> Array:

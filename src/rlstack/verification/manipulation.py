@@ -15,9 +15,9 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import PolicyOutputError
 from rlstack.policies.catalogue import check_robot
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.trials import Trials
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import ManipulationRecord
 from rlstack.verification.rollout import Steppable
 

@@ -4,51 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.interfaces.backend import BACKENDS, Backend
+from rlstack.kinds.wheeled_base.simulation_vector import planar_signals, race_vector
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.robots import frames
-from rlstack.sim.bases.race import Marshal, RaceSimulator
-from rlstack.sim.drives import limited_twist
 from rlstack.sim.maps.tracks import Track
-from rlstack.verification.flock import BATCH, engine_of, whole_steps
+from rlstack.sim.vector import BATCH, where_in_process
+from rlstack.verification.drive import wanted
 from rlstack.verification.records import RaceRecord
 
 SLOW_M_S = 1.5
 """A car that is slower than this from the start to the end of its time is given up."""
-
-PHYSICS_HZ = 500.0
-"""Physics steps a second in an engine: a wheel turns 100 rad/s."""
-
-_MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
-
-
-class Field(Protocol):
-    """N cars, each alone on its track, at the start of a race."""
-
-    come_m: Array
-    """(N,) how far each has come along the middle since the start, m."""
-
-    def step(self, command: Array) -> None:
-        """Let one period pass under ``command`` (N, 2), m/s and rad/s; it comes now."""
-
-    def pose(self) -> Array:
-        """Return (N, 3): x and y in m, yaw in rad."""
-
-    def twist(self) -> Array:
-        """Return (N, 3): speed ahead and to the left, m/s, and turning speed, rad/s."""
-
-    def scan(self) -> Array:
-        """Return (N, rays) m, all finite, as in the signal ``scan``."""
-
-    def clearance(self) -> Array:
-        """Return (N,) m from each outline to the walls; below 0 it is across one."""
 
 
 def race(
@@ -80,77 +51,18 @@ def race(
         UserError: There is no such simulator, or it is not installed; or the driver wants what cars do not sense.
     """
     begin = time.monotonic()
-    field: Field
-    if simulator == BATCH:
-        field = RaceSimulator(robot, tracks, rate_hz=rate_hz, parameters=parameters, seed=seed)
-    else:
-        field = _InEngine(simulator, robot, tracks, rate_hz, seed)
+    cars = race_vector(simulator, robot, tracks, rate_hz, parameters=parameters, seed=seed)
     log, names = RaceLog(tracks, laps, rate_hz), wanted(driver)
     driver.reset(len(tracks))
     for _ in range(round(max(t.length_m for t in tracks) * laps / SLOW_M_S * rate_hz)):
-        pose, twist = field.pose(), field.twist()
-        log.observe(field.come_m, field.clearance(), pose, twist[:, 0])
+        pose, twist = cars.pose(), cars.twist()
+        log.observe(cars.come_m, cars.clearance(), pose, twist[:, 0])
         if log.over.all():
             break
-        command = driver.step(signals(names, pose, twist, field.scan))["twist"]
-        field.step(np.where(log.over[:, None], 0.0, command))
-    where = BATCH if simulator == BATCH else f"{simulator} (in process)"
-    return log.record(where, name, time.monotonic() - begin)
-
-
-class _InEngine:
-    """Each car in a world of its own."""
-
-    def __init__(self, name: str, robot: WheeledBase, tracks: Sequence[Track], rate_hz: float, seed: int) -> None:
-        if engine_of(name) is None:
-            raise UserError(f"The backend '{name}' is not a simulator: race in batch, or in another such as mujoco.")
-        rate = whole_steps(PHYSICS_HZ, rate_hz) * rate_hz
-        self._robot, self._period_s, self._lidar = robot, 1.0 / rate_hz, robot.lidars["scan"]
-        self._cars: list[Backend] = []
-        for number, track in enumerate(tracks):
-            car = BACKENDS.load(name)(robot, world=track.title, physics_rate_hz=rate, noise_seed=seed + number)
-            car.connect()
-            self._cars.append(car)
-        self._sent = np.zeros((len(tracks), 2))
-        self._marshal = Marshal(tracks, robot)
-        self._marshal.start()
-        self.come_m = np.zeros(len(tracks))
-        self._read()
-
-    def step(self, command: Array) -> None:
-        for k, (car, wanted) in enumerate(zip(self._cars, command)):
-            if not wanted.any() and not self._sent[k].any():
-                continue  # out of the race
-            # the guard on a robot limits acceleration; so does this
-            self._sent[k] = limited_twist(self._robot, wanted, self._sent[k], self._period_s)
-            car.write({"twist": self._sent[k]})
-            car.step(self._period_s)
-        self._read()
-        self.come_m = self._marshal.follow(self.pose()[:, :2])
-
-    def pose(self) -> Array:
-        yaw = np.atleast_1d(frames.yaw(self._now["orientation"]))
-        return np.concatenate([self._now["position"][:, :2], yaw[:, None]], axis=1)
-
-    def twist(self) -> Array:
-        return np.concatenate([self._now["linear_velocity"][:, :2], self._now["angular_velocity"][:, 2:]], axis=1)
-
-    def scan(self) -> Array:
-        ranges = np.stack([car.capture("scan").arrays["ranges"] for car in self._cars])
-        return np.clip(ranges, self._lidar.range_min_m, self._lidar.range_max_m).astype(float)
-
-    def clearance(self) -> Array:
-        return self._marshal.clearance(self.pose())
-
-    def _read(self) -> None:
-        read = [car.read().signals for car in self._cars]
-        self._now = {name: np.stack([signals[name] for signals in read]) for name in _MOTION}
-
-
-def wanted(driver: Any) -> tuple[str, ...]:
-    """Return the names of the signals that a driver wants."""
-    contract = getattr(driver, "contract", None)
-    return tuple(driver.inputs) if contract is None else tuple(port.name for port in contract.inputs)
+        command = driver.step(signals(names, pose, twist, cars.scan))["twist"]
+        cars.step(np.where(log.over[:, None], 0.0, command))
+    cars.close()
+    return log.record(where_in_process(simulator), name, time.monotonic() - begin)
 
 
 def signals(names: Sequence[str], pose: Array, twist: Array, scan: Callable[[], Array]) -> dict[str, Array]:
@@ -159,12 +71,8 @@ def signals(names: Sequence[str], pose: Array, twist: Array, scan: Callable[[], 
     Raises:
         UserError: The name of something that cars do not sense, such as a goal.
     """
-    level = np.zeros((len(pose), 1))
     given: dict[str, Callable[[], Array]] = {
-        "position": lambda: np.concatenate([pose[:, :2], level], axis=1),
-        "orientation": lambda: frames.from_yaw(pose[:, 2]),
-        "linear_velocity": lambda: np.concatenate([twist[:, :2], level], axis=1),
-        "angular_velocity": lambda: np.concatenate([level, level, twist[:, 2:]], axis=1),
+        **{name: lambda array=array: array for name, array in planar_signals(pose, twist).items()},  # type: ignore[misc]
         "scan": scan,
     }
     unknown = [name for name in names if name not in given]

@@ -11,15 +11,16 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.kinds.quadrotor.simulation_vector import QuadrotorVector, quadrotor_vector
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.catalogue import check_robot
 from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import STATE_NAMES, Scenario
 from rlstack.verification.flight_noise import FlightNormals
-from rlstack.verification.flock import BATCH, Flock, flock
 from rlstack.verification.records import FlightRecord
 
 _GONE = 1e4
@@ -69,7 +70,7 @@ def rollout(
         on_progress: Called after every control period with the periods done and their total.
         simulator: The batch simulator, or a backend whose engine flies the episodes, each as if alone.
         noise_seed: Of the sensor noise.
-        options: Of the simulator; see :func:`rlstack.verification.flock.flock`.
+        options: Of the simulator; see :func:`rlstack.kinds.quadrotor.simulation_vector.quadrotor_vector`.
 
     Raises:
         UserError: The policy is for another robot, wants what is not simulated or a path where the scenario has none,
@@ -81,7 +82,7 @@ def rollout(
     if count == 0:
         raise UserError("The scenario has no episodes: ask for at least one.")
     longest_s = float(np.max(scenario.perturbation.delay_s))
-    robots = flock(simulator, robot, count, contract.rate_hz, longest_delay_s=longest_s, **options)
+    robots = quadrotor_vector(simulator, robot, count, contract.rate_hz, longest_delay_s=longest_s, **options)
     try:
         flown = []
         for first in range(0, count, robots.most):
@@ -103,7 +104,7 @@ def _fly(
     policy: Steppable,
     ports: tuple[tuple[str, ...], str],
     scenario: Scenario,
-    robots: Flock,
+    robots: QuadrotorVector,
     duration_s: float,
     noise: SensorNoise,
     on_progress: Callable[[int, int], None],

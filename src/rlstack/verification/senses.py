@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,11 +10,10 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.signals import FAR_M, SENSED
 from rlstack.interfaces.topics import PEOPLE, SCAN
+from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, goal_signals, people_signals, planar_signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker
-from rlstack.robots import frames
 from rlstack.verification.courses import Course
-from rlstack.verification.fleets import Fleet
 
 
 class Senses:
@@ -31,7 +30,9 @@ class Senses:
         UserError: A signal is none that bases sense on a course, or people are to be tracked without a lidar.
     """
 
-    def __init__(self, robots: Fleet, course: Course, robot: WheeledBase, names: Sequence[str], rate_hz: float) -> None:
+    def __init__(
+        self, robots: PeopledVector, course: Course, robot: WheeledBase, names: Sequence[str], rate_hz: float
+    ) -> None:
         self._robots, self._names, self._period_s = robots, tuple(names), 1.0 / rate_hz
         self._people = any(name in SENSED and SENSED[name].topic == PEOPLE for name in names)
         self._tracker: PeopleTracker | None = None
@@ -50,15 +51,7 @@ class Senses:
             twist: (N, 3) m/s, m/s, rad/s.
             goal: (N, 3) as ``pose``.
         """
-        level, flat = np.zeros((len(pose), 1)), np.zeros((len(pose), 2))
-        given: dict[str, Callable[[], Array]] = {
-            "position": lambda: np.concatenate([pose[:, :2], level], axis=1),
-            "orientation": lambda: frames.from_yaw(pose[:, 2]),
-            "linear_velocity": lambda: np.concatenate([twist[:, :2], level], axis=1),
-            "angular_velocity": lambda: np.concatenate([flat, twist[:, 2:]], axis=1),
-            "goal_position": lambda: np.concatenate([goal[:, :2], level], axis=1),
-            "goal_orientation": lambda: frames.from_yaw(goal[:, 2]),
-        }
+        given = {**planar_signals(pose, twist), **goal_signals(goal)}
         seen: dict[str, Array] = {}
         if SCAN in self._names or self._tracker is not None:
             seen[SCAN] = self._robots.scan()
@@ -67,7 +60,7 @@ class Senses:
         missing = [name for name in self._names if name not in given and name not in seen]
         if missing:
             raise UserError(f"Whoever drives wants the signal '{missing[0]}', which bases do not sense on a course.")
-        return {name: seen[name] if name in seen else given[name]() for name in self._names}
+        return {name: seen[name] if name in seen else given[name] for name in self._names}
 
     def _seen_people(self, pose: Array, seen: dict[str, Array]) -> dict[str, Array]:
         if self._tracker is not None:
@@ -76,9 +69,4 @@ class Senses:
         people = self._robots.people()
         if people is None:
             people = np.tile([FAR_M, 0.0, 0.01, 0.0, 0.0], (len(pose), 1, 1))
-        level = np.zeros((*people.shape[:2], 1))
-        return {
-            "people_position": np.concatenate([people[..., :2], level], axis=-1),
-            "people_velocity": np.concatenate([people[..., 3:], level], axis=-1),
-            "people_radius": people[..., 2],
-        }
+        return people_signals(people)

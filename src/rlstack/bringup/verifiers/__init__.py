@@ -13,10 +13,10 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.registry import Registry
 from rlstack.robots import RobotSpec
+from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
 from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
-from rlstack.verification.flock import BATCH
 from rlstack.verification.report import OVER_TOPICS
 
 VERIFIERS = Registry("way to verify", "rlstack.bringup.verifiers", "VERIFIER", "rlstack.verifiers")

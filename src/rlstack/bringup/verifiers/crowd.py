@@ -21,17 +21,17 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.kinds.wheeled_base.verification_run_navigation import drive_in_parallel, drive_over_topics
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn
+from rlstack.sim.bases.pedestrians import with_pedestrians
 from rlstack.sim.bases.scenes import Scenes, circle_crossing, halls
 from rlstack.sim.maps.pool import pool_of
 from rlstack.sim.maps.world import world_of
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.catalog.base_crowd import CrowdTask, People
 from rlstack.verification.courses import Course
 from rlstack.verification.drive_report import Column, DriveVerification
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import NavigationRecord
 from rlstack.verification.report import environment
-from rlstack.verification.walkers import peopled
 
 WAYS, CROWDED = 500, 200
 """Scenes in the batch simulator as published, and with half as many people again."""
@@ -153,7 +153,7 @@ class _Trial:
         scene = self._course.take(slice(0, 1))
         assert scene.movers is not None
         people = scene.movers.people[0].reshape(-1, CIRCLE_ROWS).astype(float)
-        held, self.left_out = held_by(request.names, robot, peopled(world_of(scene.pool.maps[0]), people))
+        held, self.left_out = held_by(request.names, robot, with_pedestrians(world_of(scene.pool.maps[0]), people))
         if not held:
             raise UserError(f"None of these simulators can hold the task: {' '.join(self.left_out.values())}")
         self._held = held

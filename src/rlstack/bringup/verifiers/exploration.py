@@ -25,13 +25,13 @@ from rlstack.policies import Contract
 from rlstack.sim.grids.sites import Sites
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.catalog.base_exploration import ExplorationTask
 from rlstack.tasks.core.settings import within
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 from rlstack.verification.exploration import Explorer, explore
 from rlstack.verification.exploration_plots import draw_exploration
 from rlstack.verification.exploration_score import score_exploration
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.report import environment
 from rlstack.verification.trials import TrialColumn, TrialVerification

@@ -14,6 +14,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.kinds.manipulator.verification_run import try_in_parallel, try_over_topics
 from rlstack.policies import Contract
+from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.core.settings import in_words, own_settings, trained_task
@@ -22,7 +23,6 @@ from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import world_of
 from rlstack.verification.arm_plots import draw_trials
 from rlstack.verification.arm_score import score_arm
-from rlstack.verification.flock import BATCH
 from rlstack.verification.manipulation import held_out
 from rlstack.verification.records import ManipulationRecord
 from rlstack.verification.report import environment

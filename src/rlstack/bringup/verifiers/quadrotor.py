@@ -14,12 +14,12 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.kinds.quadrotor.verification_run import LEAST, fly_over_topics
 from rlstack.policies import family_departures
+from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.baselines import baselines
 from rlstack.verification.disagreement import Disagreement, disagreements
-from rlstack.verification.flock import BATCH
 from rlstack.verification.metrics import Score, score
 from rlstack.verification.records import FlightRecord
 from rlstack.verification.report import Verification, environment, record, write_report

@@ -11,10 +11,10 @@ from rlstack.bringup.verifiers import Request, held_by, over_topics
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.verification_run_racing import race_in_parallel, race_over_topics
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, draw_track
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.catalog.base_racing import RacingTask
 from rlstack.verification.examiners.racing import VALIDATION
-from rlstack.verification.flock import BATCH
 from rlstack.verification.race_plots import draw_races
 from rlstack.verification.race_score import score_races
 from rlstack.verification.records import RaceRecord

@@ -20,6 +20,7 @@ from rlstack.kinds.wheeled_base.verification_run_navigation import drive_in_para
 from rlstack.policies import Contract
 from rlstack.robots import load_robot
 from rlstack.sim.bases.movers import Moving
+from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.core.settings import within
@@ -27,7 +28,6 @@ from rlstack.tasks.wheeled_base.task import BaseTask
 from rlstack.verification.courses import Course, held_out_course
 from rlstack.verification.drive_page import shown
 from rlstack.verification.drive_report import Column, DriveVerification, record_drives, write_drive_report
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import NavigationRecord
 from rlstack.verification.report import environment
 

@@ -12,10 +12,10 @@ from rlstack.bringup.episode_runner import EpisodeRecorder, StillGoals, run_epis
 from rlstack.bringup.parallel import OnProgress, run_trials
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
+from rlstack.sim.vector import BATCH
 from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import ArmCell
 from rlstack.verification.arm_trials import TrialBook, try_in
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import ManipulationRecord
 
 LEAST_IN_ENGINES = 10

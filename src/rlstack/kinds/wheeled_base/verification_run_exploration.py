@@ -17,14 +17,14 @@ from rlstack.control.navigation.occupancy import OccupancyGrids
 from rlstack.interfaces.backend import Capture
 from rlstack.interfaces.scan_data import finite_ranges
 from rlstack.kinds.wheeled_base.deployment import EXPLORER
+from rlstack.kinds.wheeled_base.simulation_vector import PHYSICS_HZ, clearance_at
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.world import world_of
+from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
 from rlstack.verification.episode_simulator import NewWorlds
 from rlstack.verification.exploration_drives import SHARE, drive_explorer, floor_places, known_share
-from rlstack.verification.fleets import PHYSICS_HZ, clearance_at
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.runner import in_batches
 

@@ -14,17 +14,17 @@ from rlstack.bringup.episode_runner import OPEN_FENCE, EpisodeRecorder, StillGoa
 from rlstack.bringup.parallel import OnProgress, run_trials
 from rlstack.control.navigation import PLANNERS
 from rlstack.interfaces.backend import Signals
+from rlstack.kinds.wheeled_base.simulation_vector import PHYSICS_HZ, clearance_at
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
+from rlstack.sim.bases.pedestrians import Pedestrians, move_pedestrians, with_pedestrians
 from rlstack.sim.maps.world import world_of
+from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
 from rlstack.verification.courses import Course
 from rlstack.verification.drive import NavigationLog, drive
 from rlstack.verification.episode_simulator import NewWorlds
-from rlstack.verification.fleets import PHYSICS_HZ, clearance_at
-from rlstack.verification.flock import BATCH
 from rlstack.verification.records import NavigationRecord
-from rlstack.verification.walkers import Walkers, move, peopled
 
 TOGETHER, TOGETHER_PLANNED = 250, 25
 """Robots in the batch simulator at once, of a policy and of a planner: they go on until the last of them has ended."""
@@ -144,7 +144,7 @@ class _Maps(NewWorlds):
 
     def __init__(self, name: str, robot: WheeledBase, course: Course, seed: int) -> None:
         self._course = course
-        self._walkers: Walkers | None = None
+        self._walkers: Pedestrians | None = None
         self._walked_s = 0.0  # of the present period
         super().__init__(name, robot, len(course), seed, PHYSICS_HZ)
 
@@ -152,9 +152,9 @@ class _Maps(NewWorlds):
         world, way = world_of(self._course.pool.maps[number]), self._course.take(slice(number, number + 1))
         if way.movers is None:
             return world
-        self._walkers = Walkers(way.movers, way.pool, self.robot, 1.0 / self.robot.control_rate_hz)
+        self._walkers = Pedestrians(way.movers, way.pool, self.robot, 1.0 / self.robot.control_rate_hz)
         self._walked_s = 0.0
-        return peopled(world, self._walkers.people[0])
+        return with_pedestrians(world, self._walkers.people[0])
 
     def start(self, number: int) -> Array:
         return self._course.pool.starts[number].astype(float)
@@ -163,7 +163,7 @@ class _Maps(NewWorlds):
         period_s = 1.0 / self.robot.control_rate_hz
         if self._walkers is not None and self._walked_s < 1e-9 and self.state:
             self._walkers.step(self.pose[None], self.twist[None])
-            move(self.backend.simulation.engine, self._walkers.people[0])
+            move_pedestrians(self.backend.simulation.engine, self._walkers.people[0])
         self._walked_s = 0.0 if self._walked_s + duration_s > period_s - 1e-9 else self._walked_s + duration_s
         super().step(duration_s)
 

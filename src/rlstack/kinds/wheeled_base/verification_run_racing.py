@@ -11,13 +11,14 @@ import numpy as np
 
 from rlstack.bringup.episode_runner import OPEN_FENCE, EpisodeRecorder, run_episodes
 from rlstack.bringup.parallel import OnProgress, run_trials
+from rlstack.kinds.wheeled_base.simulation_vector import RACE_PHYSICS_HZ
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.sim.bases.race import Marshal
 from rlstack.sim.maps.tracks import Track, draw_track
+from rlstack.sim.vector import BATCH
 from rlstack.verification.episode_simulator import NewWorlds
-from rlstack.verification.flock import BATCH
-from rlstack.verification.racing import PHYSICS_HZ, SLOW_M_S, RaceLog, race
+from rlstack.verification.racing import SLOW_M_S, RaceLog, race
 from rlstack.verification.records import RaceRecord
 from rlstack.verification.runner import in_batches
 from rlstack.verification.yardstick import yardstick
@@ -132,7 +133,7 @@ class _Tracks(NewWorlds):
 
     def __init__(self, name: str, robot: WheeledBase, tracks: Sequence[Track], seed: int) -> None:
         self._titles = [track.title for track in tracks]
-        super().__init__(name, robot, len(tracks), seed, PHYSICS_HZ)
+        super().__init__(name, robot, len(tracks), seed, RACE_PHYSICS_HZ)
 
     def world(self, number: int) -> str:
         return self._titles[number]

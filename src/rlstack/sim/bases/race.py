@@ -175,3 +175,6 @@ class RaceSimulator:
     def clearance(self) -> Array:
         """Return (N,) m from each outline to the walls; below 0 it is across one."""
         return self.marshal.clearance(self.pose())
+
+    def close(self) -> None:
+        """Release nothing: it is all memory."""

@@ -1,4 +1,4 @@
-"""People who walk on a course while robots drive it, in the batch simulator and in engines alike."""
+"""Pedestrians around robots that drive, in the batch simulator and in engines alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _THERE_M = 0.02
 """Who has a smaller radius is not there."""
 
 
-class Walkers:
+class Pedestrians:
     """P people around each of N robots; see :class:`rlstack.sim.bases.walking.WalkingPeople`.
 
     Args:
@@ -66,8 +66,8 @@ class Walkers:
         return np.asarray(least.min(axis=(1, 2), initial=np.inf))
 
 
-def peopled(world: World, people: Array) -> World:
-    """Return a world with people (P, 5) in it, who are moved from outside by :func:`move`."""
+def with_pedestrians(world: World, people: Array) -> World:
+    """Return a world with people (P, 5) in it, who are moved from outside by :func:`move_pedestrians`."""
     bodies = tuple(
         Obstacle(
             name=_name(number),
@@ -83,8 +83,8 @@ def peopled(world: World, people: Array) -> World:
     return replace(world, obstacles=(*world.obstacles, *bodies))
 
 
-def move(engine: Engine, people: Array) -> None:
-    """Put the people (P, 5) of a :func:`peopled` world where they are now."""
+def move_pedestrians(engine: Engine, people: Array) -> None:
+    """Put the people (P, 5) of a :func:`with_pedestrians` world where they are now."""
     for number, (x, y, radius) in enumerate(people[:, :3]):
         if radius > _THERE_M:
             engine.move_obstacle(_name(number), np.array([x, y, 0.5 * HEIGHT_M]))

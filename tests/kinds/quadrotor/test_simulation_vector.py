@@ -7,8 +7,9 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS
+from rlstack.kinds.quadrotor.simulation_vector import quadrotor_vector
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
-from rlstack.verification.flock import BATCH, flock
+from rlstack.sim.vector import BATCH
 
 COUNT, RATE_HZ = 4, 100.0
 
@@ -43,7 +44,7 @@ def test_a_robot_that_spins_up_for_seconds_is_given_up_and_harms_nobody(
     simulator: str, robot: Quadrotor, spinning: list[float]
 ) -> None:
     top = robot.rotor_model.speed_max_rad_s
-    robots = flock(simulator, robot, COUNT, RATE_HZ)
+    robots = quadrotor_vector(simulator, robot, COUNT, RATE_HZ)
     robots.set_state(states(robot, [20.0, 0.02, 0.02, 20.0]))
     command = np.zeros((COUNT, 4))
     command[0], command[3] = top * np.array(spinning), robot.hover_speed_rad_s
@@ -59,7 +60,7 @@ def test_a_robot_that_spins_up_for_seconds_is_given_up_and_harms_nobody(
 
 
 def test_fewer_robots_than_there_is_room_for_are_flown_alone(simulator: str, robot: Quadrotor) -> None:
-    robots = flock(simulator, robot, COUNT, RATE_HZ)
+    robots = quadrotor_vector(simulator, robot, COUNT, RATE_HZ)
     robots.set_state(states(robot, [20.0, 20.0]))
     robots.step(np.full((2, 4), robot.hover_speed_rad_s))
     assert robots.state()["position"].shape == (2, 3)
@@ -69,4 +70,4 @@ def test_fewer_robots_than_there_is_room_for_are_flown_alone(simulator: str, rob
 @pytest.mark.parametrize("name", [BATCH, "mujoco"])
 def test_a_misspelt_option_is_refused_with_its_name(name: str, robot: Quadrotor) -> None:
     with pytest.raises(UserError, match="gyroscopc"):
-        flock(name, robot, 2, RATE_HZ, gyroscopc=True)
+        quadrotor_vector(name, robot, 2, RATE_HZ, gyroscopc=True)

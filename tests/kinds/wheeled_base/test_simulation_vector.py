@@ -1,4 +1,4 @@
-"""Of :mod:`rlstack.verification.fleets` and :mod:`rlstack.verification.courses` where something moves."""
+"""Bases among people, in the batch simulator and in engines, and held-out courses where something moves."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vector
 from rlstack.sim.bases.movers import Moving
 from rlstack.sim.bases.people import PERSON
 from rlstack.sim.bases.scenes import Scenes, absent_people
 from rlstack.verification.courses import Course, held_out_course
 from rlstack.verification.drive import drive
 from rlstack.verification.drive_score import PEOPLE_M
-from rlstack.verification.fleets import fleet
 from tests.support.bases import turtlebot
 from tests.support.drives import Homing, course_of, room
 
 ROBOT = turtlebot()
 MOVING = Moving(count=(0, 3))
+
+
+def vector(simulator: str, course: Course) -> PeopledVector:
+    options = {"pool": course.pool, "parameters": course.parameters, "people": course.movers}
+    return base_vector(simulator, ROBOT, len(course), 10.0, **options)
 
 
 def crossed(sees_robot: float) -> Course:
@@ -67,7 +72,7 @@ def test_contact_with_who_does_not_give_way_ends_a_drive() -> None:
 
 
 def test_the_scan_shows_who_is_there() -> None:
-    robots = fleet("batch", ROBOT, crossed(sees_robot=0.0), 10.0, 0)
+    robots = vector("batch", crossed(sees_robot=0.0))
     ahead = robots.scan()[0].copy()
     for _ in range(20):
         robots.step(np.zeros((2, 2)))
@@ -78,7 +83,7 @@ def test_the_scan_shows_who_is_there() -> None:
 
 def test_without_movers_there_are_no_people() -> None:
     course = replace(crossed(0.0), movers=None)
-    assert fleet("batch", ROBOT, course, 10.0, 0).people_m() is None
+    assert vector("batch", course).people_m() is None
     assert driven(course).people_m is None
 
 
@@ -98,7 +103,7 @@ def test_people_walk_in_engines_as_in_the_batch_simulator(simulator: str) -> Non
     steps = int(np.isfinite(engine.people[:, 0, 0, 0]).sum()) - 3
     np.testing.assert_allclose(engine.people[:steps, 0], batch.people[:steps, 0], atol=0.01)
     assert engine.hit_people.tolist() == [True, False]
-    robots = fleet(simulator, ROBOT, crossed(0.0), 10.0, 0)
+    robots = vector(simulator, crossed(0.0))
     ahead = int(np.argmin(np.abs(ROBOT.lidars["scan"].angles_rad)))
     before = robots.scan()[0][ahead]
     for _ in range(20):

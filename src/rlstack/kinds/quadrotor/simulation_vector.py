@@ -1,8 +1,7 @@
-"""Many flights at once in process, in the batch simulator or in any engine, behind one small protocol."""
+"""N quadrotors that fly together: in the batch simulator, or isolated in one world of an engine."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -10,72 +9,32 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
-from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.sim.engine import Engine
 from rlstack.sim.perturbation import Perturbation
-
-BATCH = "batch"
-"""The batch simulator; every other name is a backend whose engine is used."""
+from rlstack.sim.vector import BATCH, VectorSimulator, engine_of, where_in_process, whole_rate_hz
 
 TOGETHER = 64
 """Robots in one engine's world at a time: more cost more each."""
 
-_RUNAWAY = 1e3
-"""m, m/s or rad/s: a robot beyond any of these flies no more."""
+_DIVERGED = 1e3
+"""m, m/s or rad/s: a robot beyond any of these has diverged."""
 _MOTION = ("position", "linear_velocity", "angular_velocity")
 
 
-class Flock(Protocol):
-    """N robots that do not touch each other, flown together."""
-
-    label: str
-    """Where they fly, for reports."""
-    most: int
-    """How many can be flown at a time; there are as many robots as in the last :meth:`set_state`, at most these."""
+class QuadrotorVector(VectorSimulator, Protocol):
+    """N quadrotors; commands are rotor speeds, rad/s, and velocities are in the world."""
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
         """Give each robot its departures from the file."""
 
-    def set_state(self, state: Mapping[str, Array]) -> None:
-        """Put every robot into a state, arrays (N, width) by name; velocities in the world."""
 
-    def state(self) -> dict[str, Array]:
-        """Return copies of the state arrays; NaN of a robot that ran away and was given up."""
-
-    def step(self, command: Array) -> None:
-        """Let one control period pass under ``command`` (N, rotors) rad/s."""
-
-    def close(self) -> None:
-        """Release everything."""
-
-
-def engine_of(simulator: str) -> type[Engine] | None:
-    """Return the engine of a simulator; None for one without, such as the batch simulator or a real robot.
-
-    Raises:
-        UserError: There is no such backend.
-    """
-    return None if simulator == BATCH else getattr(BACKENDS.load(simulator), "engine", None)
-
-
-def whole_steps(physics_rate_hz: float, rate_hz: float) -> int:
-    """Return how many physics steps a control period has at this physics rate, or at the next that has whole ones."""
-    return max(math.ceil(physics_rate_hz / rate_hz - 1e-9), 1)
-
-
-def whole_rate_hz(engine: type[Engine], rate_hz: float) -> float:
-    """Return the engine's own physics rate, or the next that has whole steps in a control period: on time, then."""
-    return whole_steps(engine.steps_per_s, rate_hz) * rate_hz
-
-
-def flock(
+def quadrotor_vector(
     name: str, robot: Quadrotor, count: int, rate_hz: float, *, longest_delay_s: float = 0.0, **options: Any
-) -> Flock:
-    """Return robots in the simulator called ``name``.
+) -> QuadrotorVector:
+    """Return quadrotors in the simulator called ``name``.
 
     Args:
-        name: :data:`BATCH`, or a backend with an engine.
+        name: :data:`rlstack.sim.vector.BATCH`, or a backend with an engine.
         robot: What flies.
         count: N wanted.
         rate_hz: Control rate.
@@ -121,9 +80,9 @@ class _InEngine:
 
         engine = engine_of(name)
         if engine is None:
-            raise UserError(f"The backend '{name}' is no simulator that flies many at once: use it over topics.")
+            raise UserError(f"The backend '{name}' does not fly many at once in process: use it over topics.")
         rate = options.pop("physics_rate_hz", None) or whole_rate_hz(engine, rate_hz)
-        self.label = f"{name} (in process)"
+        self.label = where_in_process(name)
         self.most = min(count, TOGETHER)
         self._period_s, self._robot, self._flown = 1.0 / rate_hz, robot, self.most
         self._simulation = Simulation(engine, [robot] * self.most, physics_rate_hz=rate, isolated=True, **options)
@@ -145,7 +104,7 @@ class _InEngine:
         state = self._simulation.state()
         # one that runs away would take those with it that stand on the same floor: it is put back, and given up
         rows = np.concatenate([state[name] for name in _MOTION], axis=1)
-        for away in np.flatnonzero(~self._gone & ~(np.abs(rows) < _RUNAWAY).all(axis=1)).tolist():
+        for away in np.flatnonzero(~self._gone & ~(np.abs(rows) < _DIVERGED).all(axis=1)).tolist():
             self._gone[away] = True
             self._simulation.reset(away)
         gone = self._gone[: self._flown, None]
@@ -159,3 +118,6 @@ class _InEngine:
 
     def close(self) -> None:
         self._simulation.close()
+
+
+SIMULATION_VECTOR = quadrotor_vector

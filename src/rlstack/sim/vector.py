@@ -1,0 +1,159 @@
+"""Vector simulators: N robots that do not touch each other, in the batch simulator or in any engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError
+from rlstack.interfaces.backend import BACKENDS, Backend
+from rlstack.kinds import find_kind
+from rlstack.sim.engine import Engine
+from rlstack.sim.world import World
+
+BATCH = "batch"
+"""The batch simulator of a kind; every other name is a backend whose engine is used."""
+
+
+class VectorSimulator(Protocol):
+    """N robots that do not touch each other, stepped together."""
+
+    label: str
+    """Where they are, for reports."""
+    most: int
+    """How many there can be at a time; there are as many as in the last :meth:`set_state`."""
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Put every robot into a state, arrays (N, width) by name."""
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of the state arrays (N, width); NaN for a robot that diverged."""
+
+    def step(self, command: Array) -> None:
+        """Let one control period pass under ``command`` (N, width)."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+def engine_of(simulator: str) -> type[Engine] | None:
+    """Return the engine of a simulator; None for one without, such as the batch simulator or a real robot.
+
+    Raises:
+        UserError: There is no such backend.
+    """
+    return None if simulator == BATCH else getattr(BACKENDS.load(simulator), "engine", None)
+
+
+def where_in_process(simulator: str) -> str:
+    """Return what reports call a simulator in process."""
+    return BATCH if simulator == BATCH else f"{simulator} (in process)"
+
+
+def whole_steps(physics_rate_hz: float, rate_hz: float) -> int:
+    """Return how many physics steps a control period has at this physics rate, or at the next that has whole ones."""
+    return max(math.ceil(physics_rate_hz / rate_hz - 1e-9), 1)
+
+
+def whole_rate_hz(engine: type[Engine], rate_hz: float) -> float:
+    """Return the engine's own physics rate, or the next that has whole steps in a control period: on time, then."""
+    return whole_steps(engine.steps_per_s, rate_hz) * rate_hz
+
+
+def vector_simulator(name: str, robot: Any, count: int, rate_hz: float, **options: Any) -> VectorSimulator:
+    """Return N robots in the simulator called ``name``.
+
+    A kind of robot with a part ``simulation_vector`` makes its own; any other has a backend for each robot.
+
+    Args:
+        name: :data:`BATCH`, or a backend with an engine.
+        robot: A robot as its file describes it.
+        count: N wanted.
+        rate_hz: Control rate.
+        options: Of the kind's part, or of :class:`EngineVector`.
+
+    Raises:
+        UserError: There is no such simulator, it is not installed, or it cannot hold many of these robots.
+    """
+    kind = find_kind(robot.kind)
+    make = kind.load("simulation_vector") if kind.has("simulation_vector") else EngineVector
+    made: VectorSimulator = make(name, robot, count, rate_hz, **options)
+    return made
+
+
+class EngineVector:
+    """N robots of any kind in an engine, each behind a backend, in a world of its own.
+
+    Args:
+        name: A backend with an engine.
+        robot: A robot as its file describes it.
+        count: N.
+        rate_hz: Control rate.
+        worlds: N worlds or names of worlds; None: the backend's own.
+        seed: Of the sensors' noise, with the robot's number.
+        physics_hz: Physics steps a second, at least; None: the engine's own.
+
+    Raises:
+        UserError: The backend is not a simulator with an engine, or it is not installed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        robot: Any,
+        count: int,
+        rate_hz: float,
+        *,
+        worlds: Sequence[World | str] | None = None,
+        seed: int = 0,
+        physics_hz: float | None = None,
+    ) -> None:
+        engine = engine_of(name)
+        if engine is None:
+            raise UserError(
+                f"The backend '{name}' is not a simulator with an engine: choose {BATCH}, or another such as mujoco."
+            )
+        rate = whole_rate_hz(engine, rate_hz) if physics_hz is None else whole_steps(physics_hz, rate_hz) * rate_hz
+        self.label, self.most = where_in_process(name), count
+        self.robot, self.period_s = robot, 1.0 / rate_hz
+        self.backends: list[Backend] = []
+        for k in range(count):
+            world = {} if worlds is None else {"world": worlds[k]}
+            backend = BACKENDS.load(name)(robot, physics_rate_hz=rate, noise_seed=seed + k, **world)
+            self.backends.append(backend)
+            backend.connect()
+        self._read()
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Put the robots into a state, arrays (N, width) by name; see :meth:`rlstack.interfaces.backend.Backend`."""
+        for k, backend in enumerate(self.backends):
+            backend.reset({name: array[k] for name, array in state.items()})
+        self._read()
+
+    def state(self) -> dict[str, Array]:
+        """Return what the backends read, arrays (N, width) by name."""
+        return dict(self._signals)
+
+    def step(self, command: Array) -> None:
+        """Let one control period pass under ``command`` (N, width)."""
+        for backend, wanted in zip(self.backends, command):
+            backend.write({backend.commanded[0]: wanted})
+            backend.step(self.period_s)
+        self._read()
+
+    def capture(self, sensor: str, array: str) -> Array:
+        """Return an array of what a camera or lidar of each robot sees, (N, ...)."""
+        return np.stack([backend.capture(sensor).arrays[array] for backend in self.backends])
+
+    def close(self) -> None:
+        """Release the engines."""
+        for backend in self.backends:
+            backend.close()
+
+    def _read(self) -> None:
+        readings = [backend.read().signals for backend in self.backends]
+        self._signals = {name: np.stack([r[name] for r in readings]) for name in readings[0]}
