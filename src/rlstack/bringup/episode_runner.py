@@ -176,24 +176,13 @@ def _without_robot(system: System, guard: Mapping[str, Parameter]) -> System:
         "allow_wider": True,
         "policy_timeout_s": 60.0,  # of real time: a busy machine is no reason to take over
     }
-    waits: dict[str, Parameter] = {"topic_timeout_s": START_S}
-    changes: dict[str, dict[str, Parameter]] = {
-        "guard": {**patient, **guard},
-        "policy": waits,
-        "planner": waits,
-        "people": {},
-    }
     by_topic = ("goal_position", "goal_yaw")
-    processes = tuple(
-        replace(
-            process,
-            parameters={
-                **{name: value for name, value in process.parameters.items() if name not in by_topic},
-                **changes[process.name],
-            },
-            when_it_ends="stop the rest",
-        )
-        for process in system.processes
-        if process.name in changes
-    )
-    return replace(system, name="verify", processes=processes)
+    processes = []
+    for process in (process for process in system.processes if process.name != "robot"):
+        parameters = {name: value for name, value in process.parameters.items() if name not in by_topic}
+        if "topic_timeout_s" in parameters:
+            parameters["topic_timeout_s"] = START_S
+        if process.name == "guard":
+            parameters |= {**patient, **guard}
+        processes.append(replace(process, parameters=parameters, when_it_ends="stop the rest"))
+    return replace(system, name="verify", processes=tuple(processes))
