@@ -69,7 +69,7 @@ def test_a_planners_node_drives_as_the_planner_does_in_process(policy: Path, pla
 def test_people_walk_over_topics_and_are_tracked_for_who_senses_them() -> None:
     course = crossed(sees_robot=1.0)
     driven = drive_over_topics("", course, ROBOT, driver="orca", name="orca", arrival_m=0.2)
-    assert driven.ending.tolist() == ["arrived", "arrived"] and driven.kinds.tolist() == course.kinds.tolist()
+    assert driven.ending.tolist() == ["arrived", "arrived"] and driven.labels.tolist() == course.kinds.tolist()
     assert driven.people is not None and driven.people_m is not None and driven.hit_people is not None
     assert driven.people.shape[1:] == (2, 1, 3) and not driven.hit_people.any()
     # they go past each other: somebody comes near, and there is more to the way than straight on

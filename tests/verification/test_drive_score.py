@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.tasks.bounds import Bounds
+from rlstack.tasks.catalog.base_navigation import NavigationTask
 from rlstack.verification.drive_cell import drive_cell
 from rlstack.verification.drive_score import DriveScore, figures, score_drives
 from rlstack.verification.metrics import judge, wilson
@@ -120,7 +121,7 @@ def test_people_guard_and_latency_are_counted_where_they_are() -> None:
 def test_every_figure_has_a_definition_and_every_threshold_a_figure() -> None:
     keys = {figure.key for figure in figures(score_drives(recorded(["arrived"], [1.0]), arrival_m=0.2))}
     assert all(figure.definition for figure in figures(score_drives(recorded(["arrived"], [1.0]), arrival_m=0.2)))
-    assert set(Bounds.__dataclass_fields__) <= keys
+    assert set(NavigationTask.bounds.limits) <= keys
     assert "by_label" in DriveScore.__dataclass_fields__ and len(NAVIGATION_ENDINGS) == 4
 
 

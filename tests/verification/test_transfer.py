@@ -53,7 +53,7 @@ def test_a_command_that_is_missing_from_the_record_does_not_hide_a_flights_effor
     command = np.tile(np.arange(steps, dtype=float)[:, None, None], (1, count, 4))
     command[-1] = np.nan
     flights = FlightRecord(
-        backend="here",
+        simulator="here",
         rate_hz=10.0,
         position=still,
         orientation=np.tile([0.0, 0.0, 0.0, 1.0], (steps, count, 1)),
@@ -62,8 +62,6 @@ def test_a_command_that_is_missing_from_the_record_does_not_hide_a_flights_effor
         command=command,
         goal_position=still,
         labels=np.array(["none"] * count),
-        interventions=np.zeros(count, dtype=np.int64),
-        latency_s=np.zeros(0),
         wall_s=1.0,
     )
     found = cell(flights, Criteria(from_s=0.5, to_s=2.0, duration_s=2.0))
