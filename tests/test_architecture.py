@@ -152,3 +152,68 @@ def test_what_a_robot_runs_imports_where_torch_cannot_be() -> None:
 def test_no_file_is_too_long(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= MOST_LINES, f"{lines} lines: give it one reason to change and the rest another file"
+
+
+KINDS = tuple(path.parent.name for path in SOURCES.glob("kinds/*/spec.py"))
+KIND_CLASSES = {
+    node.value.id
+    for path in SOURCES.glob("kinds/*/spec.py")
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SPEC" and isinstance(node.value, ast.Name)
+}
+"""The classes that robot files of the kinds are read into."""
+
+ASKS_FOR_A_KIND = {
+    "bringup/turns.py",
+    "bringup/verifiers/exploration.py",
+    "bringup/verifiers/manipulator.py",
+    "bringup/verifiers/quadrotor.py",
+    "bringup/verifiers/wheeled_base.py",
+    "demonstrations/sheet.py",
+    "tasks/catalog/base_racing.py",
+    "tasks/manipulator/task.py",
+    "tasks/quadrotor/task.py",
+    "tasks/wheeled_base/task.py",
+}
+"""Files that still ask which kind a robot is of: to be emptied, and never to be added to."""
+
+
+def asked_kinds(path: Path) -> list[str]:
+    """Return the lines on which a file asks for a kind of robot: by its class, or by its name."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        asked: list[ast.expr] = []
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+            asked = node.args[1:]
+        elif isinstance(node, ast.Compare):
+            asked = [node.left, *node.comparators]
+        elif isinstance(node, ast.Dict):
+            asked = [key for key in node.keys if key is not None]
+        elif isinstance(node, ast.MatchClass):
+            asked = [node.cls]
+        elif isinstance(node, ast.MatchValue):
+            asked = [node.value]
+        parts = [part for one in asked for part in ast.walk(one)]
+        names = {ast.unparse(part).split(".")[-1] for part in parts if isinstance(part, (ast.Name, ast.Attribute))}
+        said = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+        if names & KIND_CLASSES or said & set(KINDS):
+            found.append(f"line {node.lineno}: {sorted((names & KIND_CLASSES) | (said & set(KINDS)))}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if part(p).split(".")[0] != "kinds"], ids=lambda path: str(path.relative_to(SOURCES))
+)
+def test_nothing_outside_kinds_asks_which_kind_a_robot_is_of(path: Path) -> None:
+    asked, open_ = asked_kinds(path), str(path.relative_to(SOURCES)) in ASKS_FOR_A_KIND
+    assert not asked or open_, f"ask what the robot has (robots/spec.py), or move it to kinds/: {asked}"
+
+
+def test_what_asks_for_a_kind_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "asking.py"
+    file.write_text(
+        "def f(r, spec):\n    isinstance(r, Quadrotor)\n    isinstance(r, (int, spec.Manipulator))\n"
+        "    r.kind in ('wheeled_base',)\n    {'quadrotor': 4}\n    return isinstance(r, int) or r.kind == 'square'\n"
+    )
+    assert {"Quadrotor", "WheeledBase", "Manipulator"} <= KIND_CLASSES
+    assert [line.split(":")[0] for line in asked_kinds(file)] == ["line 2", "line 3", "line 4", "line 5"]

@@ -16,7 +16,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.nodes.robot_backends import robot_namespaces
 from rlstack.robots import load_robot
-from rlstack.sim.given import start_places
+from rlstack.sim.spawn import start_places
 from rlstack.sim.world import World, load_world
 
 Point = tuple[float, float, float]

@@ -15,7 +15,7 @@ from rlstack.environments.vehicles import Vehicles
 from rlstack.errors import UserError
 from rlstack.fused import zeros
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
-from rlstack.sim.state import checked_states
+from rlstack.sim.validation import checked_states
 from rlstack.tasks.quadrotor.step import NOISE_WIDTH
 
 State = Mapping[str, ArrayLike]

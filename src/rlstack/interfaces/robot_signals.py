@@ -1,8 +1,8 @@
-"""What each kind of robot has on the common topics: one module each, found by the robot's kind."""
+"""What each kind of robot has on the common topics: the names of its elements, and the ranges of its commands."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.interfaces.signals import PICTURED, ROBOT_SIZES, Signal, camera_of
@@ -13,25 +13,32 @@ Range = tuple[tuple[float, ...], tuple[float, ...]]
 """Least and greatest value of each element of a command."""
 
 
-class Kind(Protocol):
-    """What a kind of robot has on the topics; made once, without a robot."""
+class RobotSignals:
+    """The part ``signals`` of a kind, made once, without a robot; as it stands, for robots of joints."""
 
     def element_names(self, robot: Any) -> dict[str, tuple[str, ...]]:
         """Return the names of the robot's elements by the name of their number, such as ``rotors``."""
+        return {"joints": tuple(joint.name for joint in robot.drives)} if robot.drives else {}
 
     def command_range(self, robot: Any, name: str) -> Range | None:
-        """Return the range of a command that the robot takes; None: it takes no such command."""
+        """Return the range of a command that the robot takes; None: it takes no such command.
+
+        Joints that are all driven by position take their targets, rad or m.
+        """
+        if name != "joint_target" or not all(joint.mode == "position" for joint in robot.drives):
+            return None
+        return tuple(joint.lower for joint in robot.drives), tuple(joint.upper for joint in robot.drives)
 
 
-def kind_of(robot: RobotSpec) -> Kind:
+def signals_of(robot: RobotSpec) -> RobotSignals:
     """Return what the robot's kind has on the topics."""
-    kind: Kind = find_kind(robot.kind).load("signals")
-    return kind
+    found: RobotSignals = find_kind(robot.kind).load("signals")
+    return found
 
 
 def element_names(robot: RobotSpec) -> dict[str, tuple[str, ...]]:
     """Return the names of a robot's elements, in the file's order, by the name of their number in shapes."""
-    return kind_of(robot).element_names(robot)
+    return signals_of(robot).element_names(robot)
 
 
 def sizes(robot: RobotSpec) -> dict[str, int]:
@@ -68,7 +75,7 @@ def command_range(robot: RobotSpec, name: str) -> Range:
     Raises:
         UserError: The robot has no limits for such a command.
     """
-    found = kind_of(robot).command_range(robot, name)
+    found = signals_of(robot).command_range(robot, name)
     if found is None:
         raise UserError(
             f"The robot '{robot.name}' has no limits for the command '{name}'. Choose an output that it takes."

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from rlstack.arrays import Array
 from rlstack.schema import value
 
 
@@ -121,3 +125,13 @@ def _check_range(unit: str, joint: DrivenJoint) -> None:
         raise ValueError(
             f"rest_{unit}: {joint.rest} is not allowed: must be from {joint.lower} to {joint.upper} {unit}."
         )
+
+
+def clip_targets(joints: Sequence[DrivenJoint], target: Array) -> Array:
+    """Return position targets (joints,) within the joints' ranges; joints that turn without limit keep theirs."""
+    return np.clip(target, [joint.lower for joint in joints], [joint.upper for joint in joints])
+
+
+def rest_positions(joints: Sequence[DrivenJoint]) -> Array:
+    """Return where joints (joints,) are at reset, rad or m."""
+    return np.array([joint.rest for joint in joints], dtype=float)

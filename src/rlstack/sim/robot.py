@@ -12,11 +12,11 @@ from rlstack.interfaces.backend import Capture, Reading, Signals
 from rlstack.kinds import find_kind
 from rlstack.robots import RobotSpec
 from rlstack.sim.engine import Engine
-from rlstack.sim.given import check_options, checked_seed
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.robot_simulation import RobotSimulation
 from rlstack.sim.simulation import Simulation
-from rlstack.sim.state import checked_index
+from rlstack.sim.validation import check_options, checked_index, checked_seed
 
 _CAPTURES = 0xCA
 """Keeps the noise of cameras and lidars apart from that of the other sensors."""
@@ -41,7 +41,7 @@ class SimulatedRobot:
         self.simulation, self.index = simulation, checked_index(index, len(simulation))
         noise_seed = None if noise_seed is None else checked_seed("noise_seed", noise_seed)
         self.robot: RobotSpec = simulation.robots[index]
-        self._kind = find_kind(self.robot.kind).load("simulation")(simulation, index)
+        self._kind: RobotSimulation = find_kind(self.robot.kind).load("simulation")(simulation, index)
         self.sensed, self.commanded = self._kind.sensed, self._kind.commanded
         self.captured = (*self.robot.cameras, *self.robot.lidars)
         self._noise = None if noise_seed is None else SensorNoise(self.robot, noise_seed)
@@ -89,8 +89,7 @@ class SimulatedRobot:
             ValueError: The command is not exactly one finite array of its shape; nothing was sent.
         """
         _ = self.simulation.engine
-        sent: Signals = self._kind.write(command)
-        return sent
+        return self._kind.write(command)
 
     def step(self, duration_s: float) -> None:
         """Let time pass, for every robot of the simulation; see :meth:`Simulation.step`."""

@@ -19,24 +19,25 @@ from numpy.typing import ArrayLike, NDArray
 from rlstack.arrays import Array
 from rlstack.errors import Diverged
 from rlstack.robots import RobotSpec, frames
+from rlstack.robots.joints import rest_positions
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.sim.drives import rest_positions
 from rlstack.sim.engine import BODY_ROWS, Engine, Scene
-from rlstack.sim.given import (
-    check_options,
-    checked_rate,
-    checked_robots,
-    checked_seed,
-    checked_starts,
-    checked_world,
-    start_places,
-)
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics import models_of
 from rlstack.sim.physics.air import Air
 from rlstack.sim.rotorcraft import Rotorcraft
-from rlstack.sim.standing import Standing
-from rlstack.sim.state import checked_index, checked_indices, checked_jointed_state, checked_states
+from rlstack.sim.spawn import SpawnHeights, checked_starts, start_places
+from rlstack.sim.validation import (
+    check_options,
+    checked_index,
+    checked_indices,
+    checked_jointed_state,
+    checked_rate,
+    checked_robots,
+    checked_seed,
+    checked_states,
+    checked_world,
+)
 from rlstack.sim.world import World
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class Simulation:
             self._rotorcraft = Rotorcraft(
                 self.flying, self._flight, self.step_s, engine.gyroscopic, self._gyroscopic, self.models
             )
-        self._standing = Standing(engine, self.robots, self.starts_m, self._floor, self.step_s)
+        self._spawn = SpawnHeights(engine, self.robots, self.starts_m, self._floor, self.step_s)
         engine.reset_world()
         for index in range(len(self)):
             self.reset(index)
@@ -206,7 +207,7 @@ class Simulation:
         """
         engine, index = self.engine, checked_index(index, len(self))
         robot = self.robots[index]
-        ground = self._standing.place(index)
+        ground = self._spawn.place(index)
         if robot.has_rotors:
             given = {name: np.asarray(array)[None] for name, array in (state or {}).items()}
             rotors = len(self.flying[self.slot(index)].rotors)
@@ -367,7 +368,7 @@ class Simulation:
     def _place(self, engine: Engine, index: int, state: Mapping[str, Array]) -> bool:
         """Put a quadrotor into a state; return whether it stands."""
         motion = np.concatenate([state[name] for name in _MOTION])
-        stands, slot = self._standing.settled(index, motion), self.slot(index)
+        stands, slot = self._spawn.settled(index, motion), self.slot(index)
         engine.place(index, motion)
         self.rotorcraft.reset(slot, state["rotor_speed"])
         self._air.reset(slot)
@@ -378,9 +379,9 @@ class Simulation:
         level, still = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(3)
         rest = dict(zip(_MOTION, (ground, level, still, still)))
         motion = np.concatenate([state.get(name, rest[name]) for name in _MOTION])
-        self._standing.settled(index, motion)
+        self._spawn.settled(index, motion)
         joints = self.robots[index].drives
-        position = state.get("joint_position", rest_positions(self.robots[index]))
+        position = state.get("joint_position", rest_positions(joints))
         engine.place(index, motion)
         engine.place_joints(index, position, state.get("joint_velocity", np.zeros(len(joints))))
         hold = [at if joint.mode == "position" else 0.0 for joint, at in zip(joints, position)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlstack.interfaces.robot_signals import Range
+from rlstack.interfaces.robot_signals import Range, RobotSignals
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 
-class QuadrotorOnTopics:
-    """See :class:`rlstack.interfaces.robot_signals.Kind`."""
+class QuadrotorSignals(RobotSignals):
+    """See :class:`rlstack.interfaces.robot_signals.RobotSignals`."""
 
     def element_names(self, robot: Quadrotor) -> dict[str, tuple[str, ...]]:
         """Return the rotors' names."""
@@ -21,4 +21,4 @@ class QuadrotorOnTopics:
         return (model.speed_min_rad_s,) * count, (model.speed_max_rad_s,) * count
 
 
-SIGNALS = QuadrotorOnTopics()
+SIGNALS = QuadrotorSignals()

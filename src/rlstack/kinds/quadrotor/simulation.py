@@ -6,33 +6,31 @@ from typing import TYPE_CHECKING
 
 from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
-from rlstack.sim.simulated_kind import MOVING, moving
-from rlstack.sim.state import checked_command
+from rlstack.sim.robot_simulation import MOTION, RobotSimulation
+from rlstack.sim.validation import checked_command
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
 
 
-class QuadrotorKind:
-    """One quadrotor; see :class:`rlstack.sim.simulated_kind.Kind`."""
+class QuadrotorSimulation(RobotSimulation):
+    """One quadrotor."""
 
     commanded = ("rotor_speed",)
 
     def __init__(self, simulation: Simulation, index: int) -> None:
-        self._simulation, self._index = simulation, index
-        slot = simulation.slot(index)
-        self._rotors = len(simulation.flying[slot].rotors)
-        self._battery = simulation.models[slot].battery
+        super().__init__(simulation, index)
+        self._slot = simulation.slot(index)
+        self._battery = simulation.models[self._slot].battery
         battery = ("battery_voltage", "battery_current", "battery_percentage") if self._battery else ()
-        self.sensed = (*_SENSED, *battery)
+        self.sensed = (*MOTION, "measured_rotor_speed", *battery)
 
     def read(self) -> dict[str, Array]:
         """Return the present state; ``linear_acceleration`` is what an accelerometer at the centre of mass feels."""
-        simulation, index = self._simulation, self._index
-        slot = simulation.slot(index)
-        signals = moving(simulation, index)
-        signals["measured_rotor_speed"] = simulation.rotorcraft.speed[:, slot].copy()
-        batteries = simulation.rotorcraft.batteries
+        slot, rotorcraft = self._slot, self._simulation.rotorcraft
+        signals = self.read_motion()
+        signals["measured_rotor_speed"] = rotorcraft.speed[:, slot].copy()
+        batteries = rotorcraft.batteries
         if self._battery and batteries is not None:
             signals["battery_voltage"] = batteries.voltage[slot : slot + 1].copy()
             signals["battery_current"] = -batteries.current[slot : slot + 1]
@@ -41,20 +39,14 @@ class QuadrotorKind:
 
     def write(self, command: Signals) -> Signals:
         """Command ``rotor_speed`` (rotors,) in rad/s; return it clipped to the rotors' range."""
-        wanted = checked_command(command, "rotor_speed", self._rotors)
-        slot = self._simulation.slot(self._index)
+        slot, rotors = self._slot, len(self._simulation.flying[self._slot].rotors)
+        wanted = checked_command(command, "rotor_speed", rotors)
         sent = self._simulation.rotorcraft.command(slice(slot, slot + 1), wanted[:, None])
         return {"rotor_speed": sent[:, 0]}
 
-    def restart(self) -> None:
-        """Do nothing: the simulation has reset all that it takes."""
-
     def stop(self) -> None:
         """Cut the motors, past the command delay."""
-        slot = self._simulation.slot(self._index)
-        self._simulation.rotorcraft.stop(slice(slot, slot + 1))
+        self._simulation.rotorcraft.stop(slice(self._slot, self._slot + 1))
 
 
-_SENSED = (*MOVING, "measured_rotor_speed")
-
-SIMULATION = QuadrotorKind
+SIMULATION = QuadrotorSimulation

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from rlstack.interfaces.robot_signals import Range
+from rlstack.interfaces.robot_signals import Range, RobotSignals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 
-class WheeledBaseOnTopics:
-    """See :class:`rlstack.interfaces.robot_signals.Kind`."""
-
-    def element_names(self, robot: WheeledBase) -> dict[str, tuple[str, ...]]:
-        """Return the joints' names, each steering joint before its wheel."""
-        return {"joints": tuple(joint.name for joint in robot.drives)} if robot.drives else {}
+class WheeledBaseSignals(RobotSignals):
+    """See :class:`rlstack.interfaces.robot_signals.RobotSignals`; steering joints come before their wheels."""
 
     def command_range(self, robot: WheeledBase, name: str) -> Range | None:
         """Return the range of a waypoint, m: the geofence; or of the twist, m/s and rad/s.
@@ -29,4 +25,4 @@ class WheeledBaseOnTopics:
         return tuple(-x for x in most), most
 
 
-SIGNALS = WheeledBaseOnTopics()
+SIGNALS = WheeledBaseSignals()

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
+from rlstack.kinds.wheeled_base.simulation_kinematics import TwistRamp, base_twist, measured, wheel_speeds
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.drives import TwistRamp, base_twist, measured, wheel_speeds
-from rlstack.sim.simulated_kind import MOVING, moving
-from rlstack.sim.state import checked_command
+from rlstack.sim.robot_simulation import MOTION, RobotSimulation
+from rlstack.sim.validation import checked_command
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
 
 
-class WheeledBaseKind:
-    """One base; see :class:`rlstack.sim.simulated_kind.Kind`."""
+class WheeledBaseSimulation(RobotSimulation):
+    """One base."""
 
-    sensed = (*MOVING, "joint_position", "joint_velocity", "wheel_twist")
+    sensed = (*MOTION, "joint_position", "joint_velocity", "wheel_twist")
     commanded = ("twist",)
 
     def __init__(self, simulation: Simulation, index: int) -> None:
-        self._simulation, self._index = simulation, index
-        robot = simulation.robots[index]
-        assert isinstance(robot, WheeledBase)
-        self._robot, self._ramp = robot, TwistRamp(robot)
+        super().__init__(simulation, index)
+        robot: Any = self.robot
+        self._robot: WheeledBase = robot
+        self._ramp = TwistRamp(self._robot)
         simulation.before_step.append(self._drive)
 
     def read(self) -> dict[str, Array]:
         """Return the present state; ``wheel_twist`` (2,) m/s and rad/s is what the wheels tell, slip and all."""
-        simulation, index = self._simulation, self._index
-        joints = simulation.engine.joints(index)
-        return {
-            **moving(simulation, index),
-            "joint_position": np.array(joints.position),
-            "joint_velocity": np.array(joints.velocity),
-            "wheel_twist": base_twist(self._robot, measured(self._robot, joints.position, joints.velocity)),
-        }
+        joints = self.read_joints()
+        del joints["joint_effort"]
+        return {**self.read_motion(), **joints, "wheel_twist": self._wheel_twist()}
 
     def write(self, command: Signals) -> Signals:
         """Command ``twist`` (2,): forward m/s and turning rad/s; return what the limits of speed leave of it.
@@ -57,12 +52,15 @@ class WheeledBaseKind:
 
     def restart(self) -> None:
         """Forget what was commanded, and go on from how the wheels turn."""
+        self._ramp.restart(self._wheel_twist())
+
+    def _wheel_twist(self) -> Array:
         joints = self._simulation.engine.joints(self._index)
-        self._ramp.restart(base_twist(self._robot, measured(self._robot, joints.position, joints.velocity)))
+        return base_twist(self._robot, measured(self._robot, joints.position, joints.velocity))
 
     def _drive(self, begin_s: float, step_s: float) -> None:
         if self._ramp.step(begin_s, step_s):
             self._simulation.engine.drive(self._index, "file", wheel_speeds(self._robot, self._ramp.twist))
 
 
-SIMULATION = WheeledBaseKind
+SIMULATION = WheeledBaseSimulation

@@ -9,6 +9,7 @@ import numpy as np
 
 from rlstack.arrays import Array, Array32, Mask
 from rlstack.interfaces.scan_data import finite_ranges
+from rlstack.kinds.wheeled_base.simulation_kinematics import limited_twist
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames
 from rlstack.sim.bases.layout import CIRCLE_ROWS
@@ -16,7 +17,6 @@ from rlstack.sim.bases.pedestrians import Pedestrians, move_pedestrians, with_pe
 from rlstack.sim.bases.race import Marshal, RaceSimulator
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.bases.simulator import BaseSimulator
-from rlstack.sim.drives import limited_twist
 from rlstack.sim.maps.floor_map import FloorMap, distance
 from rlstack.sim.maps.pool import MapPool
 from rlstack.sim.maps.tracks import Track

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from rlstack.kinds.wheeled_base.simulation_kinematics import TwistRamp
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.sim.backends.mujoco import MujocoBackend
-from rlstack.sim.drives import TwistRamp
 
 STEP_S, HELD_S, COMMANDS = 0.005, 0.4, 10
 

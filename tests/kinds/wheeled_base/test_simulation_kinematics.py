@@ -11,21 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlstack.kinds.wheeled_base.simulation_kinematics import (
+    TwistRamp,
+    base_twist,
+    limited_twist,
+    measured,
+    wheel_speeds,
+)
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
+from rlstack.robots.joints import clip_targets, rest_positions
 from rlstack.robots.mjcf import mujoco_spec
 from rlstack.sim.bases.dynamics import BaseModel, advance
 from rlstack.sim.bases.layout import PARAMETERS, STATE, STATE_WIDTH
 from rlstack.sim.bases.parameters import nominal
-from rlstack.sim.drives import (
-    TwistRamp,
-    base_twist,
-    joint_positions,
-    limited_twist,
-    measured,
-    rest_positions,
-    wheel_speeds,
-)
 from tests.support.robots import car
 
 TWISTS = st.tuples(st.floats(-1.5, 1.5), st.floats(-2.5, 2.5)).map(np.array)
@@ -101,11 +100,11 @@ def test_twists_are_within_speed_and_acceleration() -> None:
 
 def test_joint_targets_stay_in_range_and_are_what_each_joint_is_driven_by() -> None:
     robot = car()
-    np.testing.assert_allclose(joint_positions(robot, np.full(6, 9.0)), [0.6, 9.0, 0.6, 9.0, 9.0, 9.0])
+    np.testing.assert_allclose(clip_targets(robot.drives, np.full(6, 9.0)), [0.6, 9.0, 0.6, 9.0, 9.0, 9.0])
     arm = load_robot("panda")
-    low = joint_positions(arm, np.full(9, -9.0))
+    low = clip_targets(arm.drives, np.full(9, -9.0))
     np.testing.assert_allclose(low, [joint.lower for joint in arm.drives])
-    np.testing.assert_allclose(joint_positions(arm, rest_positions(arm)), rest_positions(arm))
+    np.testing.assert_allclose(clip_targets(arm.drives, rest_positions(arm.drives)), rest_positions(arm.drives))
     np.testing.assert_allclose(measured(robot, np.arange(6.0), 10.0 + np.arange(6.0)), [0, 0, 2, 0, 14, 15])
 
 

@@ -1,4 +1,4 @@
-"""How commands become targets of joints, and what joints say of the base's motion: pure functions of arrays.
+"""Kinematics of differential and Ackermann drives: a twist as joint targets, and the twist that the wheels measure.
 
 Arrays over joints (joints,) are in the order of ``robot.drives``; each joint's number is what it is driven by: its
 speed in rad/s where its mode is ``velocity``, its position in rad or m where it is ``position``, 0 where it is free.
@@ -148,16 +148,6 @@ def base_twist(robot: WheeledBase, joints: Array) -> Array:
                 rolled.append(0.0)
     found: Array = np.linalg.lstsq(np.array(rows), np.array(rolled), rcond=None)[0]
     return found
-
-
-def joint_positions(robot: RobotSpec, target: Array) -> Array:
-    """Return position targets (joints,) within the joints' ranges; joints that turn without limit keep theirs."""
-    return np.clip(target, [joint.lower for joint in robot.drives], [joint.upper for joint in robot.drives])
-
-
-def rest_positions(robot: RobotSpec) -> Array:
-    """Return where the joints (joints,) are at reset."""
-    return np.array([joint.rest for joint in robot.drives], dtype=float)
 
 
 def measured(robot: RobotSpec, position: Array, velocity: Array) -> Array:

@@ -1,23 +1,31 @@
-"""How high robots stand: contact is slightly soft, so each engine carries them some micrometres below their height."""
+"""Where robots start: places in a world, and the heights at which contact carries them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rlstack.arrays import Array
+from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
+from rlstack.robots.joints import rest_positions
 from rlstack.robots.robot_models import rest_height
-from rlstack.sim.drives import rest_positions
 from rlstack.sim.engine import BODY_ROWS, Engine
+from rlstack.sim.world import World
 
+SPACING_M = 1.0
+"""Between the start places of robots in a world that names none, m."""
 _AT_REST_M = 1e-6
 """By how much the height of a robot at rest may be off."""
 
 
-class Standing:
+class SpawnHeights:
     """Where N robots stand in an engine, found by letting them settle at their start places.
+
+    Contact is slightly soft, so each engine carries them some micrometres below their rest height.
 
     Args:
         engine: It steps, and the robots are left wherever they have come to.
@@ -37,7 +45,7 @@ class Standing:
             body[:3], body[6] = place + np.array([0.0, 0.0, height]), 1.0
             engine.place(index, body)
             if drives := robot.drives:
-                rest = rest_positions(robot)
+                rest = rest_positions(drives)
                 engine.place_joints(index, rest, np.zeros(len(drives)))
                 engine.drive(index, "file", np.where([d.mode == "position" for d in drives], rest, 0.0))
         for _ in range(100 + round(0.1 / step_s)):  # contact settles within a few tens of steps or of 4 ms
@@ -70,3 +78,38 @@ class Standing:
                 motion[2] = base + height
                 return True
         return False
+
+
+def checked_starts(starts_m: ArrayLike, count: int) -> Array:
+    """Return start places (count, 3), m.
+
+    Raises:
+        UserError: They are of another shape, or no finite numbers.
+    """
+    try:
+        starts = np.array(starts_m, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"starts_m: {starts_m!r} is not allowed: must be numbers {(count, 3)}.") from error
+    if starts.shape != (count, 3):
+        raise UserError(f"starts_m: the shape {starts.shape} is not allowed: must be {(count, 3)}, a place a robot.")
+    if not np.isfinite(starts).all():
+        raise UserError(f"starts_m: {starts.tolist()} is not allowed: must be finite.")
+    return starts
+
+
+def start_places(count: int, world: World | None = None, isolated: bool = False) -> Array:
+    """Return where robots stand at first (count, 3), m: the world's places, or a grid about the origin.
+
+    Raises:
+        UserError: The world has not as many.
+    """
+    places = np.array(world.starts_m if world else (), dtype=float).reshape(-1, 3)
+    if isolated or count == 1:
+        return np.tile(places[:1] if len(places) else np.zeros((1, 3)), (count, 1))
+    if world and len(places):
+        if len(places) < count:
+            raise UserError(f"The world '{world.name}' has {len(places)} start places for {count} robots.")
+        return places[:count]
+    side = math.ceil(math.sqrt(count))
+    grid = np.array([(k % side, k // side, 0.0) for k in range(count)])
+    return (grid - [(side - 1) / 2, (side - 1) / 2, 0.0]) * SPACING_M

@@ -11,10 +11,11 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.backends.mujoco import MujocoBackend, MujocoEngine
-from rlstack.sim.given import check_options, start_places
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
+from rlstack.sim.spawn import start_places
+from rlstack.sim.validation import check_options
 from rlstack.sim.world import World
 from tests.support.worlds import VOID
 
