@@ -21,6 +21,7 @@ def flight(hover_policy: Path, listener: Listener) -> Iterator[dict[str, NodePro
     """Three nodes in real time, the policy flying at 1 m."""
     # with a depth: who is not run for a while must not miss a mode that has passed
     odometry, modes = listener.hear(topics.ODOM), listener.hear(topics.GUARD_MODE, "latched", depth=10)
+    listener.hear(topics.GUARD_INTERVENTIONS, "latched", depth=10)
     listener.hear(topics.JOINT_STATES)
     listener.hear(topics.ROTOR_COMMAND, "command")
     # Much slower than real time: a busy machine must not be what stops the policy. What ages, ages in simulated time.
@@ -45,7 +46,8 @@ def flight(hover_policy: Path, listener: Listener) -> Iterator[dict[str, NodePro
 
 def test_without_the_policy_the_guard_hovers_and_then_lands(flight: dict[str, NodeProcess], listener: Listener) -> None:
     odometry, modes = listener.heard[topics.ODOM], listener.heard[topics.GUARD_MODE]
-    before, killed = len(modes) - 1, len(odometry)
+    interventions = listener.heard[topics.GUARD_INTERVENTIONS]
+    before, killed, counted = len(modes) - 1, len(odometry), interventions[-1].data
     flight["policy"].signal(signal.SIGKILL)
     for mode, what in (("hover", "the fallback"), ("land", "the end of hovering"), ("disarmed", "the landing")):
         listener.until(lambda mode=mode: mode in [message.data for message in modes[before:]], what)
@@ -54,6 +56,7 @@ def test_without_the_policy_the_guard_hovers_and_then_lands(flight: dict[str, No
     after = [message for message in odometry[killed - 1 :] if stamp_to_ns(message.header.stamp) < until_ns]
     assert min(heights(after)) > 0.8, "it hovers for that long at least"
     assert heights(odometry)[-1] < 0.1
+    assert interventions[-1].data == counted + 1
 
 
 def test_without_the_guard_the_robot_is_disarmed(flight: dict[str, NodeProcess], listener: Listener) -> None:

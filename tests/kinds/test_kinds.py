@@ -16,7 +16,7 @@ def test_the_kinds_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["quadrotor", "wheeled_base", "manipulator"])
-@pytest.mark.parametrize("part", ["spec", "signals", "simulation", "guard", "topics"])
+@pytest.mark.parametrize("part", ["spec", "signals", "simulation", "guard", "topics", "deployment"])
 def test_a_kind_has_its_parts(name: str, part: str) -> None:
     assert part in PARTS and find_kind(name).has(part) and find_kind(name).load(part) is not None
 
