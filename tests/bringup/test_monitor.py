@@ -46,7 +46,7 @@ class World:
             self.odom.publish(message)  # again, as a best-effort reader may have missed it
             self.monitor.spin(0.1)
             if (self.monitor.seconds, self.monitor.seen) != seen:
-                return self.monitor.flights()["cf"].error_m
+                return self.monitor.summaries()["cf"].error_m
         raise AssertionError("the odometry did not come")
 
     def send_path(self, start_ns: int) -> None:

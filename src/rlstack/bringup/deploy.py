@@ -63,13 +63,15 @@ def checked_deployment(
     if not policy:
         return system
     spec = load_robot(robot)
-    departures = family_departures(load_policy(policy, robot=spec).contract, spec)
+    contract = system.contract or load_policy(policy, robot=spec).contract
+    departures = family_departures(contract, spec)
     if not force:
         if departures:
             raise UserError(
                 f"{' '.join(departures)} Choose another robot or policy, or fly it all the same with --force."
             )
-        unnamed = load_policy(policy).contract.needs_robot or robot.endswith((".yaml", ".yml"))
+        any_robot = bool(contract.family) and load_policy(policy).contract.needs_robot
+        unnamed = any_robot or robot.endswith((".yaml", ".yml"))
         record = require_proof(policy, spec, f" --robot {robot}" if unnamed else "")
         if alone := alone_in(record):
             print(
@@ -124,8 +126,9 @@ def deploy(
     prepare_environment()
     policies = [process for process in system.processes if process.node_name in MOVES]
     deployment = deployment_of(load_robot(robot))
+    inputs = [port.name for port in system.contract.inputs] if system.contract is not None else []
     goals = {process.namespace: _goal(process) for process in policies}
-    monitor = Monitor(goals, deployment.tracked(system.inputs))
+    monitor = Monitor(goals, deployment.tracked(inputs))
     started = shown = moved = time.monotonic()
     last_s = -1.0
 
@@ -144,7 +147,7 @@ def deploy(
         if now - shown >= _STATUS_PERIOD_S:
             shown = now
             print(monitor.line(), flush=True)
-        if not monitor.flown and not {process.name for process in policies} & set(supervisor.alive()):
+        if not monitor.armed and not {process.name for process in policies} & set(supervisor.alive()):
             return False  # without a policy nothing will fly; in the air the guard goes on without it
         return seconds is None or monitor.seconds < seconds
 
@@ -153,13 +156,13 @@ def deploy(
     finally:
         monitor.close()
     if monitor.seen:
-        flights = monitor.flights()
-        alone = len(flights) == 1
+        summaries = monitor.summaries()
+        alone = len(summaries) == 1
         verb = deployment.VERBS[1]
-        for name, flight in flights.items():
-            print(flight.text(verb) if alone else f"{name}: {flight.text(verb)}", flush=True)
+        for name, summary in summaries.items():
+            print(summary.text(verb) if alone else f"{name}: {summary.text(verb)}", flush=True)
         if json is not None:
-            data = {name: asdict(flight) for name, flight in flights.items()}
+            data = {name: asdict(summary) for name, summary in summaries.items()}
             write_json(json, next(iter(data.values())) if alone else {"robots": data})
     return status
 

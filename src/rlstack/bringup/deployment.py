@@ -15,7 +15,7 @@ from rlstack.bringup.process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.errors import UserError
 from rlstack.kinds import find_kind
-from rlstack.policies import load_policy
+from rlstack.policies import Contract, load_policy
 from rlstack.robots import RobotSpec
 
 
@@ -76,12 +76,14 @@ class PolicyPorts:
         inputs: Names of the signals that it senses.
         outputs: Names of its commands.
         rate_hz: How often it answers.
+        contract: What its file promises; None: it is not there yet.
     """
 
     who: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     rate_hz: float
+    contract: Contract | None = None
 
 
 def policy_ports(policy: str | Path, robot: RobotSpec) -> PolicyPorts | None:
@@ -94,7 +96,7 @@ def policy_ports(policy: str | Path, robot: RobotSpec) -> PolicyPorts | None:
         return None
     contract = load_policy(policy, robot=robot).contract
     inputs, outputs = (tuple(port.name for port in ports) for ports in (contract.inputs, contract.outputs))
-    return PolicyPorts(f"The policy {policy}", inputs, outputs, contract.rate_hz)
+    return PolicyPorts(f"The policy {policy}", inputs, outputs, contract.rate_hz, contract)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Watch flights from their topics: where each robot is, how far from its goal, and who flies it."""
+"""Monitor robots by their topics: how far each one is from its goal, and the mode of its guard."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _KEPT = 120_000
 
 
 @dataclass(frozen=True)
-class Flight:
-    """What was seen of a flight; times are the robot's.
+class Summary:
+    """What was seen of a robot; times are the robot's.
 
     Args:
         seconds: From the first to the last odometry.
@@ -79,7 +79,7 @@ class Monitor:
         point = tracked or ODOMETRY
         self._awaited = SENSED[point.signal].topic
         self._robots = {
-            space.rpartition("/")[2]: _Watched(self._node, space, tuple(goal), point) for space, goal in goals.items()
+            space.rpartition("/")[2]: _Monitored(self._node, space, tuple(goal), point) for space, goal in goals.items()
         }
 
     @property
@@ -93,9 +93,9 @@ class Monitor:
         return all(robot.errors for robot in self._robots.values())
 
     @property
-    def flown(self) -> bool:
+    def armed(self) -> bool:
         """Whether any guard has been armed."""
-        return any(robot.flown for robot in self._robots.values())
+        return any(robot.armed for robot in self._robots.values())
 
     def spin(self, timeout_s: float) -> None:
         """Serve what has come, waiting at most ``timeout_s`` for something; of several robots only the newest."""
@@ -108,7 +108,7 @@ class Monitor:
                 subscription.callback(taken[0])
 
     def line(self) -> str:
-        """Return one line that says how the flight goes, of several robots who is farthest from its goal."""
+        """Return one line on how it goes, of several robots who is farthest from its goal."""
         unseen = [name for name, robot in self._robots.items() if not robot.errors]
         if unseen:
             return f"waiting for {self._awaited}" + (f" of {_few(unseen)}" if len(self._robots) > 1 else "")
@@ -119,9 +119,9 @@ class Monitor:
         shown = ", ".join(f"{count} {mode}" for mode, count in modes.most_common())
         return f"{self.seconds:6.1f} s  {shown}  at most {worst.errors[-1]:.3f} m from the goal ({far})"
 
-    def flights(self) -> dict[str, Flight]:
+    def summaries(self) -> dict[str, Summary]:
         """Return the summary of what was seen of each robot, by name; odometry must have come from all."""
-        return {name: robot.flight() for name, robot in self._robots.items()}
+        return {name: robot.summary() for name, robot in self._robots.items()}
 
     def close(self) -> None:
         """Leave ROS."""
@@ -133,7 +133,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-class _Watched:
+class _Monitored:
     """One robot's subscriptions and what came."""
 
     def __init__(self, node: Any, namespace: str, goal: Sequence[float], tracked: TrackedPoint) -> None:
@@ -147,7 +147,7 @@ class _Watched:
         self.errors: deque[float] = deque(maxlen=_KEPT)
         self._seen: Counter[str] = Counter()
         self.mode = ""
-        self.flown = False
+        self.armed = False
         """Whether the guard has been armed."""
         said = SENSED[tracked.signal]
         names = {said.name: tracked.names} if tracked.names else {}
@@ -170,11 +170,11 @@ class _Watched:
         """Its time since its first odometry; 0 before it."""
         return self._last_s - self._first_s if self.errors else 0.0
 
-    def flight(self) -> Flight:
+    def summary(self) -> Summary:
         """Return the summary; at least one odometry message must have come."""
         half = np.array(self.errors)[len(self.errors) // 2 :]
         count = sum(self._seen.values())
-        return Flight(
+        return Summary(
             seconds=self.seconds,
             error_m=self.errors[-1],
             error_mean_m=float(half.mean()),
@@ -208,4 +208,4 @@ class _Watched:
 
     def _on_mode(self, message: Any) -> None:
         self.mode = message.data
-        self.flown = self.flown or self.mode not in _OFF
+        self.armed = self.armed or self.mode not in _OFF

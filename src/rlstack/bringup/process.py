@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from rlstack.policies import Contract
+
 Parameter = bool | int | float | str | tuple[float, ...]
 """What a ROS parameter may hold here."""
 
@@ -70,13 +72,13 @@ class System:
         name: What logs call it.
         processes: In starting order; the first to end badly gives the exit status.
         then: Started when a process with ``start the next stage`` has ended with status 0.
-        inputs: Names of the signals that its policies sense, as far as they are known.
+        contract: What the file of its policies promises, if there is one.
     """
 
     name: str
     processes: tuple[Process, ...]
     then: System | None = None
-    inputs: tuple[str, ...] = ()
+    contract: Contract | None = None
 
     def __post_init__(self) -> None:
         names = [process.name for process in self.processes]

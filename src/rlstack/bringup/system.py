@@ -152,7 +152,7 @@ def deploy_system(
         for helper in helpers:
             told = {"robot": file, **helper.parameters, **sensors}
             processes.append(node(space, helper.name, told, helper.why, when_it_ends=goes_on))
-    return System(name="deploy", processes=tuple(processes), inputs=() if ports is None else ports.inputs)
+    return System(name="deploy", processes=tuple(processes), contract=None if ports is None else ports.contract)
 
 
 def check_scene(world: str, ports: PolicyPorts) -> None:

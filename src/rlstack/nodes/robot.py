@@ -17,7 +17,7 @@ from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.nodes.sensor_sampling import SensorSampler
 from rlstack.nodes.timekeeping import RESET_JUMP_NS, LockStep, RealTime, Timekeeper
-from rlstack.nodes.visualization import Visualization
+from rlstack.nodes.transforms import Visualization
 
 __all__ = ["PARAMETERS", "RESET_JUMP_NS", "RobotNode", "main"]
 

@@ -1,4 +1,4 @@
-"""Transforms on /tf and /tf_static, and the model on robot_description that goes with them, for viewers."""
+"""What viewers need: transforms on /tf and /tf_static, models on robot_description, and markers of the world."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import tf2_messages, topics
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
+from rlstack.nodes.markers import world_markers
+from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.robots import RobotSpec
 from rlstack.robots.frame_tree import TURNING, FrameTree, Joint, read_frames
 from rlstack.robots.urdf import to_urdf
+from rlstack.sim.robot import SimulatedRobot
 
 MOST_PER_SECOND = 50.0
 """Of time on the stamps; viewers draw no faster, and tf interpolates."""
@@ -196,3 +199,34 @@ def _place(transform: Any, position: Sequence[float], orientation: Sequence[floa
     t, r = transform.transform.translation, transform.transform.rotation
     t.x, t.y, t.z = position
     r.x, r.y, r.z, r.w = orientation
+
+
+class Visualization:
+    """Latches the models and the world, and sends transforms after the odometry that they go with.
+
+    Args:
+        node: Makes what talks (:class:`rlstack.nodes.runtime.ManagedNode`).
+        robots: All of the node's.
+    """
+
+    def __init__(self, node: Any, robots: Sequence[RobotTopics]) -> None:
+        self._number = {robot: number for number, robot in enumerate(robots)}
+        self._transforms = Transforms(
+            node, [r.robot for r in robots], [r.prefix for r in robots], [r.name for r in robots]
+        )
+        backend = robots[0].backend
+        world = backend.simulation.world if isinstance(backend, SimulatedRobot) else None
+        if world is not None and world.mjcf is None:  # what is in a MuJoCo model only MuJoCo knows
+            kind = topics.type_of(topics.WORLD_MARKERS)
+            node.publisher(kind, topics.WORLD_MARKERS, "latched").publish(world_markers(world))
+
+    def sent(self, robots: Sequence[RobotTopics]) -> None:
+        """Send the transforms of robots whose odometry has just gone out."""
+        for robot in robots:
+            number = self._number[robot]
+            if robot.reading is None or not self._transforms.is_due(robot.stamp_ns, number):
+                continue
+            signals = robot.reading.signals
+            joints, speeds = robot.kind.joints(signals), robot.kind.speeds(signals)
+            pose = robot.kind.pose(robot.backend, signals)
+            self._transforms.publish(robot.stamp_ns, number, *pose, joints=joints, speeds=speeds)

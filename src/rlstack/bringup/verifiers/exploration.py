@@ -16,9 +16,9 @@ from rlstack.bringup.parallel import run_trials
 from rlstack.bringup.trials import concluded
 from rlstack.bringup.verified import Verified
 from rlstack.bringup.verifiers import Request, held_by, over_topics, planners_of
+from rlstack.control.navigation import EXPLORER
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.errors import UserError
-from rlstack.kinds.wheeled_base.deployment import EXPLORER
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.kinds.wheeled_base.verification_run_exploration import explore_in_parallel, explore_over_topics
 from rlstack.policies import Contract

@@ -6,4 +6,7 @@ from rlstack.registry import Registry
 PLANNERS = Registry("planner", "rlstack.control.navigation.catalog", "PLANNER", "rlstack.planners")
 """Each entry is a function ``(robot, **options)`` that returns a :class:`Driver`."""
 
-__all__ = ["PLANNERS", "Driver", "Status"]
+EXPLORER = "explorer_policy"
+"""The planner that drives where a policy for exploration says."""
+
+__all__ = ["EXPLORER", "PLANNERS", "Driver", "Status"]

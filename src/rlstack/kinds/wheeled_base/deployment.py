@@ -12,7 +12,7 @@ from rlstack.bringup.deployment import NEITHER_OR_BOTH, Deployment, Node, Option
 from rlstack.bringup.process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.bringup.rviz import PLUGINS, map_display, points_display, topic_property
-from rlstack.control.navigation import PLANNERS
+from rlstack.control.navigation import EXPLORER, PLANNERS
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
@@ -24,9 +24,6 @@ NAV2 = "nav2"
 
 GUIDED = "astar_policy"
 """The planner that leads a policy along its way; it takes both."""
-
-EXPLORER = "explorer_policy"
-"""The planner that drives where a policy for exploration says; it takes both."""
 
 PEOPLE_FROM = ("scan", "topic")
 """Who tells a base of the people around it: a people node, or the robot."""

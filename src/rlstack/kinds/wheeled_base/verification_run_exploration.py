@@ -11,12 +11,11 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.bringup.episode_runner import OPEN_FENCE, EpisodeRecorder, run_episodes
 from rlstack.bringup.parallel import OnProgress, run_trials
-from rlstack.control.navigation import PLANNERS
+from rlstack.control.navigation import EXPLORER, PLANNERS
 from rlstack.control.navigation.driver import Motion, Scanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
 from rlstack.interfaces.backend import Capture
 from rlstack.interfaces.scan_data import finite_ranges
-from rlstack.kinds.wheeled_base.deployment import EXPLORER
 from rlstack.kinds.wheeled_base.simulation_vector import PHYSICS_HZ, clearance_at
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
