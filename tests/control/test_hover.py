@@ -145,16 +145,16 @@ def test_the_motor_model_follows_what_was_sent_not_what_was_wanted() -> None:
         controller.sent(sent)
         controller.follow(0.02)
         quad.step(sent, 0.02)
-    np.testing.assert_allclose(controller.motors.speed, quad.state["rotor_speed"], rtol=1e-6)
+    np.testing.assert_allclose(controller.mixer.speed[0], quad.state["rotor_speed"], rtol=1e-6)
 
 
 def test_the_lead_makes_the_rotors_arrive_within_the_horizon() -> None:
     robot = ROBOTS["crazyflie"]
-    motors = HoverController(robot).motors
-    motors.reset(1500.0)
-    wanted = [1520.0, 1450.0, 1500.0, 1550.0]
-    command = motors.command_for(wanted)
+    mixer = HoverController(robot).mixer
+    mixer.reset(1, 1500.0)
+    wanted = np.array([[1520.0, 1450.0, 1500.0, 1550.0]])
+    mixer.lead(wanted)
     horizon = HoverController(robot).gains.horizon_s
     assert horizon < robot.rotor_model.rise_time_constant_s / 4.0
-    motors.follow(command, horizon)
-    np.testing.assert_allclose(motors.speed, wanted)
+    mixer.follow(horizon)
+    np.testing.assert_allclose(mixer.speed, wanted)

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.control.cascade import CascadeController, CascadeGains
-from rlstack.control.lee import LeeController, LeeGains, widest_tilt
+from rlstack.control.lee import LeeController, LeeGains, bounded, cross, feasible, widest_tilt
 from rlstack.control.reference import Reference, along, rest
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
+from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.tasks.quadrotor import trajectories
 from tests.support import robots
 from tests.support.flights import scatter
@@ -178,3 +179,21 @@ def test_gains_scale_with_the_robot(kind: str) -> None:
     for field in ("rate_per_s", "velocity_per_s", "position_per_s"):
         assert getattr(other, field) < getattr(one, field)
     assert widest_tilt(robot) < 0.8 * robot.limits.tilt_rad + 1e-9
+
+
+def test_height_comes_before_place_and_what_was_refused_is_said() -> None:
+    g = STANDARD_GRAVITY
+    wanted = np.array([[1.0, 0.0, 0.0], [50.0, 0.0, 1.0], [3.0, 4.0, 99.0], [0.0, 0.0, -99.0]])
+    thrust, granted = feasible(wanted, 0.5, 2.0 * g)
+    np.testing.assert_allclose(thrust[0], [1.0, 0.0, g])
+    np.testing.assert_allclose(thrust[1], [(g + 1.0) * np.tan(0.5), 0.0, g + 1.0])
+    assert thrust[2, 2] == pytest.approx(1.8 * g) and thrust[2, 1] / thrust[2, 0] == pytest.approx(4.0 / 3.0)
+    assert thrust[3, 2] == pytest.approx(0.3 * g)
+    assert granted.tolist() == [[True] * 3, [False, False, True], [True, True, False], [True, True, False]]
+
+
+def test_vectors_are_shortened_and_crossed() -> None:
+    vectors = np.array([[3.0, 4.0, 0.0], [0.3, 0.4, 0.0], [0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(bounded(vectors, 1.0), [[0.6, 0.8, 0.0], [0.3, 0.4, 0.0], [0.0, 0.0, 0.0]])
+    other = np.random.default_rng(0).normal(size=(3, 3))
+    np.testing.assert_allclose(cross(vectors, other), np.cross(vectors, other))

@@ -94,7 +94,7 @@ def test_yuv_is_decoded(encoding: str, order: str) -> None:
 
 
 def test_other_images_are_decoded_without_opencv(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "import_opencv", None)
+    monkeypatch.setattr(images, "import_library", None)
     assert decoded(message("bgr8", 1, 1, 3, bytes([1, 2, 3]))).tolist() == [[[3, 2, 1]]]
     deep = np.array([[0x1234]], dtype=np.uint16).tobytes()
     assert decoded(message("mono16", 1, 1, 2, deep)).tolist() == [[[0x12] * 3]]

@@ -16,9 +16,9 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.control.hover import LONGEST_STEP_S, authority
-from rlstack.control.lee import widest_tilt
+from rlstack.control.lee import bounded, feasible, integrated, widest_tilt
+from rlstack.control.mixer import Mixer
 from rlstack.control.reference import Reference
-from rlstack.control.rotors import RotorBatch, bounded, feasible, integrated
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
@@ -131,7 +131,7 @@ class CascadeController:
     def __init__(self, robot: Quadrotor, gains: CascadeGains | None = None) -> None:
         self.robot = robot
         self.gains = gains or CascadeGains.for_robot(robot)
-        self.rotors = RotorBatch(robot, self.gains.horizon_s)
+        self.mixer = Mixer(robot, self.gains.horizon_s)
         self._inertia = np.array(robot.body.inertia_kg_m2)
         self.reset()
 
@@ -141,7 +141,7 @@ class CascadeController:
         self._rate_integral = np.zeros((count, 3))
         self._velocity_change = _Derivative(self.gains.derivative_s)
         self._rate_change = _Derivative(self.gains.derivative_s)
-        self.rotors.reset(count, self.robot.hover_speed_rad_s)
+        self.mixer.reset(count, self.robot.hover_speed_rad_s)
 
     def command(
         self,
@@ -162,7 +162,7 @@ class CascadeController:
             reference: Of now; its acceleration ``gains.lead_s`` ahead.
             dt: Since the call before, s.
         """
-        self.rotors.follow(dt)
+        self.mixer.follow(dt)
         dt = min(dt, LONGEST_STEP_S)
         gains = self.gains
         closing = bounded(gains.position_per_s * (reference.position - position), gains.speed_m_s)
@@ -171,7 +171,7 @@ class CascadeController:
         rate = self._wanted_rate(orientation, thrust_body, reference.yaw)
         turning = self._turning(rate - angular_velocity, angular_velocity, dt)
         lift = self.robot.body.mass_kg * np.maximum(thrust_body[:, 2], 0.0)
-        return self.rotors.command(np.column_stack((lift, self._inertia * turning)))
+        return self.mixer.command(np.column_stack((lift, self._inertia * turning)))
 
     def _thrust(self, short: Array, ahead: Array, dt: float) -> Array:
         """Velocity PID: return the wanted thrust per mass (N, 3) in m/s^2, world."""

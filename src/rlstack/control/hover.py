@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.control.mixer import Mixer, allocation
-from rlstack.control.motors import MotorModel
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
@@ -126,20 +125,18 @@ class HoverController:
     def __init__(self, robot: Quadrotor, gains: HoverGains | None = None) -> None:
         self.robot = robot
         self.gains = gains or HoverGains.for_robot(robot)
-        self.mixer = Mixer(robot)
-        self.motors = MotorModel(robot, self.gains.horizon_s)
+        self.mixer = Mixer(robot, self.gains.horizon_s)
         self._mass = robot.body.mass_kg
         self._inertia = robot.body.inertia_kg_m2
         self._top_acceleration = robot.thrust_to_weight * STANDARD_GRAVITY
-        self._c0, self._c1, self._c2 = robot.rotor_model.thrust_coefficients
-        self._command: list[float] | None = None
         self._integral = [0.0, 0.0, 0.0]
 
     def reset(self, rotor_speed: float | None = None) -> None:
-        """Forget the past; believe that all rotors turn at ``rotor_speed`` rad/s (the hover speed if None)."""
+        """Forget the past; assume that all rotors turn at ``rotor_speed`` rad/s (the hover speed if None)."""
         self._integral = [0.0, 0.0, 0.0]
-        self._command = None
-        self.motors.reset(self.robot.hover_speed_rad_s if rotor_speed is None else rotor_speed)
+        model = self.robot.rotor_model
+        speed = self.robot.hover_speed_rad_s if rotor_speed is None else rotor_speed
+        self.mixer.reset(1, min(max(speed, model.speed_min_rad_s), model.speed_max_rad_s))
 
     def forget_integral(self) -> None:
         """Start the integral anew, as when the goal changes, and keep the motor model."""
@@ -147,12 +144,11 @@ class HoverController:
 
     def sent(self, rotor_speed: Sequence[float]) -> None:
         """Tell what really went to the rotors, (rotors,) rad/s, when it is not what :meth:`command` returned."""
-        self._command = list(rotor_speed)
+        self.mixer.sent = np.array(rotor_speed, dtype=float)[None]
 
     def follow(self, dt: float) -> None:
-        """Let the motor model run for ``dt`` s under what was last sent; for the time in which someone else flies."""
-        if self._command is not None and dt > 0.0:
-            self.motors.follow(self._command, dt)
+        """Let the motor model run for ``dt`` s under the last command; for the time in which someone else flies."""
+        self.mixer.follow(max(dt, 0.0))
 
     def command(
         self,
@@ -198,9 +194,7 @@ class HoverController:
         heading = math.remainder(goal_yaw - math.atan2(xy, xx), 2.0 * math.pi) * max(zz, 0.0)
 
         torque = self._torque(tilt_x, tilt_y, heading, rate)
-        speeds = self._rotor_speeds((self._mass * max(up, 0.0), *torque))
-        self._command = self.motors.command_for(speeds)
-        return np.array(self._command)
+        return np.asarray(self.mixer.command(np.array([[self._mass * max(up, 0.0), *torque]]))[0])
 
     def _acceleration(
         self, position: Vector, velocity: Vector, goal: Vector, goal_velocity: Vector, dt: float
@@ -239,19 +233,3 @@ class HoverController:
             jy * gains.tilt_rate_per_s * (slow * tilt_y - q) + (jx - jz) * p * r,
             jz * gains.yaw_rate_per_s * (turn - r) + (jy - jx) * p * q,
         )
-
-    def _rotor_speeds(self, wrench: tuple[float, float, float, float]) -> list[float]:
-        low, high = self.motors.reachable()
-        thrust = self._thrust
-        now = [thrust(s) for s in self.motors.speed]
-        thrusts = self.mixer.mix(wrench, now, [thrust(s) for s in low], [thrust(s) for s in high])
-        return [self._speed(t) for t in thrusts]
-
-    def _thrust(self, speed: float) -> float:
-        return self._c0 + speed * (self._c1 + speed * self._c2)
-
-    def _speed(self, thrust: float) -> float:
-        wanted = thrust - self._c0
-        if self._c2 == 0.0:
-            return wanted / self._c1
-        return (math.sqrt(max(self._c1 * self._c1 + 4.0 * self._c2 * wanted, 0.0)) - self._c1) / (2.0 * self._c2)

@@ -1,8 +1,8 @@
-"""From wanted thrust and torque to rotor thrusts by the geometry, keeping what matters most when rotors saturate."""
+"""From wanted wrenches to rotor speed commands of N quadrotors: allocation, priorities and the motors' lag."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import numpy as np
 
@@ -10,81 +10,89 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
-Wrench = tuple[float, float, float, float]
-"""Collective thrust along body z in N, then torque about body x, y, z in N m."""
-
 
 class Mixer:
-    """The robot's allocation, inverted once.
+    """The rotors of N robots with one robot file: their estimated speeds, and the commands that give a wrench.
 
-    When the rotors cannot give all that is asked, roll and pitch torque come first, then thrust, then yaw torque:
-    a quadrotor that keeps its thrust direction can be caught, one that keeps its height or heading cannot.
+    Motors are first-order lags with their own time constants for rising and falling. The estimate follows the commands
+    that were sent; an error in it dies out with the motors' time constant.
 
     Args:
         robot: A robot with 4 rotors.
+        horizon_s: How soon the rotors reach wanted speeds; a command leads by as much as that takes.
 
     Raises:
-        UserError: The rotors' positions and directions cannot turn the body about every axis.
+        UserError: As :func:`inverse_allocation`.
     """
 
-    def __init__(self, robot: Quadrotor) -> None:
-        self.allocation = allocation(robot)
-        """(4, 4): wrench = allocation @ rotor thrusts."""
-        row_sizes = np.abs(self.allocation).max(axis=1, keepdims=True)
-        if np.any(row_sizes == 0.0) or np.linalg.cond(self.allocation / row_sizes) > 1e6:
-            raise UserError(
-                f"Robot '{robot.name}': its rotors cannot give thrust, roll, pitch and yaw independently; check"
-                " position_m, yaw_torque_sign and torque_per_thrust_m in the robot file."
-            )
-        inverse = np.linalg.inv(self.allocation)
-        self._forward = self.allocation.tolist()
-        self._lift, self._roll, self._pitch, self._yaw = inverse.T.tolist()
-        if min(self._lift) <= 0.0:
-            raise UserError(
-                f"Robot '{robot.name}': hovering would need a rotor that pushes down; check position_m in the robot"
-                " file: the rotors must surround the centre of mass."
-            )
+    def __init__(self, robot: Quadrotor, horizon_s: float) -> None:
+        self._model = model = robot.rotor_model
+        self._allocation, self._inverse = allocation(robot), inverse_allocation(robot)
+        self._rise_s, self._fall_s = model.rise_time_constant_s, model.fall_time_constant_s
+        self._rise, self._fall = -math.expm1(-horizon_s / self._rise_s), -math.expm1(-horizon_s / self._fall_s)
+        self.reset(1, model.speed_min_rad_s)
 
-    def wrench(self, thrusts: Sequence[float]) -> Wrench:
-        """Return the wrench of rotor thrusts (4,) in N."""
-        a, b, c, d = thrusts
-        t, x, y, z = [r[0] * a + r[1] * b + r[2] * c + r[3] * d for r in self._forward]
-        return t, x, y, z
+    def reset(self, count: int, speed: float) -> None:
+        """Assume that all rotors of ``count`` robots turn at ``speed`` rad/s, as commanded."""
+        self.speed: Array = np.full((count, self._allocation.shape[1]), speed)
+        """(N, rotors) rad/s, the estimated speeds."""
+        self.sent: Array = self.speed
+        """(N, rotors) rad/s, the command that the motors follow."""
 
-    def mix(self, wanted: Wrench, now: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[float]:
-        """Return rotor thrusts (4,) in N, inside the bounds and as near to the wanted wrench as the priorities allow.
+    def follow(self, dt: float) -> None:
+        """Let ``dt`` s pass under the last command."""
+        rise, fall = -math.expm1(-dt / self._rise_s), -math.expm1(-dt / self._fall_s)
+        gap = self.sent - self.speed
+        self.speed = self.speed + gap * np.where(gap > 0.0, rise, fall)
 
-        Args:
-            wanted: The wrench.
-            now: (4,) N, the present thrusts, inside the bounds; where the answer starts from when it must fall short.
-            low: (4,) N, least thrust that each rotor can reach in time.
-            high: (4,) N, largest.
-        """
-        dt, dx, dy, dz = [w - p for w, p in zip(wanted, self.wrench(now))]
-        turn = [dx * r + dy * p for r, p in zip(self._roll, self._pitch)]
-        # Every rotor allows a range of common lift per unit; the roll and pitch change shrinks until the ranges meet.
-        # Without any change they meet at zero lift, because the present thrusts are inside the bounds.
-        room = [((lo - n) / a, (hi - n) / a, t / a) for lo, hi, n, a, t in zip(low, high, now, self._lift, turn)]
-        share = 1.0
-        least, most = max([lo - t for lo, _, t in room]), min([hi - t for _, hi, t in room])
-        if least > most:
-            for floor_i, _, turn_i in room:
-                for _, ceiling_j, turn_j in room:
-                    spread = turn_j - turn_i
-                    if share * spread > ceiling_j - floor_i:
-                        share = max(0.0, (ceiling_j - floor_i) / spread)
-            least, most = max([lo - share * t for lo, _, t in room]), min([hi - share * t for _, hi, t in room])
-        lift = min(max(dt, least), most)
-        thrusts = [n + share * t + lift * a for n, t, a in zip(now, turn, self._lift)]
-        share = 1.0
-        for f, lo, hi, yaw in zip(thrusts, low, high, self._yaw):
-            step = dz * yaw
-            if step > 0.0:
-                share = min(share, (hi - f) / step)
-            elif step < 0.0:
-                share = min(share, (lo - f) / step)
-        share = max(0.0, share)
-        return [min(max(f + share * dz * y, lo), hi) for f, y, lo, hi in zip(thrusts, self._yaw, low, high)]
+    def command(self, wrench: Array) -> Array:
+        """Return rotor speeds (N, rotors) in rad/s, within limits, for wrenches (N, 4) in N and N m."""
+        model = self._model
+        low = self.speed + (model.speed_min_rad_s - self.speed) * self._fall
+        high = self.speed + (model.speed_max_rad_s - self.speed) * self._rise
+        bounds: list[Array] = [np.asarray(model.thrust(speed), dtype=np.float64) for speed in (self.speed, low, high)]
+        return self.lead(np.asarray(model.speed_for_thrust(mix(self._allocation, self._inverse, wrench, *bounds))))
+
+    def lead(self, wanted: Array) -> Array:
+        """Return commands (N, rotors) in rad/s, within limits, that reach ``wanted`` speeds after the horizon."""
+        gap = wanted - self.speed
+        led = self.speed + gap / np.where(gap > 0.0, self._rise, self._fall)
+        self.sent = np.clip(led, self._model.speed_min_rad_s, self._model.speed_max_rad_s)
+        return self.sent
+
+
+def mix(allocation: Array, inverse: Array, wanted: Array, now: Array, low: Array, high: Array) -> Array:
+    """Return rotor thrusts (N, 4) in N, inside the bounds and as near to the wanted wrench as the priorities allow.
+
+    When the rotors saturate, roll and pitch torque come first, then thrust, then yaw torque: a quadrotor that keeps its
+    thrust direction can be caught, one that keeps its height or heading cannot.
+
+    Args:
+        allocation: (4, 4), wrench = allocation @ thrusts.
+        inverse: (4, 4), of it.
+        wanted: (N, 4) wrenches in N and N m.
+        now: (N, 4) N, present thrusts, inside the bounds; where the answer starts from when it must fall short.
+        low: (N, 4) N, least that each rotor can reach in time.
+        high: (N, 4) N, largest.
+    """
+    change = wanted - now @ allocation.T
+    lift, yaw = inverse[:, 0], inverse[:, 3]
+    turn = change[:, 1:3] @ inverse[:, 1:3].T
+    floor, ceiling, each = (low - now) / lift, (high - now) / lift, turn / lift
+    # Every rotor allows a range of common lift; the roll and pitch change shrinks until the ranges of all pairs meet.
+    spread = each[:, None, :] - each[:, :, None]
+    room = ceiling[:, None, :] - floor[:, :, None]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        shares = np.where(spread > 0.0, room / spread, 1.0)
+    share = np.clip(shares.min(axis=(1, 2)), 0.0, 1.0)[:, None]
+    least, most = (floor - share * each).max(axis=1), (ceiling - share * each).min(axis=1)
+    common = np.minimum(np.maximum(change[:, 0], least), most)
+    thrusts = now + share * turn + common[:, None] * lift
+    step = change[:, 3:] * yaw
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        shares = np.where(step > 0.0, (high - thrusts) / step, np.where(step < 0.0, (low - thrusts) / step, 1.0))
+    share = np.clip(shares.min(axis=1), 0.0, 1.0)[:, None]
+    return np.asarray(np.clip(thrusts + share * step, low, high))
 
 
 def allocation(robot: Quadrotor) -> Array:
@@ -98,3 +106,26 @@ def allocation(robot: Quadrotor) -> Array:
             robot.yaw_torque_signs * robot.rotor_model.torque_per_thrust_m,
         )
     )
+
+
+def inverse_allocation(robot: Quadrotor) -> Array:
+    """Return the matrix (rotors, 4) from (thrust N, torque x, y, z N m) to rotor thrusts in N.
+
+    Raises:
+        UserError: The rotors' positions and directions cannot turn the body about every axis, or hovering would need
+            a rotor that pushes down.
+    """
+    matrix = allocation(robot)
+    row_sizes = np.abs(matrix).max(axis=1, keepdims=True)
+    if np.any(row_sizes == 0.0) or np.linalg.cond(matrix / row_sizes) > 1e6:
+        raise UserError(
+            f"Robot '{robot.name}': its rotors cannot give thrust, roll, pitch and yaw independently; check"
+            " position_m, yaw_torque_sign and torque_per_thrust_m in the robot file."
+        )
+    inverse: Array = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    if inverse[:, 0].min() <= 0.0:
+        raise UserError(
+            f"Robot '{robot.name}': hovering would need a rotor that pushes down; check position_m in the robot"
+            " file: the rotors must surround the centre of mass."
+        )
+    return inverse

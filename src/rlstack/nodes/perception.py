@@ -13,10 +13,10 @@ from rlstack.interfaces.clouds import CloudMessage
 from rlstack.interfaces.images import Calibration, depth_array, read_camera_info, rgb_array
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.interfaces.scans import ScanMessage
+from rlstack.libraries import import_library
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.perception.clouds import Cloud, DepthToCloud, voxels, without_radius_outliers
-from rlstack.perception.libraries import import_open3d
 from rlstack.perception.virtual_scan import VirtualScan, camera_lidar
 from rlstack.robots import load_robot
 from rlstack.robots.sensing import sensor_frame
@@ -61,7 +61,7 @@ class PerceptionNode(ManagedNode):
         """
         self._scan = self._made_scan() if self.parameters["scan"] else None
         if self.parameters["voxel_m"] > 0.0 or self.parameters["neighbours"] > 0:
-            import_open3d()
+            import_library("open3d", "perception")
         self._known: Calibration | None = None
         self._converter: DepthToCloud | None = None
         self._message: CloudMessage | None = None

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlstack.data.bags.libraries import import_rosbags, message_definitions
+from rlstack.data.bags.reading import message_definitions
 from rlstack.errors import UserError
 from rlstack.interfaces import teleop_data, topics
+from rlstack.libraries import import_library
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import RobotSpec, load_robot
@@ -48,7 +49,7 @@ class RecordNode(ManagedNode):
         if not self.parameters["out"] or out.exists():
             raise UserError(f"out: '{self.parameters['out']}' must be a folder that does not exist yet.")
         out.parent.mkdir(parents=True, exist_ok=True)
-        rosbag2, store = import_rosbags("rosbag2"), message_definitions()
+        rosbag2, store = import_library("rosbags.rosbag2", "data"), message_definitions()
         self._writer = rosbag2.Writer(out, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP)
         self._writer.open()
         for name in self.parameters["topics"] or types:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.interfaces.images import Calibration
-from rlstack.perception.libraries import import_open3d
+from rlstack.libraries import import_library
 from rlstack.robots import lens
 
 
@@ -165,13 +165,15 @@ def with_normals(cloud: Cloud, radius_m: float, neighbours: int = 30) -> Cloud:
     if len(cloud) == 0:
         return replace(cloud, normals=np.empty((0, 3)))
     held = _to_open3d(cloud)
-    held.estimate_normals(import_open3d().geometry.KDTreeSearchParamHybrid(radius=radius_m, max_nn=neighbours))
+    held.estimate_normals(
+        import_library("open3d", "perception").geometry.KDTreeSearchParamHybrid(radius=radius_m, max_nn=neighbours)
+    )
     held.orient_normals_towards_camera_location(np.zeros(3))
     return replace(cloud, normals=np.asarray(held.normals).copy())
 
 
 def _to_open3d(cloud: Cloud) -> Any:
-    open3d = import_open3d()
+    open3d = import_library("open3d", "perception")
     vectors = open3d.utility.Vector3dVector
     held = open3d.geometry.PointCloud(vectors(np.ascontiguousarray(cloud.points, dtype=np.float64)))
     if cloud.colours is not None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.interfaces.images import ENCODINGS, Calibration, image_array, rgb_array
-from rlstack.perception.libraries import import_opencv
+from rlstack.libraries import import_library
 from rlstack.robots import lens
 
 
@@ -26,7 +26,7 @@ class Straightener:
     """
 
     def __init__(self, known: Calibration, rectified: bool = False) -> None:
-        self._opencv = import_opencv()
+        self._opencv = import_library("cv2", "perception")
         turn = known.rectification if rectified else np.eye(3)
         matrix = known.projection[:, :3] if rectified else known.matrix
         self.known = Calibration(
@@ -94,7 +94,7 @@ def decoded(message: Any) -> NDArray[np.uint8]:
         return rgb_array(message)
     if encoding in ("mono16", "16UC1"):
         return np.repeat((image_array(message) >> 8).astype(np.uint8)[..., None], 3, axis=2)
-    opencv = import_opencv()
+    opencv = import_library("cv2", "perception")
     if encoding in _DECODINGS:
         flat, code = _bytes(message, 1), _DECODINGS[encoding]
     elif encoding in _TWO_BYTES:

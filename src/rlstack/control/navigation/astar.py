@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Index
-from rlstack.control.navigation.libraries import import_scipy
+from rlstack.libraries import import_library
 from rlstack.schema import value
 
 _DIAGONAL = math.sqrt(2.0)
@@ -47,7 +47,10 @@ class GridGraph:
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.shape = shape
-        self._csgraph, self._sparse = import_scipy("sparse.csgraph"), import_scipy("sparse")
+        self._csgraph, self._sparse = (
+            import_library("scipy.sparse.csgraph", "navigation"),
+            import_library("scipy.sparse", "navigation"),
+        )
         rows, columns = shape[0] + 2, shape[1] + 2  # a blocked rim, so that no move leads around an edge
         self._width, self._nodes = columns, rows * columns
         steps = np.array([dy * columns + dx for dy, dx in _MOVES], dtype=np.int32)
@@ -145,7 +148,10 @@ def clearance(occupied: NDArray[np.bool_], resolution_m: float) -> Array:
     """Return the distance (rows, columns) in m from each cell to the nearest occupied one; inf: there is none."""
     if not occupied.any():
         return np.full(occupied.shape, math.inf)
-    return np.asarray(import_scipy("ndimage").distance_transform_edt(~occupied, sampling=resolution_m), dtype=float)
+    return np.asarray(
+        import_library("scipy.ndimage", "navigation").distance_transform_edt(~occupied, sampling=resolution_m),
+        dtype=float,
+    )
 
 
 def costs(distance: Array, unknown: NDArray[np.bool_], radius_m: float, kept_m: float, settings: CostSettings) -> Array:

@@ -18,8 +18,8 @@ from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import astar
 from rlstack.control.navigation.driver import JUMP_M, Status, motion
 from rlstack.control.navigation.guides import PathGuide
-from rlstack.control.navigation.libraries import import_scipy
 from rlstack.control.navigation.planner import GoalPlanner
+from rlstack.libraries import import_library
 from rlstack.schema import value
 
 _RAYS = 32
@@ -48,7 +48,7 @@ class Frontier:
     Args:
         cell: Row and column of the cell of it that is the least way off.
         cost: Of the way there, in cells.
-        size: Index.
+        size: Of its group, in cells.
     """
 
     cell: tuple[int, int]
@@ -65,7 +65,7 @@ def frontiers(free: Mask, unknown: Mask, way: Array, smallest: int = 1) -> list[
         way: (rows, columns) cost of the way to each cell, in cells; inf: there is none.
         smallest: Groups of fewer cells are left out.
     """
-    ndimage = import_scipy("ndimage")
+    ndimage = import_library("scipy.ndimage", "navigation")
     edge = free & ndimage.binary_dilation(unknown) & np.isfinite(way)
     labels, count = ndimage.label(edge, structure=np.ones((3, 3)))
     if not count:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Array32
-from rlstack.control.navigation.libraries import import_scipy
+from rlstack.libraries import import_library
 
 _FAR_M = 1e3
 """Where the nearest point is where there is none."""
@@ -24,7 +24,7 @@ class Nearness:
     """
 
     def __init__(self, reach_m: float, cell_m: float) -> None:
-        self._transform = import_scipy("ndimage").distance_transform_edt
+        self._transform = import_library("scipy.ndimage", "navigation").distance_transform_edt
         self._side = 2 * int(np.ceil(reach_m / cell_m)) + 1
         self._scale = np.float32(1.0 / cell_m)
         self._offset = np.float32(0.5 * self._side)

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.data.bags.libraries import import_rosbags, message_definitions
 from rlstack.errors import UserError
 from rlstack.interfaces.images import rgb_array
 from rlstack.interfaces.messages import NameOrder, stamp_to_ns
 from rlstack.interfaces.teleop_data import INTERVENE
 from rlstack.interfaces.topics import GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, OBJECT, TYPES, WORLD_FRAME, in_world
+from rlstack.libraries import import_library
 
 Stamps = NDArray[np.int64]
 
@@ -30,6 +30,12 @@ _COMMAND = (
 )
 POSES = (GOAL, OBJECT)
 """Topics of poses that a task may ask for. A goal is said once and holds until another one is; an object is tracked."""
+
+
+def message_definitions() -> Any:
+    """Return what rosbags knows of the messages of ROS 2 Jazzy, for bags that do not define their own."""
+    typesys = import_library("rosbags.typesys", "data")
+    return typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ def open_bag(
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    highlevel = import_rosbags("highlevel")
+    highlevel = import_library("rosbags.highlevel", "data")
     try:
         with highlevel.AnyReader([path], default_typestore=message_definitions()) as reader:
             yield reader

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.data.bags.libraries import import_rosbags, message_definitions
-from rlstack.data.bags.reading import IMAGE_TYPE, POSES
+from rlstack.data.bags.reading import IMAGE_TYPE, POSES, message_definitions
 from rlstack.data.bags.to_dataset import ACTION, CAMERA, INTERVENTION, STATE
 from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.teleop_data import INTERVENE
 from rlstack.interfaces.topics import BODY_FRAME, GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, TYPES, WORLD_FRAME
+from rlstack.libraries import import_library
 
 COMMAND = "command"
 """Targets of the joints, where a dataset's actions are something else."""
@@ -85,7 +85,7 @@ class _Bag:
     """A bag that is being written."""
 
     def __init__(self, path: Path) -> None:
-        rosbag2 = import_rosbags("rosbag2")
+        rosbag2 = import_library("rosbags.rosbag2", "data")
         self._store = message_definitions()
         self._writer = rosbag2.Writer(path, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP)
         self._connections: dict[str, Any] = {}

@@ -6,7 +6,6 @@ so that single frames are found fast.
 
 from __future__ import annotations
 
-import importlib
 import io
 from fractions import Fraction
 from pathlib import Path
@@ -17,22 +16,11 @@ from numpy.typing import NDArray
 
 from rlstack.data.lerobot.features import Feature
 from rlstack.errors import UserError
+from rlstack.libraries import import_library
 
 CODEC, PIXELS = "libx264", "yuv420p"
 _OPTIONS = {"g": "2", "bf": "0", "crf": "20", "preset": "veryfast"}
 """Constant quality: of noise-free pictures hardly to be told from them."""
-
-
-def import_av() -> Any:
-    """Return the module ``av``.
-
-    Raises:
-        UserError: It cannot be imported; says what to install.
-    """
-    try:
-        return importlib.import_module("av")
-    except ImportError as error:
-        raise UserError(f"Films need PyAV, which cannot be imported ({error}): pip install 'rlstack[data]'.") from error
 
 
 class FilmWriter:
@@ -44,7 +32,7 @@ class FilmWriter:
     """
 
     def __init__(self, feature: Feature, fps: float) -> None:
-        av = import_av()
+        av = import_library("av", "data")
         self._av, self._file = av, io.BytesIO()
         self._container = av.open(self._file, "w", format="mp4")
         rate = Fraction(fps).limit_denominator(1001)
@@ -81,7 +69,7 @@ def read_film(path: Path, feature: Feature, fps: float, start_s: float, first: i
     Raises:
         UserError: It is damaged, ends before that, or has pictures of another size.
     """
-    av = import_av()
+    av = import_library("av", "data")
     found = np.empty((stop - first, *feature.shape), np.uint8)
     left = set(range(first, stop))
     try:
@@ -109,7 +97,7 @@ def read_film(path: Path, feature: Feature, fps: float, start_s: float, first: i
 
 def count_pictures(path: Path) -> int:
     """Return how many pictures a film has, or -1 if it is missing or cut off."""
-    av = import_av()
+    av = import_library("av", "data")
     try:
         with av.open(str(path)) as container:
             return int(container.streams.video[0].frames)

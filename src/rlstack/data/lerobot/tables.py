@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from rlstack.data.lerobot.features import ALWAYS, Feature
-from rlstack.data.lerobot.libraries import import_pillow, import_pyarrow
 from rlstack.data.lerobot.statistics import Statistics
 from rlstack.errors import UserError
+from rlstack.libraries import import_library
 
 MOST_FRAMES = 512
 """In a row group: what is read at least, whatever is asked for."""
@@ -28,7 +28,7 @@ _TASK = "__index_level_0__"
 def to_png(image: np.ndarray) -> bytes:
     """Return an image, uint8 (height, width, 3), as a PNG file; nothing is lost."""
     file = io.BytesIO()
-    import_pillow().fromarray(image).save(file, format="PNG", compress_level=1)
+    import_library("PIL.Image", "data").fromarray(image).save(file, format="PNG", compress_level=1)
     return file.getvalue()
 
 
@@ -38,7 +38,7 @@ def from_png(data: bytes | None, feature: Feature, what: str) -> np.ndarray:
     Raises:
         UserError: It cannot be decoded, or has another size.
     """
-    pillow = import_pillow()
+    pillow = import_library("PIL.Image", "data")
     try:
         with pillow.open(io.BytesIO(data or b"")) as file:
             image = np.asarray(file.convert("RGB"))
@@ -56,7 +56,7 @@ def frames_table(columns: Mapping[str, Any], features: Mapping[str, Feature]) ->
         columns: By feature, those of ``ALWAYS`` too: arrays (frames, ...), or for images a list of PNG files.
         features: What the dataset holds, without ``ALWAYS``.
     """
-    arrow, _ = import_pyarrow()
+    arrow = import_library("pyarrow", "data")
     every = tabled(features)
     arrays = []
     for name, feature in every.items():
@@ -79,7 +79,7 @@ def tabled(features: Mapping[str, Feature]) -> dict[str, Feature]:
 
 def frames_schema(features: Mapping[str, Feature]) -> Any:
     """Return the columns of a table of frames, as a PyArrow schema."""
-    arrow, _ = import_pyarrow()
+    arrow = import_library("pyarrow", "data")
     every = tabled(features)
     fields = [arrow.field(name, _type(feature)) for name, feature in every.items()]
     described = {"info": {"features": {name: _described(feature) for name, feature in every.items()}}}
@@ -97,7 +97,7 @@ def column_values(column: Any, name: str, feature: Feature, where: str) -> np.nd
             return _decoded(column, name, feature, where)
         if feature.dtype == "string":
             return np.array(column.to_pylist(), dtype=object)
-        arrow, _ = import_pyarrow()
+        arrow = import_library("pyarrow", "data")
         values = column.combine_chunks()
         while arrow.types.is_nested(values.type):
             values = values.flatten()
@@ -138,7 +138,7 @@ def row_statistics(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Statisti
 
 def tasks_table(tasks: Sequence[str]) -> Any:
     """Return the tasks, in the order of their numbers, as LeRobot keeps them: a pandas table whose index they are."""
-    arrow, _ = import_pyarrow()
+    arrow = import_library("pyarrow", "data")
     columns: list[dict[str, Any]] = [
         {"name": "task_index", "field_name": "task_index", "pandas_type": "int64", "numpy_type": "int64"},
         {"name": None, "field_name": _TASK, "pandas_type": "unicode", "numpy_type": "object"},
@@ -174,7 +174,7 @@ def read_tasks(path: Path) -> list[str]:
 
 def to_bytes(tables: Sequence[Any]) -> bytes:
     """Return tables of the same columns as one Parquet file, each a row group of its own."""
-    arrow, parquet = import_pyarrow()
+    arrow, parquet = import_library("pyarrow", "data"), import_library("pyarrow.parquet", "data")
     file = arrow.BufferOutputStream()
     with parquet.ParquetWriter(file, tables[0].schema, compression="snappy", write_page_checksum=True) as writer:
         for table in tables:
@@ -184,7 +184,7 @@ def to_bytes(tables: Sequence[Any]) -> bytes:
 
 def rows_to_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Return rows of ``meta/episodes`` as a Parquet file."""
-    arrow, _ = import_pyarrow()
+    arrow = import_library("pyarrow", "data")
     return to_bytes([arrow.Table.from_pylist(list(rows))])
 
 
@@ -194,7 +194,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> Any:
     Raises:
         UserError: It cannot be read.
     """
-    _, parquet = import_pyarrow()
+    parquet = import_library("pyarrow.parquet", "data")
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             table = file.read(columns=None if columns is None else list(columns))
@@ -207,7 +207,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> Any:
 
 def count_rows(path: Path) -> int:
     """Return how many rows a Parquet file has, or -1 if it is missing or cut off: what it says is at its end."""
-    _, parquet = import_pyarrow()
+    parquet = import_library("pyarrow.parquet", "data")
     try:
         return parquet.read_metadata(path).num_rows
     except UNREADABLE:
@@ -220,7 +220,7 @@ def read_rows(path: Path, start: int, stop: int, columns: Sequence[str]) -> Any:
     Raises:
         UserError: It cannot be read, or ends before.
     """
-    _, parquet = import_pyarrow()
+    parquet = import_library("pyarrow.parquet", "data")
     try:
         with parquet.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
             ends = np.cumsum([file.metadata.row_group(n).num_rows for n in range(file.metadata.num_row_groups)])
@@ -242,7 +242,7 @@ def damaged(path: Path, error: Exception) -> UserError:
 
 
 def _type(feature: Feature) -> Any:
-    arrow, _ = import_pyarrow()
+    arrow = import_library("pyarrow", "data")
     if feature.is_image:
         return arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
     value = arrow.bool_() if feature.dtype == "bool" else arrow.from_numpy_dtype(np.dtype(feature.dtype))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Index, Mask
-from rlstack.errors import UserError
+from rlstack.libraries import import_library
 
 STRAIGHT, DIAGONAL = 5, 7
 """Lengths of a step, in fifths of a cell: 7 / 5 is 1% less than the square root of 2."""
@@ -44,19 +44,14 @@ def find_ways(free: Mask, end: tuple[int, int]) -> Ways:
     Raises:
         UserError: scipy is not installed.
     """
-    try:
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import dijkstra
-    except ImportError as error:
-        raise UserError("Maps for mobile bases need scipy: pip install 'rlstack[sim]'.") from error
-
+    sparse, csgraph = import_library("scipy.sparse", "sim"), import_library("scipy.sparse.csgraph", "sim")
     graph = _graph(free.shape[0], free.shape[1])
     flat = free.ravel()
     # a diagonal step needs both cells beside it: then a disc that fits in the four cells fits between them
     open_ = flat[graph.columns] & flat[graph.rows] & flat[graph.beside[0]] & flat[graph.beside[1]]
     weights = np.where(open_, graph.weights, np.inf)
-    matrix = csr_array((weights, graph.columns, graph.starts), shape=(flat.size, flat.size))
-    length, following = dijkstra(matrix, indices=end[0] * free.shape[1] + end[1], return_predecessors=True)
+    matrix = sparse.csr_array((weights, graph.columns, graph.starts), shape=(flat.size, flat.size))
+    length, following = csgraph.dijkstra(matrix, indices=end[0] * free.shape[1] + end[1], return_predecessors=True)
     return Ways((length / STRAIGHT).reshape(free.shape), following, free.shape[1])
 
 

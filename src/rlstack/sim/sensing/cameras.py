@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.perception.libraries import import_opencv
+from rlstack.libraries import import_library
 from rlstack.robots import Camera, frames, lens
 from rlstack.sim.engine import Engine
 
@@ -98,7 +98,7 @@ _BUMP = 0.02
 
 
 def _colours_through_lens(image: NDArray[np.uint8], camera: Camera) -> NDArray[np.uint8]:
-    opencv = import_opencv()
+    opencv = import_library("cv2", "perception")
     bent: NDArray[np.uint8] = opencv.remap(
         image, *lens_maps(camera), opencv.INTER_LINEAR, borderMode=opencv.BORDER_REPLICATE
     )
@@ -107,7 +107,7 @@ def _colours_through_lens(image: NDArray[np.uint8], camera: Camera) -> NDArray[n
 
 def _depth_through_lens(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float32]:
     """Interpolate one over the depth, which is exact on planes; between two surfaces, the nearest pixel's is taken."""
-    opencv, maps = import_opencv(), lens_maps(camera)
+    opencv, maps = import_library("cv2", "perception"), lens_maps(camera)
     inverse = 1.0 / depth  # nothing there: 0
     around = np.ones((3, 3), dtype=np.uint8)
     bump = opencv.dilate(inverse, around) + opencv.erode(inverse, around) - 2.0 * inverse
