@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.control.hover import HoverController
-from rlstack.control.landing import Descent
+from rlstack.control.hover import Descent, HoverController
 from tests.support import robots
 from tests.support.reference import ReferenceQuadrotor
 

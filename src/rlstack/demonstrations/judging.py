@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rlstack.data.compatibility import Thresholds, compatibility, losses, thresholds_from, variances
+from rlstack.data.compatibility import ImitationEnsemble, Thresholds, compatibility, losses, thresholds_from, variances
 from rlstack.data.demonstrations import check_other, copy_episodes
-from rlstack.data.ensemble import ImitationEnsemble
 from rlstack.data.lerobot import Dataset, check_fits
 from rlstack.data.lerobot.layout import INFO
 from rlstack.demonstrations import sheet

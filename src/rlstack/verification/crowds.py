@@ -14,10 +14,9 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker, TrackerSettings
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn, nominal
-from rlstack.sim.bases.people import Orca, SocialForce
+from rlstack.sim.bases.people import Orca, SocialForce, WalkingPeople
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.bases.simulator import BaseSimulator
-from rlstack.sim.bases.walking import WalkingPeople
 from rlstack.sim.maps.pool import pool_of
 from rlstack.verification.drive import wanted
 

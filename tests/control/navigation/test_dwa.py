@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.dwa import Crowd, DwaSettings, DynamicWindow
-from rlstack.control.navigation.nearness import Nearness
+from rlstack.control.navigation.dwa import Crowd, DwaSettings, DynamicWindow, Nearness
 from rlstack.robots import load_robot
 from tests.control.navigation.floor import burger
 

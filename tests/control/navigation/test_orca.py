@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.dwa import Crowd
-from rlstack.control.navigation.half_planes import nearest_velocity
-from rlstack.control.navigation.orca import Orca, OrcaSettings
+from rlstack.control.navigation.orca import Orca, OrcaSettings, nearest_velocity
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
 from rlstack.sim.bases import orca as walkers

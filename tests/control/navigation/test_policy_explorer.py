@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 
 from rlstack.control.navigation import PLANNERS
+from rlstack.control.navigation.catalog.explorer_policy import (
+    PolicyExplorer,
+    PolicyExplorerSettings,
+    at_edge,
+    cell_of,
+    coarse,
+)
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.control.navigation.occupancy import Field
-from rlstack.control.navigation.policy_explorer import PolicyExplorer, PolicyExplorerSettings, at_edge, cell_of, coarse
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
 from tests.support.bases import turtlebot, write_driving_policy, write_exploring_policy

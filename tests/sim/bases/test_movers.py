@@ -1,4 +1,4 @@
-"""Of :mod:`rlstack.sim.bases.movers` and :mod:`rlstack.sim.bases.walking`."""
+"""Of :mod:`rlstack.sim.bases.movers` and :mod:`rlstack.sim.bases.people`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.sim.bases.layout import ABSENT_M, CIRCLE_ROWS
 from rlstack.sim.bases.movers import BEGIN_M, Moving, moving_scenes
-from rlstack.sim.bases.people import PERSON, PERSON_WIDTH
-from rlstack.sim.bases.walking import WalkingPeople
+from rlstack.sim.bases.people import PERSON, PERSON_WIDTH, WalkingPeople
 from rlstack.sim.maps.pool import build_pool
 
 RADIUS = 0.105

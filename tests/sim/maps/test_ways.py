@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.sim.maps.ways import find_ways
+from rlstack.sim.maps.shortest_path import find_ways
 
 
 def test_lengths_are_whole_fifths_of_straight_and_diagonal_steps() -> None:

@@ -7,8 +7,7 @@ import torch
 from rlstack.control.navigation.grid_frontier import distances, grown
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
-from rlstack.sim.grids.floors import Floors
-from rlstack.sim.grids.terrain import Terrain
+from rlstack.sim.grids.terrain import Floors, Terrain
 from rlstack.sim.grids.worlds import MOVES, allowed_moves
 from rlstack.tasks.catalog.base_exploration import ExplorationTask, Observation
 from rlstack.tasks.wheeled_base.exploration.environment import ExplorationEnvironment

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from rlstack.control.hover import LONGEST_STEP_S, HoverController
-from rlstack.control.landing import LEAD_M, Descent
+from rlstack.control.hover import LEAD_M, LONGEST_STEP_S, Descent, HoverController
 from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig

@@ -8,8 +8,8 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.sim.bases.people import WalkingPeople
 from rlstack.sim.bases.scenes import Scenes
-from rlstack.sim.bases.walking import WalkingPeople
 from rlstack.sim.engine import Engine
 from rlstack.sim.maps.pool import MapPool
 from rlstack.sim.obstacle import Obstacle
@@ -24,7 +24,7 @@ _THERE_M = 0.02
 
 
 class Pedestrians:
-    """P people around each of N robots; see :class:`rlstack.sim.bases.walking.WalkingPeople`.
+    """P people around each of N robots; see :class:`rlstack.sim.bases.people.WalkingPeople`.
 
     Args:
         scenes: Where they are and where they go.

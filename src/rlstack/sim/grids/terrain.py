@@ -1,7 +1,7 @@
-"""Random terrain for grid worlds, as the public code of MarsExplorer draws it.
+"""Terrain for grid worlds: MarsExplorer's boulders, and the generated floors of mobile bases.
 
 Koutras, Kapoutsis, Amanatiadis, Kosmatopoulos: "MarsExplorer: Exploration of Unknown Terrains via Deep Reinforcement
-Learning and Procedurally Generated Environments" (arXiv 2107.09996). The defaults are those of its code.
+Learning and Procedurally Generated Environments" (arXiv 2107.09996). ``Terrain``'s defaults are those of its code.
 """
 
 from __future__ import annotations
@@ -12,6 +12,11 @@ import numpy as np
 
 from rlstack.arrays import Mask
 from rlstack.schema import value
+from rlstack.sim.grids.lidar import GridLidar
+from rlstack.sim.grids.sites import Sites, knowable, reachable
+from rlstack.sim.maps.floor_map import FloorMap
+from rlstack.sim.maps.generate import HELD_OUT_SEEDS, TRAINING_SEEDS, draw_map
+from rlstack.sim.maps.grid import occupancy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,3 +55,61 @@ class Terrain:
                 row, column = (np.minimum(f + k, self.side - 1)[part] for f, k in zip(first, (down, right)))
                 occupied[world[part], row, column] = True
         return occupied
+
+
+_TRIES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floors:
+    """From what floors grid worlds are made; a cell is occupied where an obstacle reaches into it."""
+
+    kinds: tuple[str, ...] = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")
+    """In turn."""
+    difficulty: tuple[float, float] = value((0.0, 0.5), at_least=0.0, at_most=1.0)
+    """Least and greatest; in harder ones, doors are narrower than two cells of 0.25 m and may be lost."""
+    radius_m: float = value(0.124, unit="m", above=0.0)
+    """Of the base that they are drawn for; a TurtleBot3's."""
+    least: float = value(0.3, above=0.0, at_most=1.0)
+    """Floors of whose cells less than this share can be known are drawn again."""
+
+    def maps(self, rng: np.random.Generator, count: int, *, held_out: bool) -> list[FloorMap]:
+        """Return ``count`` floors of seeds to train on, or of those that are held out."""
+        seeds = HELD_OUT_SEEDS if held_out else TRAINING_SEEDS
+        return [
+            draw_map(
+                self.kinds[n % len(self.kinds)],
+                int(rng.integers(seeds.start, seeds.stop)),
+                float(rng.uniform(*self.difficulty)),
+                self.radius_m,
+            )
+            for n in range(count)
+        ]
+
+    def site(self, drawn: FloorMap, cell_m: float, lidar: GridLidar) -> Sites | None:
+        """Return one floor as a site, or None where too little of it can be known."""
+        grid = occupancy(drawn, cell_m)
+        row, column = grid.frame.cells(drawn.start[:2])[0]
+        if grid.occupied[row, column]:
+            return None
+        occupied, start = grid.occupied[None], np.array([row * grid.occupied.shape[1] + column])
+        total = knowable(lidar, occupied, start)
+        return Sites(occupied, start, total) if total[0] >= self.least * grid.occupied.size else None
+
+    def draw(self, rng: np.random.Generator, count: int, cell_m: float, lidar: GridLidar, *, held_out: bool) -> Sites:
+        """Return ``count`` sites, each of another floor."""
+        found: list[Sites] = []
+        for _ in range(_TRIES):
+            for drawn in self.maps(rng, count - len(found), held_out=held_out):
+                if (site := self.site(drawn, cell_m, lidar)) is not None:
+                    found.append(site)
+            if len(found) == count:
+                break
+        occupied, start, total = zip(*((site.occupied, site.start, site.total) for site in found))
+        return Sites(np.concatenate(occupied), np.concatenate(start), np.concatenate(total))
+
+
+def moved(sites: Sites, rng: np.random.Generator) -> Sites:
+    """Return the sites with other starts, anywhere that is reached from theirs."""
+    there = reachable(sites.occupied, sites.start)
+    return Sites(sites.occupied, np.where(there, rng.random(there.shape), -1.0).argmax(axis=1), sites.total)

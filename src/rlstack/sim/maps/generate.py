@@ -16,8 +16,7 @@ from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.grid import CELL_M, Frame, frame_of
 from rlstack.sim.maps.kinds import find_kind
 from rlstack.sim.maps.plan import Plan
-from rlstack.sim.maps.shortest import shortest_way
-from rlstack.sim.maps.ways import find_ways
+from rlstack.sim.maps.shortest_path import find_ways, shortest_way
 
 TRAINING_SEEDS = range(0, 1_000_000)
 """Of maps to train on."""

@@ -1,18 +1,160 @@
-"""Exploration that a policy file leads, from cell to cell of a coarse map; see ``policy_explorer``."""
+"""Exploration by a learned policy: it chooses where to go on a coarse map, and the classical stack drives there.
+
+The policy moves from cell to cell. A base that stopped in each would be slow, so the policy is asked on, as if the map
+stayed as it is, until it comes to the edge of the known, turns back on itself or has gone far enough. The frontier
+nearest to that cell is driven to, for as long as it is one: a base fits into frontiers, not into every cell. Where the
+policy finds nothing reachable, the frontiers' own rule finishes what is left.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from rlstack import schema
-from rlstack.control.navigation import exploring
-from rlstack.control.navigation.policy_explorer import PolicyExplorer, PolicyExplorerSettings
+from rlstack.arrays import Array
+from rlstack.control.navigation.frontier import (
+    Frontier,
+    FrontierPlanner,
+    FrontierSettings,
+    Known,
+    build_explorer,
+)
+from rlstack.control.navigation.occupancy import Field
+from rlstack.control.navigation.planner import GoalPlanner
 from rlstack.errors import UserError
 from rlstack.policies import Contract, load_policy
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
+
+UNKNOWN, FREE, OCCUPIED = -1.0, 0.0, 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyExplorerSettings:
+    """What is explored and how far the policy is asked ahead."""
+
+    cell_m: float = value(0.25, unit="m", above=0.0)
+    """Side of the policy's cells: what it was trained for."""
+    area_min_m: tuple[float, float] = value((-4.0, -4.0), unit="m")
+    area_max_m: tuple[float, float] = value((4.0, 4.0), unit="m")
+    """Corners of the area to explore, odom; all else counts as occupied."""
+    ahead: int = value(30, unit="moves", at_least=1)
+    """So far the policy is asked on."""
+    patience: int = value(15, unit="choices", at_least=1)
+    """After so many choices in which no cell came to be known, frontiers are followed until one does."""
+
+
+class CellPolicy(Protocol):
+    """A policy file for exploration."""
+
+    def reset(self, batch: int = 1) -> None:
+        """Set the recurrent state to zero."""
+
+    def step(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Return ``waypoint`` (N, 3) m, odom."""
+
+
+class PolicyExplorer(FrontierPlanner):
+    """Explores with N robots, each on its own, as the policy says.
+
+    Args:
+        planner: Drives to goals; its map is the one explored.
+        frontier: For what the policy leaves.
+        policy: Says where to go, cell by cell.
+        settings: See there.
+    """
+
+    def __init__(
+        self, planner: GoalPlanner, frontier: FrontierSettings, policy: CellPolicy, settings: PolicyExplorerSettings
+    ) -> None:
+        self._policy, self._cells = policy, settings
+        super().__init__(planner, frontier)
+
+    def reset(self, batch: int = 1) -> None:
+        """Forget maps and goals; from now on there are ``batch`` robots."""
+        super().reset(batch)
+        self._known = np.zeros(batch, dtype=np.intp)
+        self._idle = np.zeros(batch, dtype=np.intp)
+
+    def _best(self, n: int, position: Array, found: list[Frontier], places: Array, known: Known) -> int:
+        seen = coarse(self.guide.grids.part(n, position[None]), self._cells, position)
+        count = int((seen >= 0.0).sum())
+        self._idle[n] = 0 if count > self._known[n] else self._idle[n] + 1
+        self._known[n] = count
+        led = self._asked(seen, position) if self._idle[n] < self._cells.patience else None
+        if led is None:
+            return super()._best(n, position, found, places, known)
+        return int(np.linalg.norm(places - led, axis=1).argmin())
+
+    def _asked(self, seen: Array, position: Array) -> Array | None:
+        """Return where the policy leads (2,) m, odom; None: it is where it is to stay."""
+        settings, corner = self._cells, np.array(self._cells.area_min_m)
+        inputs = {
+            "map": seen[None],
+            "map_resolution": np.array([[settings.cell_m]]),
+            "map_origin": np.array([[*corner, 0.0]]),
+        }
+        self._policy.reset(1)
+        been: set[tuple[int, int]] = set()
+        here, goal = position, None
+        for _ in range(settings.ahead):
+            cell = cell_of(here, settings, seen.shape)
+            if cell in been or (been and at_edge(seen, cell)):
+                break
+            been.add(cell)
+            here = self._policy.step({**inputs, "position": np.array([[*here, 0.0]])})["waypoint"][0, :2]
+            ahead = cell_of(here, settings, seen.shape)
+            if seen[ahead] != FREE or ahead == cell:
+                break
+            goal = here
+        return goal
+
+
+def cell_of(place: Array, settings: PolicyExplorerSettings, shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return row and column of a place (2,) m, odom, the nearest inside the area."""
+    column, row = np.floor((place - settings.area_min_m) / settings.cell_m).astype(np.intp)
+    return int(np.clip(row, 0, shape[0] - 1)), int(np.clip(column, 0, shape[1] - 1))
+
+
+def at_edge(seen: Array, cell: tuple[int, int]) -> bool:
+    """Return whether one of the eight cells around ``cell`` is unknown."""
+    row, column = cell
+    return bool((seen[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2] == UNKNOWN).any())
+
+
+def coarse(field: Field, settings: PolicyExplorerSettings, position: Array) -> Array:
+    """Return the area's map (rows, columns) in the policy's cells.
+
+    A cell is occupied where any part of it is, unknown where most of it is, and free where the robot is.
+
+    Args:
+        field: The map of one robot.
+        settings: Cells and area.
+        position: (2,) m, odom, of the robot.
+    """
+    low, high = np.array(settings.area_min_m), np.array(settings.area_max_m)
+    columns, rows = np.maximum(np.rint((high - low) / settings.cell_m).astype(np.intp), 1)
+    occupied, unknown = field.occupied[0], field.unknown[0]
+    place = [
+        np.floor((field.origin[0][axis] + (np.arange(size) + 0.5) * field.resolution_m - low[axis]) / settings.cell_m)
+        for axis, size in enumerate((occupied.shape[1], occupied.shape[0]))
+    ]
+    inside = np.ix_(*((place[axis] >= 0) & (place[axis] < most) for axis, most in ((1, rows), (0, columns))))
+    row, column = (place[axis][(place[axis] >= 0) & (place[axis] < most)] for axis, most in ((1, rows), (0, columns)))
+    index = (row[:, None] * columns + column).astype(np.intp).ravel()
+    count = np.bincount(index, minlength=rows * columns)
+    taken = np.bincount(index, weights=occupied[inside].ravel(), minlength=rows * columns)
+    blind = np.bincount(index, weights=unknown[inside].ravel(), minlength=rows * columns)
+    # what lies outside the map that was made so far is unknown as well
+    whole = (settings.cell_m / field.resolution_m) ** 2
+    found = np.where(blind + np.maximum(whole - count, 0.0) > 0.5 * whole, UNKNOWN, FREE)
+    seen = np.where(taken > 0, OCCUPIED, found).reshape(rows, columns)
+    seen[cell_of(position, settings, seen.shape)] = FREE
+    return np.asarray(seen, dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +194,7 @@ def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
     chosen = schema.load(Options, mine, "the options of the planner explorer_policy")
     policy = load_policy(chosen.policy, robot=robot)
     settings = _settings(chosen.cells, policy.contract, chosen.policy)
-    frontier = exploring.build("utility", robot, **options)
+    frontier = build_explorer("utility", robot, **options)
     grid = frontier.guide.grids.settings
     if settings.cell_m < grid.resolution_m:
         raise UserError(
@@ -62,7 +204,7 @@ def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
     side = max(high - low for low, high in zip(settings.area_min_m, settings.area_max_m))
     cells = 2 * math.ceil(side / grid.resolution_m)  # half of the map reaches over the area from any place in it
     if cells > grid.cells and "grid" not in options:
-        frontier = exploring.build("utility", robot, **options, grid=asdict(replace(grid, cells=cells)))
+        frontier = build_explorer("utility", robot, **options, grid=asdict(replace(grid, cells=cells)))
     return PolicyExplorer(frontier.planner, frontier.settings, policy, settings)
 
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlstack.control.navigation.exploring import build
+from rlstack.control.navigation.frontier import build_explorer
 
-PLANNER = partial(build, "greedy")
+PLANNER = partial(build_explorer, "greedy")

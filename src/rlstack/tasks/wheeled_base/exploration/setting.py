@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.schema import value
-from rlstack.sim.grids.floors import Floors, moved
 from rlstack.sim.grids.lidar import GridLidar
 from rlstack.sim.grids.sites import Sites
-from rlstack.sim.grids.terrain import Terrain
+from rlstack.sim.grids.terrain import Floors, Terrain, moved
 from rlstack.sim.grids.worlds import MOVES, GridWorlds
 
 TRAINING, HELD_OUT = 0, 1

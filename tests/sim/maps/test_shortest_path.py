@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.sim.maps.generate import draw_map
-from rlstack.sim.maps.shortest import clear_between, shortest_way
+from rlstack.sim.maps.shortest_path import clear_between, shortest_way
 
 NOTHING = np.zeros((0, 5)), np.zeros((0, 3))
 
