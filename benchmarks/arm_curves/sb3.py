@@ -16,12 +16,15 @@ from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
 
 from rlstack import schema
+from rlstack.environments.core import GOAL
+from rlstack.environments.learning import LearningCore
+from rlstack.environments.stable_baselines3 import PolicyObservation, TaskVecEnv
+from rlstack.environments.vector import TaskVectorEnvironment
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.robots import load_robot
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, make_contract
-from rlstack.training.goal_vectors import AsThePolicySees, GoalVecEnv
 from rlstack.verification.examiner import EXAMINERS
 
 PROGRESS, BUFFER = "progress.pt", "buffer.pickle"
@@ -69,6 +72,7 @@ class Run(BaseCallback):  # type: ignore[misc]
         self.robot = self.task.reference(load_robot(recipe.robot))
         self.pipeline = self.task.pipeline(self.robot)
         self.environment = self.task.environment(self.robot, self.pipeline, count, device="cpu", seed=recipe.seed)
+        vectors = TaskVectorEnvironment(LearningCore(self.environment, GOAL))
         # an episode must have ended before anything can be drawn
         begins = max(own.warm_up, count * (self.task.steps + 1))
         room = self.steps + count * self.task.steps * (2 + self.demonstrations // count)
@@ -84,13 +88,13 @@ class Run(BaseCallback):  # type: ignore[misc]
         }
         policy = {
             "net_arch": list(own.hidden),
-            "features_extractor_class": AsThePolicySees,
-            "features_extractor_kwargs": {"environment": self.environment},
+            "features_extractor_class": PolicyObservation,
+            "features_extractor_kwargs": {"environment": vectors},
             **arguments.pop("policy_kwargs", {}),
         }
         self.learner = SAC(
             "MultiInputPolicy",
-            GoalVecEnv(self.environment),
+            TaskVecEnv(vectors),
             train_freq=(1, "step"),
             gradient_steps=max(1, round(updates * count)),
             replay_buffer_class=HerReplayBuffer,

@@ -78,7 +78,7 @@ def test_what_is_seen_stays_within_the_space(name: str, observation: str) -> Non
 
 def test_an_episode_ends_when_its_time_is_over() -> None:
     environment = make(HOVER, episode_s=0.2, rate_hz=50.0, backend="mujoco", **STILL)
-    start = {"rotor_speed": np.full(4, environment.flights.setting.robot.hover_speed_rad_s)}
+    start = {"rotor_speed": np.full(4, environment.core.robot.hover_speed_rad_s)}
     environment.reset(seed=0, options={"state": start})
     ends = [environment.step(hover_action()[0])[2:4] for _ in range(10)]
     assert ends == [(False, False)] * 9 + [(False, True)]
@@ -88,7 +88,7 @@ def test_an_episode_ends_when_its_time_is_over() -> None:
 @pytest.mark.parametrize("name", TASK_IDS)
 def test_the_observation_is_what_the_exported_pipeline_computes(name: str) -> None:
     seeing, raw = (make(name, backend="batch", observation=kind) for kind in ("policy", "signals"))
-    step = seeing.flights.setting.step
+    step = seeing.core.step_kernels
     memory = step.pipeline.initial_memory(1)
     seen, _ = seeing.reset(seed=5)
     signals, _ = raw.reset(seed=5)
@@ -111,7 +111,7 @@ def test_engines_agree_with_the_batch_simulator(name: str, backend: str) -> None
     for simulator in ("batch", backend):
         environment = make(name, backend=simulator, **QUIET)
         # level and slow, so that small differences stay small
-        hover = np.full(4, environment.flights.setting.robot.hover_speed_rad_s)
+        hover = np.full(4, environment.core.robot.hover_speed_rad_s)
         start = {"linear_velocity": [0.2, -0.1, 0.1], "rotor_speed": hover}
         record = [environment.reset(seed=2, options={"state": start})[0]]
         record += [environment.step(action)[0] for action in actions]
@@ -164,12 +164,6 @@ def test_pictures_follow_the_robot() -> None:
 def test_bad_settings_are_said(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         rlstack.environments.single.TaskEnvironment("quadrotor_hover", **settings)
-
-
-@pytest.mark.parametrize("task", ["base_navigation", "base_exploration"])
-def test_tasks_of_bases_are_refused_by_name(task: str) -> None:
-    with pytest.raises(UserError, match=f"tasks of quadrotors so far: learn {task} with"):
-        rlstack.environments.single.TaskEnvironment(task)
 
 
 def test_the_batch_simulator_draws_nothing() -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-import gymnasium
 import numpy as np
 
-from rlstack.environments.flights import Flights
-from rlstack.environments.over_topics import TopicVehicle
-from rlstack.environments.settings import make_setting
-from rlstack.environments.single import ONE, noise_seed, step_alone, unbatched
-from rlstack.environments.spaces import action_space, observation_space
+from rlstack.environments.core import GOAL
+from rlstack.environments.quadrotors import QuadrotorCore
+from rlstack.environments.settings import configured
+from rlstack.environments.single import TaskEnvironment
+from rlstack.environments.topic_vehicle import TopicVehicle
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.tasks.quadrotor.task import QuadrotorTask
 
 _NO_NOISE = {
     "position_m": 0.0,
@@ -24,7 +24,7 @@ _NO_NOISE = {
 }
 
 
-class RosEnvironment(gymnasium.Env):  # type: ignore[misc]
+class RosEnvironment(TaskEnvironment):
     """One robot on the common topics that flies a task; spaces, rewards and endings are those of the task's others.
 
     Each step publishes a command that bears the stamp of the observation it answers, and waits for the next one. With
@@ -43,7 +43,7 @@ class RosEnvironment(gymnasium.Env):  # type: ignore[misc]
         timeout_s: Seconds to wait for an observation or a service.
         on_reset: Called for a robot that has no reset of its own: it returns when the robot is where the next episode
             may begin. None: such a robot is an error.
-        observation: As of :class:`rlstack.environments.single.TaskEnvironment`.
+        observation: ``"policy"`` or ``"signals"``; see :func:`rlstack.environments.settings.make_core`.
         settings: The task's. ``rate_hz`` is the robot's control rate unless given.
 
     Raises:
@@ -68,42 +68,29 @@ class RosEnvironment(gymnasium.Env):  # type: ignore[misc]
     ) -> None:
         spec = load_quadrotor(robot) if isinstance(robot, str) else robot
         settings = {"rate_hz": spec.control_rate_hz, "noise": _NO_NOISE, **settings}
-        setting = make_setting(task, spec, observation, settings)
-        if lock_step and setting.task.rate_hz != spec.control_rate_hz:
+        made, spec, shown = configured(task, spec, observation, settings)
+        if not isinstance(made, QuadrotorTask) or shown == GOAL:
+            raise UserError(f"Only tasks of quadrotors are environments over topics: {task}, '{shown}' is not.")
+        if lock_step and made.rate_hz != spec.control_rate_hz:
             raise UserError(
-                f"rate_hz: {setting.task.rate_hz:g} is not allowed in lock step: must be the control rate of"
+                f"rate_hz: {made.rate_hz:g} is not allowed in lock step: must be the control rate of"
                 f" {spec.name}, {spec.control_rate_hz:g} Hz."
             )
-        self.vehicle = TopicVehicle(
-            setting.robot,
+        self.render_mode = None
+        vehicle = TopicVehicle(
+            spec,
             namespace,
-            rate_hz=setting.task.rate_hz,
+            rate_hz=made.rate_hz,
             through=through,
             origin=np.array(goal_m, dtype=float),
             lock_step=lock_step,
             timeout_s=timeout_s,
             on_reset=on_reset,
         )
-        self.flights = Flights(setting, self.vehicle, 1)
-        self.action_space, self.observation_space = action_space(setting.step), observation_space(setting.step)
-        self._seeded = False
+        self._use(QuadrotorCore(made, spec, shown, vehicle, 1), [])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Put the robot back and start the next episode; the seed is of the task's paths."""
-        super().reset(seed=seed)
         if (options or {}).get("state") is not None:
             raise UserError("options: state: a robot over topics starts where its reset puts it.")
-        if seed is not None or not self._seeded:
-            self.flights.seed([self.np_random], [noise_seed(self.np_random_seed)])
-            self._seeded = True
-        self.flights.begin(ONE)
-        return unbatched(self.flights.observation()), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Command the robot and wait for the next observation."""
-        return step_alone(self.flights, action)
-
-    def close(self) -> None:
-        """Stop the motors, unless the guard looks after them, and leave ROS; a second call does nothing."""
-        if hasattr(self, "vehicle"):
-            self.vehicle.close()
+        return super().reset(seed=seed)

@@ -3,72 +3,112 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from rlstack import schema
+from rlstack.environments.core import BATCH, GOAL, OBSERVATIONS, POLICY, EnvironmentCore
 from rlstack.errors import UserError, unknown_name
-from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import RobotSpec, load_robot
 from rlstack.tasks import TASKS
-from rlstack.tasks.quadrotor.external_step import ExternalStep, Seen
 from rlstack.tasks.quadrotor.task import QuadrotorTask
-
-_SEEN = ("policy", "signals")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A task for one robot, ready to be simulated.
-
-    Args:
-        name: The task's.
-        task: Its configuration.
-        robot: What flies: for a family, its reference.
-        step: Its kernels.
-    """
-
-    name: str
-    task: Any
-    robot: Quadrotor
-    step: ExternalStep
-
-    @property
-    def max_steps(self) -> int:
-        """Control periods of an episode."""
-        return max(round(self.task.episode_s * self.task.rate_hz), 1)
+from rlstack.training.recipe import recipe_files
 
 
-def make_setting(name: str, robot: str | Quadrotor, observation: str | Mapping[str, Any], settings: Any) -> Setting:
-    """Return a task for a robot.
+def make_core(
+    task: str,
+    count: int,
+    *,
+    backend: str | None = None,
+    robot: str | RobotSpec | None = None,
+    observation: str | Mapping[str, Any] = POLICY,
+    world: str | Path | None = None,
+    physics_rate_hz: float | None = None,
+    height_m: float | None = None,
+    **settings: Any,
+) -> EnvironmentCore:
+    """Return N robots at a task.
 
     Args:
-        name: The task's.
-        robot: A quadrotor's name or file, or what it says.
-        observation: What is seen, ``"policy"`` or ``"signals"``; or the task's settings of that name.
-        settings: The task's other settings, by name.
+        task: Its name.
+        count: N.
+        backend: ``"batch"``: the simulator that the task is learned in (default); for quadrotors also ``"mujoco"``,
+            ``"pybullet"`` or another whose engine runs in process.
+        robot: A robot's name or file; None: that of the task's recipe.
+        observation: One of :data:`OBSERVATIONS`; a mapping: the task's settings called ``observation``.
+        world: Of an engine, such as ``"warehouse:7"``.
+        physics_rate_hz: Physics steps a second, of a quadrotor.
+        height_m: Of the task's origin over the start place of the world.
+        settings: The task's, by name, such as ``rate_hz`` and ``episode_s``.
 
     Raises:
-        UserError: A name is unknown, the task is not for quadrotors, or a value is not allowed.
+        UserError: Something is unknown, not allowed or not installed.
     """
-    if not issubclass(TASKS.load(name), QuadrotorTask):
-        raise UserError(f"Environments are there for tasks of quadrotors so far: learn {name} with `rlstack train`.")
-    kind: Any = "policy"
-    given = {key: schema.to_data(entry) for key, entry in dict(settings).items()}
-    if not isinstance(observation, str):
-        given["observation"] = schema.to_data(observation)
-    elif observation in _SEEN:
-        kind = observation
-    else:
-        raise unknown_name("observation", observation, _SEEN)
-    task = schema.load(TASKS.load(name), given, f"environment of {name}")
-    spec = task.reference(load_quadrotor(robot) if isinstance(robot, str) else robot)
-    return Setting(name, task, spec, _step(name, task, spec, kind))
-
-
-def _step(name: str, task: Any, robot: Quadrotor, kind: Seen) -> ExternalStep:
+    if count < 1:
+        raise UserError(f"num_envs: {count} is not allowed: must be at least 1.")
+    made, spec, shown = configured(task, robot, observation, settings)
     try:
-        return ExternalStep(task, robot, task.pipeline(robot), kind)
+        if isinstance(made, QuadrotorTask) and shown != GOAL:
+            from rlstack.environments.quadrotors import QuadrotorCore
+            from rlstack.environments.vehicles import make_vehicles
+
+            vehicles = make_vehicles(
+                backend or BATCH,
+                spec,
+                count,
+                made,
+                world=world,
+                physics_rate_hz=physics_rate_hz,
+                height_m=height_m,
+            )
+            return QuadrotorCore(made, spec, shown, vehicles, count)
+        if backend not in (None, BATCH):
+            raise UserError(f"backend: '{backend}' is not allowed: {task} runs in the simulator of its training.")
+        engines = {"world": world, "physics_rate_hz": physics_rate_hz, "height_m": height_m}
+        for name, given in engines.items():
+            if given is not None:
+                raise UserError(f"{name}: {given} is not allowed: only tasks of quadrotors take it.")
+        from rlstack.environments.learning import LearningCore
+
+        return LearningCore(made.environment(spec, made.pipeline(spec), count, device="cpu", seed=0), shown)
     except ImportError as error:
         raise UserError(
-            f"The environment of {name} needs {error.name}, which is not installed: pip install 'rlstack[gym]'."
+            f"The environment of {task} needs {error.name}, which is not installed: pip install 'rlstack[gym]'."
         ) from error
+
+
+def configured(
+    task: str, robot: str | RobotSpec | None, observation: str | Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[Any, Any, Any]:
+    """Return a task's configuration, the robot that it runs, and what is shown; as of :func:`make_core`.
+
+    Raises:
+        UserError: A name is unknown or a value is not allowed.
+    """
+    kind = TASKS.load(task)
+    shown, given = POLICY, {key: schema.to_data(entry) for key, entry in settings.items()}
+    if not isinstance(observation, str):
+        given["observation"] = schema.to_data(observation)
+    elif observation in OBSERVATIONS:
+        shown = observation
+    else:
+        raise unknown_name("observation", observation, OBSERVATIONS)
+    made = schema.load(kind, given, f"environment of {task}")
+    spec = _robot(task) if robot is None else load_robot(robot) if isinstance(robot, str) else robot
+    return made, made.reference(spec), shown
+
+
+def _robot(task: str) -> RobotSpec:
+    """Return the robot of the recipe that is called like a task, or of the first one that learns it.
+
+    Raises:
+        UserError: No recipe learns it.
+    """
+    files = recipe_files()
+    for path in (*(files[name] for name in [task] if name in files), *files.values()):
+        recipe = yaml.safe_load(path.read_text())
+        if recipe.get("task") == task:
+            return load_robot(recipe["robot"])
+    raise UserError(f"robot: no recipe learns {task}, so there is none to take the robot of: give its name or file.")

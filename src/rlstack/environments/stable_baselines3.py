@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from rlstack.environments.vector import TaskVectorEnvironment
 from rlstack.errors import UserError
 
 try:
+    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from stable_baselines3.common.vec_env import VecEnv
 except ModuleNotFoundError as error:
     raise UserError("stable-baselines3 is not installed: pip install 'stable-baselines3>=2.4'.") from error
@@ -22,7 +24,8 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
 
     What was seen last in an episode is in its ``info["terminal_observation"]``, and ``info["TimeLimit.truncated"]`` is
     true where time was over, so that the value of going on is counted. An episode's return and length are in
-    ``info["episode"]``, for the progress that algorithms print.
+    ``info["episode"]``, for the progress that algorithms print; ``info["is_success"]`` is there where the task says so.
+    With ``observation="goal"`` it serves ``HerReplayBuffer``.
 
     Args:
         environment: What ``gymnasium.make_vec`` gave, with :attr:`AutoresetMode.SAME_STEP`.
@@ -53,18 +56,20 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
         self._actions = actions
 
     def step_wait(self) -> Any:
-        """Fly one control period."""
-        seen, reward, lost, timed_out, info = self.environment.step(self._actions)
-        done = lost | timed_out
+        """Let one control period pass."""
+        seen, reward, terminated, truncated, info = self.environment.step(self._actions)
+        done = terminated | truncated
         self._return += reward
         self._length += 1
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for k in np.flatnonzero(done).tolist():
             infos[k] = {
                 "terminal_observation": info["final_obs"][k],
-                "TimeLimit.truncated": bool(timed_out[k]),
+                "TimeLimit.truncated": bool(truncated[k]),
                 "episode": {"r": float(self._return[k]), "l": int(self._length[k])},
             }
+            if "is_success" in info["final_info"]:
+                infos[k]["is_success"] = bool(info["final_info"]["is_success"][k])
         self._return[done], self._length[done] = 0.0, 0
         return seen, reward.astype(np.float32), done, infos
 
@@ -82,8 +87,10 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
         raise AttributeError(f"{attr_name} cannot be set for single robots of a vector environment")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Refuse: robots have none of their own."""
-        raise AttributeError(f"single robots of a vector environment have no method {method_name}")
+        """Call ``compute_reward``, which is for any of the robots."""
+        if method_name != "compute_reward":
+            raise AttributeError(f"single robots of a vector environment have no method {method_name}")
+        return [self.environment.compute_reward(*args, **kwargs) for _ in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """Return that none is wrapped."""
@@ -92,3 +99,20 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
     def get_images(self) -> Sequence[Any]:
         """Return no pictures."""
         return []
+
+
+class PolicyObservation(BaseFeaturesExtractor):  # type: ignore[misc]
+    """Makes of an observation with goals what rlstack's own networks see, so that none is given more than the other.
+
+    Args:
+        observation_space: Of an environment made with ``observation="goal"``.
+        environment: That one, which knows where the goal is in what is seen.
+    """
+
+    def __init__(self, observation_space: spaces.Dict, environment: Any) -> None:
+        super().__init__(observation_space, features_dim=observation_space["observation"].shape[0])
+        self._relabelled = environment.unwrapped.core.relabelled
+
+    def forward(self, observations: dict[str, Any]) -> Any:
+        """Return (n, columns)."""
+        return self._relabelled(*(observations[name] for name in ("observation", "achieved_goal", "desired_goal")))

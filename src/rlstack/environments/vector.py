@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from numpy.typing import NDArray
 
-from rlstack.arrays import Mask
-from rlstack.environments.flights import Flights
-from rlstack.environments.settings import make_setting
-from rlstack.environments.spaces import action_space, observation_space
-from rlstack.environments.vehicles import make_vehicles
+from rlstack.arrays import Array, Mask
+from rlstack.environments.core import EnvironmentCore
+from rlstack.environments.settings import make_core
 from rlstack.errors import UserError, unknown_name
-from rlstack.kinds.quadrotor.spec import Quadrotor
 
 
 class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
-    """N robots that fly a task, each as if alone; see docs/environments.md.
+    """N robots at a task; see docs/environments.md.
 
-    Robot ``i`` of one that was seeded with ``s`` flies the episodes of a single environment seeded with ``s + i``.
+    Quadrotor ``i`` of one that was seeded with ``s`` flies the episodes of a single environment seeded with ``s + i``.
     With :attr:`AutoresetMode.SAME_STEP`, the default, what was seen last and the last ``reward_terms`` are in
     ``info["final_obs"]`` and ``info["final_info"]``. :meth:`reset` takes the options ``reset_mask`` (N,) and ``state``.
 
     Args:
         num_envs: N.
-        autoreset_mode: When a flight that has ended is followed by the next: ``"SameStep"``, ``"NextStep"``, or
+        autoreset_mode: When an episode that has ended is followed by the next: ``"SameStep"``, ``"NextStep"``, or
             ``"Disabled"``.
-        task: This and the others are as of :class:`rlstack.environments.single.TaskEnvironment`.
+        task: The task's name, or robots that are there already.
+        settings: As of :func:`rlstack.environments.settings.make_core`.
 
     Raises:
         UserError: Something is unknown, not allowed or not installed.
@@ -42,16 +36,10 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
 
     def __init__(
         self,
-        task: str,
+        task: str | EnvironmentCore,
         num_envs: int = 1,
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
-        backend: str = "batch",
-        robot: str | Quadrotor = "crazyflie",
-        observation: str | Mapping[str, Any] = "policy",
-        world: str | Path | None = None,
-        physics_rate_hz: float | None = None,
-        height_m: float | None = None,
         render_mode: str | None = None,
         **settings: Any,
     ) -> None:
@@ -61,27 +49,15 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
             self._mode = AutoresetMode(autoreset_mode)
         except ValueError:
             raise unknown_name("autoreset_mode", str(autoreset_mode), [mode.value for mode in AutoresetMode]) from None
-        setting = make_setting(task, robot, observation, settings)
-        vehicles = make_vehicles(
-            backend,
-            setting.robot,
-            num_envs,
-            setting.task,
-            world=world,
-            physics_rate_hz=physics_rate_hz,
-            height_m=height_m,
-        )
-        self.num_envs = num_envs
-        fps = setting.task.rate_hz
+        self.core = core = make_core(task, num_envs, **settings) if isinstance(task, str) else task
+        self.num_envs = num_envs = core.count
+        fps = core.task.rate_hz
         self.metadata = {"render_modes": [], "render_fps": fps, "autoreset_mode": self._mode}  # type: ignore[misc]
-        self.flights = Flights(setting, vehicles, num_envs)
-        self.single_action_space, self.single_observation_space = (
-            action_space(setting.step),
-            observation_space(setting.step),
-        )
+        self.single_action_space, self.single_observation_space = core.action_space, core.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self._all = np.arange(num_envs)
+        if core.goals:
+            self.compute_reward = core.compute_reward  # type: ignore[attr-defined]
         self._ended = np.ones(num_envs, dtype=bool)
         self._seeded = False
 
@@ -90,11 +66,11 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
 
         Args:
             seed: Of the first robot, each following has one more; or a list with that of each.
-            options: ``reset_mask`` (N,) bool: whose; ``state``: where they start, arrays (width,) or (robots, width)
-                by name.
+            options: ``reset_mask`` (N,) bool: whose; ``state``: where quadrotors start, arrays (width,) or (robots,
+                width) by name.
         """
-        flights, given = self.flights, options or {}
-        index = self._all
+        given = options or {}
+        index = np.arange(self.num_envs)
         if given.get("reset_mask") is not None:
             mask = np.asarray(given["reset_mask"])
             if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
@@ -102,51 +78,44 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
             index = np.flatnonzero(mask)
         if seed is not None or not self._seeded:
             self._seed(seed)
-        flights.renew_noise()
-        flights.begin(index, given.get("state"))
+        self.core.begin(index, given.get("state"))
         self._ended[index] = False
-        return flights.observation(), {}
+        return self.core.observation(), {}
 
-    def step(self, actions: Any) -> tuple[Any, NDArray[np.float64], Mask, Mask, dict[str, Any]]:
-        """Fly one control period; actions are clipped to -1..1."""
-        flights = self.flights
-        flights.step(np.asarray(actions))
-        reward = flights.reward[0].astype(np.float64)
-        lost, timed_out = flights.lost, flights.timed_out
-        terms = dict(zip(flights.term_names, flights.terms.copy()))
-        if self._mode is AutoresetMode.NEXT_STEP:
-            return self._then_begin(reward, lost, timed_out, terms)
-        ended = lost | timed_out
+    def step(self, actions: Any) -> tuple[Any, Array, Mask, Mask, dict[str, Any]]:
+        """Let one control period pass; actions are clipped to -1..1."""
+        core = self.core
+        core.step(np.asarray(actions))
+        reward, terminated, truncated = core.reward.astype(np.float64), core.terminated.copy(), core.truncated.copy()
+        if self._mode is AutoresetMode.NEXT_STEP:  # the actions of those that ended a step ago are for nothing
+            began = self._ended
+            reward[began], terminated[began], truncated[began] = 0.0, False, False
+            if began.any():
+                core.begin(np.flatnonzero(began), after_step=True)
+            self._ended = terminated | truncated
+            return core.observation(), reward, terminated, truncated, self._info(~began)
+        ended = terminated | truncated
         if self._mode is AutoresetMode.DISABLED or not ended.any():
-            return flights.observation(), reward, lost, timed_out, _terms(terms, np.ones(self.num_envs, dtype=bool))
-        lost, timed_out = lost.copy(), timed_out.copy()
-        info = _terms(terms, ~ended)
-        final = np.full(self.num_envs, None, dtype=object)
-        last = flights.observation()
-        over = np.flatnonzero(ended)
+            return core.observation(), reward, terminated, truncated, self._info(np.ones_like(ended))
+        info, final = self._info(~ended), np.full(self.num_envs, None, dtype=object)
+        last, over = core.observation(), np.flatnonzero(ended)
         for k in over.tolist():
             final[k] = {name: array[k] for name, array in last.items()} if isinstance(last, dict) else last[k]
         info["final_obs"], info["_final_obs"] = final, ended
-        info["final_info"], info["_final_info"] = _terms(terms, ended.copy()), ended.copy()
-        flights.begin(over)
-        return flights.observation(), reward, lost, timed_out, info
+        info["final_info"], info["_final_info"] = self._info(ended.copy()), ended.copy()
+        core.begin(over, after_step=True)
+        return core.observation(), reward, terminated, truncated, info
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator."""
-        if hasattr(self, "flights"):
-            self.flights.close()
+        if hasattr(self, "core"):
+            self.core.close()
 
-    def _then_begin(
-        self, reward: NDArray[np.float64], lost: Mask, timed_out: Mask, terms: dict[str, Any]
-    ) -> tuple[Any, NDArray[np.float64], Mask, Mask, dict[str, Any]]:
-        """Start the episodes of those whose last ended a step ago; their actions have been for nothing."""
-        began = self._ended
-        lost, timed_out = lost & ~began, timed_out & ~began
-        if began.any():
-            reward[began] = 0.0
-            self.flights.begin(np.flatnonzero(began))
-        self._ended = lost | timed_out
-        return self.flights.observation(), reward, lost, timed_out, _terms(terms, ~began)
+    def _info(self, whose: Mask) -> dict[str, Any]:
+        """Return the information on the last step as Gymnasium's vector environments have it, masks under ``_``."""
+        terms = {**self.core.terms, **{f"_{name}": whose for name in self.core.terms}}
+        info: dict[str, Any] = {"reward_terms": terms, "_reward_terms": whose}
+        return info if self.core.success is None else {**info, "is_success": self.core.success, "_is_success": whose}
 
     def _seed(self, seed: Any) -> None:
         if seed is None or isinstance(seed, (int, np.integer)):
@@ -157,11 +126,5 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
             seeds = [int(s) for s in seed]
             if len(seeds) != self.num_envs:
                 raise UserError(f"seed: {len(seeds)} seeds for {self.num_envs} robots: give one, or one for each.")
-        self.flights.seed([seeding.np_random(s)[0] for s in seeds], seeds)
+        self.core.seed(seeds)
         self._seeded = True
-
-
-def _terms(terms: dict[str, Any], whose: Mask) -> dict[str, Any]:
-    """Return the information on the reward as Gymnasium's vector environments have it, masks under ``_``."""
-    masked = {**terms, **{f"_{name}": whose for name in terms}}
-    return {"reward_terms": masked, "_reward_terms": whose}

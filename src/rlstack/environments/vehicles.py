@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.environments.deck import Episode
+from rlstack.environments.episode_sampler import Episode
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.sensing import Camera

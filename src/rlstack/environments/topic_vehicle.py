@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.environments.deck import Episode
+from rlstack.environments.episode_sampler import Episode
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, RotorMessage

@@ -46,8 +46,8 @@ class Episode:
         return replace(self, state=state, state_row=pack_state(state, 1)[0])
 
 
-class Deck:
-    """What one robot will meet.
+class EpisodeSampler:
+    """Draws what one robot meets, some episodes ahead.
 
     Args:
         task: Draws it.

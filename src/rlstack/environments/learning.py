@@ -1,0 +1,117 @@
+"""Any task in the simulator that it is learned in, as an :class:`rlstack.environments.core.EnvironmentCore`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from rlstack.arrays import Array32, Index, Mask
+from rlstack.environments.core import GOAL, SIGNALS, EnvironmentCore
+from rlstack.errors import UserError
+from rlstack.tasks.core.goals import GoalEnvironment, GoalStep
+
+_MOST = 1e6
+"""Bound of every column of an observation; what is beyond is kept at it."""
+
+_GOALS = ("observation", "achieved_goal", "desired_goal")
+
+
+class LearningCore(EnvironmentCore):
+    """N robots of a :class:`rlstack.tasks.core.interface.LearningEnvironment`, at the end of its curriculum.
+
+    Where goals are shown, ``observation`` is that of a robot whose goal is reached, so that only ``desired_goal`` says
+    what is to be done and hindsight can change it; :meth:`relabelled` puts the goal back.
+
+    Args:
+        environment: As ``task.environment(...)`` gives it; it no longer restarts robots by itself.
+        shown: What is seen, ``"policy"`` or ``"goal"``.
+
+    Raises:
+        UserError: This task cannot show that.
+    """
+
+    def __init__(self, environment: Any, shown: str) -> None:
+        self.task, self.count, self.environment = environment.task, environment.count, environment
+        name, count = type(self.task).__name__, self.count
+        if shown == SIGNALS:
+            raise UserError(f"observation: 'signals' is not allowed: {name} shows what its network sees.")
+        self.goals = shown == GOAL
+        if self.goals and not isinstance(environment, GoalEnvironment):
+            raise UserError(f"observation: 'goal' is not allowed: {name} has no goals that hindsight could change.")
+        if self.goals and getattr(self.task, "rewards", "sparse") != "sparse":
+            raise UserError("observation: 'goal' is not allowed with dense rewards: hindsight needs rewards='sparse'.")
+        environment.autoreset = False
+        environment.set_progress(1.0)
+        self.action_space = spaces.Box(-1.0, 1.0, (environment.pipeline.action_size,), np.float32)
+        columns: spaces.Space = _box((environment.pipeline.size,))
+        if self.goals:
+            goal = _box(tuple(environment.achieved_goal().shape[1:]))
+            columns = spaces.Dict(dict(zip(_GOALS, (columns, goal, goal))))
+        self.observation_space = columns
+        self.reward: Array32 = np.zeros(count, np.float32)
+        self.terms = dict.fromkeys(environment.term_names(), self.reward)
+        self.terminated: Mask = np.zeros(count, bool)
+        self.truncated: Mask = np.zeros(count, bool)
+        self.success: Mask | None = None
+
+    def seed(self, seeds: Sequence[int]) -> None:
+        """Seed everything that is drawn, by all the seeds together."""
+        self.environment.seed(int(np.random.SeedSequence(list(seeds)).generate_state(1)[0]))
+
+    def begin(self, index: Index, state: Mapping[str, ArrayLike] | None = None, *, after_step: bool = False) -> None:
+        """Start the next episodes of some robots, where the task draws it."""
+        if state is not None:
+            raise UserError("options: state is not allowed: only quadrotors start where they are told to.")
+        self.environment.restart(torch.from_numpy(np.asarray(index)))
+        self._seen = self.environment.observe()[0]
+
+    def step(self, actions: ArrayLike) -> None:
+        """Let one control period pass under actions (N, actions)."""
+        action = torch.from_numpy(np.array(actions, np.float32))
+        if not torch.isfinite(action).all():
+            raise ValueError("The action is not finite: the policy that made it has diverged.")
+        result = self.environment.step(action.reshape(self.count, -1))
+        self._seen = result.actor
+        self.reward = result.reward.numpy().copy()
+        self.terms = {name: term.numpy().copy() for name, term in result.terms.items()}
+        self.truncated = result.timed_out.numpy().copy()
+        self.terminated = result.done.numpy() & ~self.truncated
+        self.success = result.success.numpy().copy() if isinstance(result, GoalStep) else None
+
+    def observation(self) -> Any:
+        """Return a copy of what is seen now: (N, columns), or arrays (N, ...) by name."""
+        if not self.goals:
+            return _bounded(self._seen)
+        achieved, desired = self.environment.achieved_goal(), self.environment.desired_goal()
+        seen = self.environment.relabelled(self._seen, achieved, achieved)
+        return dict(zip(_GOALS, map(_bounded, (seen, achieved, desired))))
+
+    def compute_reward(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Array32:
+        """Return the reward (...) of steps that led to ``achieved_goal`` (..., goal) with the goal ``desired_goal``."""
+        given = (torch.from_numpy(np.asarray(goal, np.float32)) for goal in (achieved_goal, desired_goal))
+        found: Array32 = self.environment.reward_of(*given).numpy()
+        return found
+
+    def relabelled(self, observation: Tensor, achieved: Tensor, desired: Tensor) -> Tensor:
+        """Return what the policy's network sees (n, columns) where ``observation`` is shown with these goals."""
+        seen: Tensor = self.environment.relabelled(observation, achieved, desired)
+        return seen
+
+    def close(self) -> None:
+        """Release the simulator, where it holds anything."""
+        getattr(self.environment, "close", lambda: None)()
+
+
+def _box(shape: tuple[int, ...]) -> spaces.Box:
+    return spaces.Box(-_MOST, _MOST, shape, np.float32)
+
+
+def _bounded(seen: Tensor) -> Array32:
+    found: Array32 = seen.nan_to_num(0.0).clamp(-_MOST, _MOST).numpy().copy()
+    return found
