@@ -19,7 +19,7 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
-from rlstack.sim.bases.movers import Moving
+from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.tasks.catalog.base_navigation import NavigationTask
 from rlstack.verification.courses import held_out_course
 from rlstack.verification.drive import drive
@@ -44,7 +44,7 @@ def main() -> None:
     robot = load_robot(options.robot)
     assert isinstance(robot, WheeledBase)
     task = NavigationTask()
-    movers = Moving(count=tuple(options.movers)) if options.movers else None
+    movers = MovingObstacles(count=tuple(options.movers)) if options.movers else None
     course = held_out_course(robot, options.ways, options.seed, kinds=options.kinds, movers=movers)
     drivers: dict[str, Any] = {name: PLANNERS.load(name)(robot) for name in options.planners}
     for path in options.policies:

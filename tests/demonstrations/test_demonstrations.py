@@ -13,14 +13,14 @@ import pytest
 
 from rlstack import cli, robots
 from rlstack.data.lerobot import Dataset
-from rlstack.demonstrations import recording, sheet
-from rlstack.demonstrations.by_hand import ByHand
-from rlstack.demonstrations.judging import judge
+from rlstack.demonstrations import metadata, recording
+from rlstack.demonstrations.filtering import judge
+from rlstack.demonstrations.teleoperation import Teleoperator
 from rlstack.hardware.devices import device_called
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.training.recorded import recorded
 
-PANDA = sheet.arm_called("panda")
+PANDA = metadata.arm_called("panda")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def reaching(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("demos") / "reach"
     words = ["demo", "record", "arm_reach", "--expert", "--episodes", "12", "--episode-s", "1.2", "--out", str(path)]
     assert cli.main(words) == 0
-    task, steps = sheet.task_called("arm_reach", {"rewards": "sparse", "episode_s": 4.0}), itertools.count()
+    task, steps = metadata.task_called("arm_reach", {"rewards": "sparse", "episode_s": 4.0}), itertools.count()
 
     def slowly(station: DemonstrationEnvironment) -> recording.Choice:
         return recording.Choice(station.expert() * (0.05 if next(steps) < 55 else 1.0))
@@ -59,7 +59,7 @@ def test_what_fights_the_others_is_dropped_with_the_reason(
     assert all("kept" in line for line in lines[:12]) and lines[-1] == f"12 of 13 were written into {good}."
     assert lines[12].startswith("episode 12: dropped: it fights the others, most at frame ")
     kept = Dataset(good)
-    assert len(kept) == 12 and sheet.read_sheet(kept).name == "arm_reach"
+    assert len(kept) == 12 and metadata.read_metadata(kept).name == "arm_reach"
     by_base = judge(reaching, good)
     assert [verdict.kept for verdict in by_base] == [True] * 12 + [False]
     assert by_base[12].success and by_base[12].why.startswith("it fights the others")
@@ -79,12 +79,12 @@ def test_a_replay_is_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "the recording succeeded, the replay succeeded" in shown
     # commands that are a centimetre off somewhere do not go unnoticed
     frames = Dataset(path).read(0)
-    task = sheet.task_called("arm_pick_place", {"rewards": "sparse"})
+    task = metadata.task_called("arm_pick_place", {"rewards": "sparse"})
     station = DemonstrationEnvironment(task, PANDA)
-    station.restore(frames[sheet.SIMULATOR][0], frames[sheet.TRIAL_OF][0])
-    command = frames[sheet.COMMAND][0].astype(float)
+    station.restore(frames[metadata.SIMULATOR][0], frames[metadata.TRIAL_OF][0])
+    command = frames[metadata.COMMAND][0].astype(float)
     station.drive(command + 0.02 * (np.arange(9) == 0))
-    apart = station.places()["tool"] - station.places(frames[sheet.SIMULATOR][1])["tool"]
+    apart = station.places()["tool"] - station.places(frames[metadata.SIMULATOR][1])["tool"]
     assert np.linalg.norm(apart) > 1e-4
     station.close()
 
@@ -115,7 +115,7 @@ def test_a_hand_records_what_it_does_and_is_told_what_was_clipped(
 
 
 def test_whoever_records_more_records_other_episodes(tmp_path: Path) -> None:
-    task = sheet.task_called("arm_reach", {"rewards": "sparse", "episode_s": 1.5})
+    task = metadata.task_called("arm_reach", {"rewards": "sparse", "episode_s": 1.5})
     for _ in range(2):
         recording.record(tmp_path / "more", "arm_reach", task, PANDA, recording.expert, 2)
     goals = [frames["observation.environment_state"][0].tolist() for frames in Dataset(tmp_path / "more")]
@@ -125,8 +125,8 @@ def test_whoever_records_more_records_other_episodes(tmp_path: Path) -> None:
 def test_a_hand_corrects_the_expert(tmp_path: Path) -> None:
     moves = tmp_path / "moves.yaml"
     moves.write_text("moves: [{steps: 3, intervene: false}, {steps: 2, linear: [0, 1, 0]}, {steps: 99, intervene: no}]")
-    task = sheet.task_called("arm_reach", {"rewards": "sparse", "episode_s": 1.5})
-    decide = ByHand(device_called(f"script:{moves}", PANDA), recording.expert)
+    task = metadata.task_called("arm_reach", {"rewards": "sparse", "episode_s": 1.5})
+    decide = Teleoperator(device_called(f"script:{moves}", PANDA), recording.expert)
     (ended,) = recording.record(tmp_path / "both", "arm_reach", task, PANDA, decide, 1)
     (frames,) = Dataset(tmp_path / "both")
     assert ended.success and frames["intervention"][:, 0].tolist() == [k in (3, 4) for k in range(ended.frames)]
@@ -180,7 +180,7 @@ def test_demonstrations_that_do_not_fit_are_refused_by_name(
     assert "crazyflie is a quadrotor" in refused(*record, str(tmp_path / "n"), "--robot", "crazyflie")
     assert "Say who shows it" in refused("record", "arm_reach", "--out", str(tmp_path / "n"))
     assert "has the episodes 0 to 12, but not 99" in refused("replay", str(reaching), "--episode", "99")
-    sheet_file = other / sheet.SHEET
+    sheet_file = other / metadata.SHEET
     held = json.loads(sheet_file.read_text())
     (other / "meta/info.json").write_text(json.dumps(info))
     sheet_file.write_text(json.dumps({**held, "task": "arm_push"}))
@@ -238,9 +238,9 @@ def test_a_list_of_episodes_that_was_cut_off_is_told_by_every_command_and_costs_
 
 
 def test_what_was_recorded_is_what_training_learns_from(reaching: Path) -> None:
-    station = DemonstrationEnvironment(sheet.task_called("arm_reach"), PANDA)
+    station = DemonstrationEnvironment(metadata.task_called("arm_reach"), PANDA)
     (steps,) = recorded(reaching, station.environment, 1)
     frames = Dataset(reaching).read(0)
     seen = np.array([step["observation"] for step in steps])
-    np.testing.assert_allclose(seen[: len(frames[sheet.SEEN])], frames[sheet.SEEN], atol=1e-5)
+    np.testing.assert_allclose(seen[: len(frames[metadata.SEEN])], frames[metadata.SEEN], atol=1e-5)
     station.close()

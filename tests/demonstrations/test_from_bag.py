@@ -11,7 +11,7 @@ import pytest
 
 from rlstack import cli
 from rlstack.data.lerobot import Dataset, DatasetWriter
-from rlstack.demonstrations import from_bag, sheet
+from rlstack.demonstrations import from_bag, metadata
 from rlstack.errors import UserError
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
@@ -21,9 +21,9 @@ pytest.importorskip("rosbags")
 
 from rlstack.data.bags import Recording, open_bag
 
-PANDA = sheet.arm_called("panda")
+PANDA = metadata.arm_called("panda")
 JOINTS = tuple(drive.name for drive in PANDA.drives)
-TASK = sheet.task_called("arm_pick_place", {"rewards": "sparse"})
+TASK = metadata.task_called("arm_pick_place", {"rewards": "sparse"})
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +116,10 @@ def test_an_arm_that_is_held_in_any_posture_is_one_that_is_not_moved(recording: 
     still = recording.position[:1] + np.array([0.9, 0.0, -0.9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     held = np.repeat(still, len(recording.position), axis=0)
     turned = replace(recording, position=held, velocity=np.zeros_like(held), command=held)
-    task = sheet.task_called("arm_reach", {"rewards": "sparse"})
+    task = metadata.task_called("arm_reach", {"rewards": "sparse"})
     add(turned, tmp_path / "held", task, succeeded=True)
     assert np.abs(Dataset(tmp_path / "held").read(0, ["action"])["action"]).max() < 0.01
-    sheet.write_sheet(tmp_path / "held", "arm_reach", task)
+    metadata.write_metadata(tmp_path / "held", "arm_reach", task)
     station = DemonstrationEnvironment(task, PANDA)
     (steps,) = recorded(tmp_path / "held", station.environment, 1)
     seen = np.array([step["observation"] for step in steps])
@@ -142,7 +142,7 @@ def test_bags_that_lack_something_are_refused_by_name(recording: Recording, tmp_
     with pytest.raises(UserError, match=r"the poses on object were silent for more than 0\.5 s"):
         add(replace(recording, poses=silent), tmp_path / "none")
     assert not (tmp_path / "none").exists()
-    seen = sheet.task_called("arm_pick_place_camera")
+    seen = metadata.task_called("arm_pick_place_camera")
     with pytest.raises(UserError, match=r"pictures on /panda/wrist/image_raw, pictures on /panda/scene/image_raw"):
         add(recording, tmp_path / "seen", seen)
 

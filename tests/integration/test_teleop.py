@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlstack.control.leading import LEAD_S
+from rlstack.control.teleoperation import LEAD_S
 from rlstack.errors import UserError
-from rlstack.hardware.devices import Hand
+from rlstack.hardware.devices import TeleopInput
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
@@ -128,7 +128,7 @@ class Keys:
     """A device that a human sits at, who has touched nothing yet."""
 
     live, keys = True, ""
-    hand: Hand | None = Hand()
+    hand: TeleopInput | None = TeleopInput()
 
     def __init__(self, *_: Any) -> None: ...
 
@@ -136,7 +136,7 @@ class Keys:
 
     def close(self) -> None: ...
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         if self.hand is None:
             raise UserError("The device is gone.")
         return self.hand
@@ -155,19 +155,19 @@ def test_who_touches_no_key_takes_no_policy_over(
     from rlstack.nodes.teleop import TeleopNode
 
     monkeypatch.setattr("rlstack.nodes.teleop.device_called", Keys)
-    monkeypatch.setattr(Keys, "hand", Hand())
+    monkeypatch.setattr(Keys, "hand", TeleopInput())
     told: list[Any] = []
     kind = topics.message_type(TYPES[INTERVENE])
     listener.node.create_subscription(kind, f"/arm/{INTERVENE}", told.append, topics.quality("latched"))
     node = started(TeleopNode, beside)
     listener.until(lambda: told, "who leads is told")
     assert told[-1].data is leads and node.status()[1]["the human leads"] is leads
-    monkeypatch.setattr(Keys, "hand", Hand(linear=np.array([0.0, 1.0, 0.0])))
+    monkeypatch.setattr(Keys, "hand", TeleopInput(linear=np.array([0.0, 1.0, 0.0])))
     listener.until(lambda: told[-1].data, "the first motion takes over")
-    monkeypatch.setattr(Keys, "hand", Hand())
+    monkeypatch.setattr(Keys, "hand", TeleopInput())
     listener.spin(0.2)
     assert told[-1].data, "who only pauses has not handed back"
-    monkeypatch.setattr(Keys, "hand", Hand(intervene=False))
+    monkeypatch.setattr(Keys, "hand", TeleopInput(intervene=False))
     listener.until(lambda: not told[-1].data, "`t` hands back")
 
 
@@ -177,7 +177,7 @@ def test_whose_device_is_gone_has_not_handed_back(
     from rlstack.nodes.teleop import TeleopNode
 
     monkeypatch.setattr("rlstack.nodes.teleop.device_called", Keys)
-    monkeypatch.setattr(Keys, "hand", Hand(linear=np.array([0.0, 1.0, 0.0])))
+    monkeypatch.setattr(Keys, "hand", TeleopInput(linear=np.array([0.0, 1.0, 0.0])))
     told: list[Any] = []
     twists: list[Any] = []
     for topic, heard, use in ((INTERVENE, told, "latched"), (TWIST, twists, "command")):

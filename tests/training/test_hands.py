@@ -15,9 +15,9 @@ import yaml
 from rlstack import cli
 from rlstack.bringup.teleop import teleop_device
 from rlstack.data.replay import ReplayReader
-from rlstack.demonstrations import by_hand
+from rlstack.demonstrations import teleoperation as by_hand
 from rlstack.errors import UserError
-from rlstack.hardware.devices import STOP, Hand
+from rlstack.hardware.devices import STOP, TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.tasks.manipulator.actions import Motion
@@ -132,7 +132,7 @@ class Device:
 
     def open(self) -> None: ...
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         hand = self.hands.pop(0)
         if isinstance(hand, UserError):
             raise hand
@@ -166,7 +166,7 @@ def decided(device: Device, *begins: int) -> list[bool]:
 
 
 def test_a_hand_takes_over_by_moving_or_by_saying_so_and_hands_back() -> None:
-    still, up, off = Hand(), Hand(UP), Hand(intervene=False)
+    still, up, off = TeleopInput(), TeleopInput(UP), TeleopInput(intervene=False)
     # a keyboard's hand leads from the beginning, and has not moved
     assert decided(Device(still, still, up, still, off, off, still, still, off)) == [
         *(False, False, True, True, False),
@@ -175,15 +175,15 @@ def test_a_hand_takes_over_by_moving_or_by_saying_so_and_hands_back() -> None:
     # in an episode of its own it has to do so again
     assert decided(Device(up, still, still, still, up, still), 0, 2) == [True, True, False, False, True, True]
     # a gripper that was closed once is no motion
-    closed = Hand(gripper=-1.0)
+    closed = TeleopInput(gripper=-1.0)
     assert decided(Device(still, closed, closed, closed, off, off), 0, 2) == [False, True, False, False, False, False]
 
 
 def test_a_hand_that_is_gone_hands_back_and_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    device = Device(Hand(UP), UserError("The gamepad is gone."), "not read")
+    device = Device(TeleopInput(UP), UserError("The gamepad is gone."), "not read")
     assert decided(device, 0) == [True, False, False] and device.hands == ["not read"]
     said: list[str] = []
-    hand = HandIntervener(Device(UserError("It is gone."), Hand(said=(STOP,))), SimpleNamespace(), said.append)  # type: ignore[arg-type]
+    hand = HandIntervener(Device(UserError("It is gone."), TeleopInput(said=(STOP,))), SimpleNamespace(), said.append)  # type: ignore[arg-type]
     assert not hand.stopped and hand._read().intervene is False and hand.stopped and said == ["It is gone."]
 
 
@@ -195,7 +195,7 @@ def test_steps_last_as_long_as_they_should_where_a_human_is_at_it(monkeypatch: p
         clock[0] += seconds
 
     monkeypatch.setattr(by_hand, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
-    device = Device(*[Hand()] * 5)
+    device = Device(*[TeleopInput()] * 5)
     device.live = True
     decided(device)
     np.testing.assert_allclose(slept, [0.05] * 3, atol=1e-9)  # the first two are due at once
@@ -248,7 +248,7 @@ def test_several_arms_and_what_is_none_are_refused() -> None:
         enter(environment)
     environment.close()
     one = task.environment(PANDA, task.pipeline(PANDA), 1, device="cpu", seed=0)
-    leader = Device(Hand(joints={"panda_joint1": 0.0}))
+    leader = Device(TeleopInput(joints={"panda_joint1": 0.0}))
     leader.live = True
     with pytest.raises(UserError, match="keyboard gives joints"):
         enter(one, leader)

@@ -12,7 +12,7 @@ import torch
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.sim.arms.looks import LookRange
+from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.training.algorithms.bc_camera import EncoderSettings
@@ -24,7 +24,7 @@ from rlstack.training.sight import Encoder, split_of
 from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
-TASK = SeenPickPlaceTask(ends=False, pictures=CameraRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
+TASK = SeenPickPlaceTask(ends=False, pictures=CameraRange(rate_hz=(4.0, 8.0), look=AppearanceRange(shadows=0.0)))
 
 
 def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rlstack.data.lerobot import Dataset, DatasetWriter, image
-from rlstack.demonstrations.sheet import SHEET, write_sheet
+from rlstack.demonstrations.metadata import SHEET, write_metadata
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
@@ -116,7 +116,7 @@ def test_another_task_or_motion_is_refused_by_name(arms: ArmEnvironment, tmp_pat
 
     def refused(name: str, task: ArmTask, sentence: str) -> None:
         (tmp_path / SHEET).unlink(missing_ok=True)
-        write_sheet(tmp_path, name, task)
+        write_metadata(tmp_path, name, task)
         with pytest.raises(UserError, match=sentence):
             recorded(tmp_path, arms, 1)
 
@@ -126,7 +126,7 @@ def test_another_task_or_motion_is_refused_by_name(arms: ArmEnvironment, tmp_pat
     refused("arm_push", faster, r"was recorded with motion\.speed_m_s 0\.8, and 0\.4 is asked for")
     (tmp_path / SHEET).unlink()
     # where it begins, how long it takes and what it earns is each run's own
-    write_sheet(tmp_path, "arm_push", PushTask(episode_s=99.0, noise=ArmNoise(object_m=0.1), tolerance_m=0.1))
+    write_metadata(tmp_path, "arm_push", PushTask(episode_s=99.0, noise=ArmNoise(object_m=0.1), tolerance_m=0.1))
     assert len(recorded(tmp_path, arms, 1)) == 1
 
 

@@ -13,7 +13,7 @@ import torch
 from rlstack.data.lerobot import Dataset
 from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
-from rlstack.sim.arms.looks import LookRange
+from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.tasks.manipulator.cameras import CameraRange
@@ -26,7 +26,7 @@ from rlstack.training.sight import Encoder, SoftArgmax, encoded, shifted, split_
 from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
-TASK = SeenPickPlaceTask(pictures=CameraRange(rate_hz=(4.0, 8.0), look=LookRange(shadows=0.0)))
+TASK = SeenPickPlaceTask(pictures=CameraRange(rate_hz=(4.0, 8.0), look=AppearanceRange(shadows=0.0)))
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from rlstack import cli
 from rlstack.data.lerobot import Dataset
-from rlstack.demonstrations import sheet
-from rlstack.demonstrations.by_policy import ByPolicy
+from rlstack.demonstrations import metadata
+from rlstack.demonstrations.policy import PolicyDemonstrator
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
@@ -145,12 +145,14 @@ def test_what_a_policy_file_does_is_recorded(
     held = list(Dataset(tmp_path / "shown"))
     assert len(held) == 2
     for frames in held:
-        assert frames[sheet.SUCCESS][-1] and not frames[sheet.BY_HAND].any() and len(frames[sheet.COMMAND]) == 40
+        assert (
+            frames[metadata.SUCCESS][-1] and not frames[metadata.BY_HAND].any() and len(frames[metadata.COMMAND]) == 40
+        )
         again.reset(1)
-        for k, command in enumerate(frames[sheet.COMMAND]):
-            said = again.step({name: frames[sheet.SENSED + name][k][None] for name in names})["joint_target"][0]
+        for k, command in enumerate(frames[metadata.COMMAND]):
+            said = again.step({name: frames[metadata.SENSED + name][k][None] for name in names})["joint_target"][0]
             np.testing.assert_allclose(command, said, atol=1e-4)
-        assert np.abs(frames[sheet.ACTION][0]).max() > 0.2  # and not what stands still
+        assert np.abs(frames[metadata.ACTION][0]).max() > 0.2  # and not what stands still
 
     assert recorded(policy.path, "--expert") == 2 and "leave --expert or --policy out" in capsys.readouterr().err
     rest = np.array([drive.rest for drive in panda().drives])
@@ -161,7 +163,7 @@ def test_what_a_policy_file_does_is_recorded(
 
 
 def test_after_a_hand_led_a_file_begins_from_where_the_arm_is(policy: Policy) -> None:
-    station, shown = DemonstrationEnvironment(TASK, panda(), 0), ByPolicy(policy, TASK, panda())
+    station, shown = DemonstrationEnvironment(TASK, panda(), 0), PolicyDemonstrator(policy, TASK, panda())
     for _ in range(3):
         station.act(shown(station).action)
     for _ in range(10):

@@ -57,7 +57,7 @@ class DemoRecord:
 
     def run(self) -> int:
         """Record, and say how it goes."""
-        from rlstack.demonstrations import recording, sheet
+        from rlstack.demonstrations import metadata, recording
 
         if self.expert and self.policy is not None:
             raise UserError("Either the expert or a policy shows it: leave --expert or --policy out.")
@@ -66,13 +66,13 @@ class DemoRecord:
                 "Say who shows it: --expert, --policy with a file, or --teleop with a device, such as --teleop"
                 " keyboard."
             )
-        robot = sheet.arm_called(self.robot)
+        robot = metadata.arm_called(self.robot)
         policy, trained = (None, {}) if self.policy is None else _loaded(self.policy, self.task, robot)
         settings: dict[str, Any] = {**trained, "rewards": "sparse"}
         longest = self.episode_s if self.episode_s is not None or not self.teleop else BY_HAND_S
         if longest is not None:
             settings["episode_s"] = longest
-        task = sheet.task_called(self.task, settings, "" if policy is None else f"{self.policy}: task_settings")
+        task = metadata.task_called(self.task, settings, "" if policy is None else f"{self.policy}: task_settings")
         kept = [0]
 
         def told(ended: recording.Ended) -> None:
@@ -97,7 +97,7 @@ class DemoShow:
 
     def run(self) -> int:
         """Print it."""
-        from rlstack.demonstrations.showing import describe
+        from rlstack.demonstrations.summary import describe
 
         print(describe(self.dataset))
         return 0
@@ -193,7 +193,7 @@ class DemoImport:
         """Read and write, and say what there is."""
         from rlstack.data.bags import add_bag, features_of, open_bag
         from rlstack.data.lerobot import DatasetWriter
-        from rlstack.demonstrations.sheet import arm_called
+        from rlstack.demonstrations.metadata import arm_called
         from rlstack.tasks import TASKS
 
         if not self.bags:
@@ -222,17 +222,17 @@ class DemoImport:
 
     def _demonstrations(self, robot: Any, recordings: Iterator[tuple[Path, Any]]) -> int:
         from rlstack.data.lerobot import DatasetWriter
-        from rlstack.demonstrations import from_bag, sheet
+        from rlstack.demonstrations import from_bag, metadata
 
         settings = {"rewards": "sparse", **({} if self.fps is None else {"rate_hz": self.fps})}
-        task = sheet.task_called(self.task, settings)
+        task = metadata.task_called(self.task, settings)
         robot = task.reference(robot)
-        sheet.check_sheet(self.out, self.task, task, robot)
+        metadata.check_metadata(self.out, self.task, task, robot)
         for path, recording in recordings:
             shown = from_bag.shown_in(recording, self.task, task, robot, goal=self.goal, succeeded=self.succeeded)
             features = from_bag.features_of(task, robot, films=self.films)
             with DatasetWriter(self.out, task.rate_hz, robot.name, features) as writer:
-                sheet.write_sheet(self.out, self.task, task)
+                metadata.write_metadata(self.out, self.task, task)
                 number = shown.write(writer)
             print(f"{path} is episode {number} of {self.out}: {shown.describe()}.")
         return 0
@@ -277,13 +277,13 @@ def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[
     """Yield who decides: the expert, a policy, a hand, or two; the device is open as long as the context lasts."""
     from rlstack.bringup.teleop import teleop_device
     from rlstack.demonstrations import recording
-    from rlstack.demonstrations.by_hand import ByHand
+    from rlstack.demonstrations.teleoperation import Teleoperator
 
     other: recording.Decide | None = recording.expert if given.expert else None
     if policy is not None:
-        from rlstack.demonstrations.by_policy import ByPolicy
+        from rlstack.demonstrations.policy import PolicyDemonstrator
 
-        other = ByPolicy(policy, task, robot)
+        other = PolicyDemonstrator(policy, task, robot)
     if other is not None and not given.teleop:
         yield _showing(other, show)
         return
@@ -291,7 +291,7 @@ def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[
     try:
         device.open()
         print(device.keys, file=sys.stderr, flush=True)
-        yield ByHand(device, other, _say, show)
+        yield Teleoperator(device, other, _say, show)
     finally:
         device.close()
 
@@ -317,9 +317,9 @@ def _shown(wanted: bool) -> Iterator[Callable[[Any], None]]:
         if not wanted:
             return
         if not window:
-            from rlstack.sim.arms.window import Window
+            from rlstack.sim.arms.viewer import Viewer
 
-            window.append(Window(station.environment.scene.worlds.model))
+            window.append(Viewer(station.environment.scene.worlds.model))
         window[0].show(station.state)
 
     try:

@@ -81,14 +81,14 @@ def teleop_system(given: Teleop) -> System:
     """
     from rlstack.bringup.robot_group import TOPICS, is_simulator, robot_group
     from rlstack.bringup.system import deploy_system, remapped
-    from rlstack.control.leading import refuse_several
+    from rlstack.control.teleoperation import require_single_arm
     from rlstack.nodes.kind_topics import teleoperated
     from rlstack.policies import load_policy
     from rlstack.robots import load_robot
 
     spec = teleoperated(load_robot(given.robot), "--robot panda")
     space, file = _namespace(given), _file(given.robot)
-    refuse_several(spec)
+    require_single_arm(spec)
     if given.backend != TOPICS and (given.remap or given.cmd_joints_type != "JointTrajectory"):
         raise UserError("--remap and --cmd-joints-type are for a real arm's driver: give --backend topics as well.")
     remappings = remapped(given.remap)
@@ -153,14 +153,14 @@ def with_human(system: System, robot: RobotSpec) -> System:
     Raises:
         UserError: It is not one arm, or time would wait for commands: a human's does not.
     """
-    from rlstack.control.leading import refuse_several
+    from rlstack.control.teleoperation import require_single_arm
     from rlstack.interfaces import topics
     from rlstack.interfaces.teleop_data import ALONE
     from rlstack.nodes.kind_topics import kind_topics
 
     if not kind_topics(robot).TELEOPERATED:
         raise UserError(f"teleop is for arms, and {robot.name} is a {robot.kind}: leave it out.")
-    refuse_several(robot)  # type: ignore[arg-type]
+    require_single_arm(robot)  # type: ignore[arg-type]
     processes: list[Process] = []
     for process in system.processes:
         if process.node_name != "policy":

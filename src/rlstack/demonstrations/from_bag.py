@@ -13,7 +13,7 @@ from rlstack.arrays import Array
 from rlstack.data.bags import Moments, Recording, moments
 from rlstack.data.bags.reading import POSES
 from rlstack.data.lerobot import DatasetWriter, Feature, film
-from rlstack.demonstrations import sheet
+from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.interfaces.topics import GOAL, OBJECT
@@ -62,7 +62,7 @@ class Shown:
 
 def features_of(task: ArmTask, robot: Manipulator, *, films: bool = False) -> dict[str, Feature]:
     """Return what the frames of such a demonstration hold; ``films``: pictures are kept as films."""
-    shown = sheet.shown_features(task, robot)
+    shown = metadata.shown_features(task, robot)
     return {name: film(*f.shape[:2]) if films and f.is_image else f for name, f in shown.items()}
 
 
@@ -117,16 +117,16 @@ def shown_in(
     count, success = (len(seen), True) if succeeded else _ends(seen, made.tool_m, task.fitted(robot))
     frames = [
         {
-            **sheet.sensed(task, robot, seen[frame]),
-            sheet.ACTION: made.action[frame].astype(np.float32),
-            sheet.COMMAND: known.command[frame].astype(np.float32),
-            sheet.SUCCESS: success and frame == count - 1,
-            sheet.DONE: frame == count - 1,
-            sheet.BY_HAND: known.led is not None and bool(known.led[frame]),
+            **metadata.sensed(task, robot, seen[frame]),
+            metadata.ACTION: made.action[frame].astype(np.float32),
+            metadata.COMMAND: known.command[frame].astype(np.float32),
+            metadata.SUCCESS: success and frame == count - 1,
+            metadata.DONE: frame == count - 1,
+            metadata.BY_HAND: known.led is not None and bool(known.led[frame]),
         }
         for frame in range(count)
     ]
-    return Shown(frames, len(seen) - count, success, (worst, usual), sheet.words_of(task))
+    return Shown(frames, len(seen) - count, success, (worst, usual), metadata.words_of(task))
 
 
 def _check_senses(
@@ -143,7 +143,7 @@ def _check_senses(
             f"{recording.path} lacks what {name} senses, {', '.join(lacking)}: record it too{by_goal}, or give --task"
             " in other words for a dataset that LeRobot's policies take."
         )
-    for signal, shape in sheet.pictures_of(task, robot).items():
+    for signal, shape in metadata.pictures_of(task, robot).items():
         camera = camera_of(SENSED[signal])
         if (size := recording.cameras[camera][1]) != shape[:2]:
             raise UserError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.data.lerobot import DatasetWriter
-from rlstack.demonstrations import sheet
+from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.demonstration import Acted, DemonstrationEnvironment
@@ -105,11 +105,11 @@ def record(
     if episodes < 1:
         raise UserError(f"{episodes} episodes cannot be recorded: give 1 or more.")
     path, found, kept, failed = Path(out), [], 0, 0
-    sheet.check_sheet(path, name, task, robot)
+    metadata.check_metadata(path, name, task, robot)
     station = DemonstrationEnvironment(task, robot, seed)
     try:
-        with DatasetWriter(path, task.rate_hz, robot.name, sheet.features_of(station)) as writer:
-            sheet.write_sheet(path, name, task)
+        with DatasetWriter(path, task.rate_hz, robot.name, metadata.features_of(station)) as writer:
+            metadata.write_metadata(path, name, task)
             if writer.episodes:  # or its first episodes would come again
                 station.close()
                 drawn = np.random.SeedSequence((seed, writer.episodes)).generate_state(1)
@@ -146,7 +146,7 @@ def _episode(
             break
         if choice.waiting:
             continue
-        before = sheet.observed(station)
+        before = metadata.observed(station)
         acted = station.act(choice.action)
         writer.add_frame(_frame(before, choice, acted))
         if acted.done:
@@ -158,7 +158,7 @@ def _episode(
         writer.discard()
         return Ended(None, count, acted.success, DISCARDED if choice.said == DISCARD else BROKEN_OFF), stop
     if acted.success or choice.said == SAVE or keep_failures:
-        return Ended(writer.end_episode(sheet.words_of(station.task)), count, acted.success), stop
+        return Ended(writer.end_episode(metadata.words_of(station.task)), count, acted.success), stop
     writer.discard()
     return Ended(None, count, False, "its time was up" if acted.timed_out else "the object was lost"), stop
 
@@ -166,11 +166,11 @@ def _episode(
 def _frame(before: dict[str, np.ndarray], choice: Choice, acted: Acted) -> dict[str, object]:
     return {
         **before,
-        sheet.ACTION: np.clip(choice.action, -1.0, 1.0).astype(np.float32),
-        sheet.COMMAND: acted.command.astype(np.float32),
-        sheet.REWARD: np.float32(acted.reward),
-        sheet.SUCCESS: acted.success,
-        sheet.DONE: acted.done,
-        sheet.TERMINATED: acted.done and not acted.timed_out,
-        sheet.BY_HAND: choice.by_hand,
+        metadata.ACTION: np.clip(choice.action, -1.0, 1.0).astype(np.float32),
+        metadata.COMMAND: acted.command.astype(np.float32),
+        metadata.REWARD: np.float32(acted.reward),
+        metadata.SUCCESS: acted.success,
+        metadata.DONE: acted.done,
+        metadata.TERMINATED: acted.done and not acted.timed_out,
+        metadata.BY_HAND: choice.by_hand,
     }

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.data.lerobot import Dataset
-from rlstack.demonstrations import sheet
+from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 
@@ -67,16 +67,16 @@ def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
             simulator that has changed since.
     """
     dataset = Dataset(path)
-    of = sheet.read_sheet(dataset, robot)
-    if sheet.SIMULATOR not in dataset.features:
+    of = metadata.read_metadata(dataset, robot)
+    if metadata.SIMULATOR not in dataset.features:
         raise UserError(
             f"{path} does not hold what the simulator was like, since it came from bags: nothing replays it."
         )
-    frames = dataset.read(episode, [sheet.COMMAND, sheet.SIMULATOR, sheet.TRIAL_OF, sheet.SUCCESS])
-    states, commands = frames[sheet.SIMULATOR], frames[sheet.COMMAND].astype(float)
+    frames = dataset.read(episode, [metadata.COMMAND, metadata.SIMULATOR, metadata.TRIAL_OF, metadata.SUCCESS])
+    states, commands = frames[metadata.SIMULATOR], frames[metadata.COMMAND].astype(float)
     station = DemonstrationEnvironment(of.task, of.robot)
     try:
-        station.restore(states[0], frames[sheet.TRIAL_OF][0])
+        station.restore(states[0], frames[metadata.TRIAL_OF][0])
         departures: list[tuple[float, ...]] = []
         held, success = 0, False
         for k, command in enumerate(commands):
@@ -95,7 +95,7 @@ def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
         joint=table[:, 0],
         tool_m=table[:, 1],
         object_m=table[:, 2] if table.shape[1] > 2 else np.empty(0),
-        recorded=bool(frames[sheet.SUCCESS][-1, 0]),
+        recorded=bool(frames[metadata.SUCCESS][-1, 0]),
         success=success,
     )
 

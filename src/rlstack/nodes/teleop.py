@@ -10,8 +10,8 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.guard.decision import CommonMode
-from rlstack.hardware.devices import STOP, Hand, device_called
-from rlstack.hardware.takeover import LeaderMoved, Takeover
+from rlstack.hardware.devices import STOP, TeleopInput, device_called
+from rlstack.hardware.intervention import InterventionDetector, LeaderArmMotion
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
 from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
@@ -76,8 +76,8 @@ class TeleopNode(ManagedNode):
         self._device.open()
         # where a policy may be moving the arm, nobody who only sits down at the keys has taken over
         corrects = self._device.live and (not self._beside or "policy" in self._beside)
-        self._takeover = Takeover() if corrects else None
-        self._robot, self._moved = robot, LeaderMoved()
+        self._takeover = InterventionDetector() if corrects else None
+        self._robot, self._moved = robot, LeaderArmMotion()
         self._led: bool | None = None
         self._gone, self._heard = False, time.monotonic()
 
@@ -88,7 +88,7 @@ class TeleopNode(ManagedNode):
 
     def deactivate(self) -> None:
         """Stand still and hand back; where the device is gone, nobody did: the arm is held."""
-        self._say(Hand(intervene=self._gone and bool(self._led)))
+        self._say(TeleopInput(intervene=self._gone and bool(self._led)))
         from rclpy.duration import Duration
 
         # who does not hear of it goes on waiting for the hand, and the publisher may be gone a moment later
@@ -145,7 +145,7 @@ class TeleopNode(ManagedNode):
                 key="unheard",
             )
 
-    def _say(self, hand: Hand) -> None:
+    def _say(self, hand: TeleopInput) -> None:
         stamp_ns = self.get_clock().now().nanoseconds
         if hand.intervene != self._led:
             self._led = hand.intervene

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.control.leading import ArmLeader, Led
+from rlstack.control.teleoperation import ArmTeleoperator, TeleopStep
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
 from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
@@ -63,7 +63,7 @@ class TeleopArmNode(ManagedNode):
         robot = teleoperated(load_robot(self.parameters["robot"]))
         names = [drive.name for drive in robot.drives]
         self._tool_link, self._names = robot.tool_link, names
-        self._leader = ArmLeader(robot, self.parameters["speed_m_s"] or None, self.parameters["turn_rad_s"])
+        self._leader = ArmTeleoperator(robot, self.parameters["speed_m_s"] or None, self.parameters["turn_rad_s"])
         self._order, self._told_order = NameOrder(names), NameOrder(names)
         self._message = TrajectoryMessage(names)
         self._sender = self.publisher(self._message.type, topics.POLICY_PREFIX + topics.JOINT_COMMAND, "command")
@@ -187,7 +187,7 @@ class TeleopArmNode(ManagedNode):
     def _unread(self, joints: np.ndarray) -> str:
         return ", ".join(name for name, place in zip(self._names, joints) if not np.isfinite(place))
 
-    def _led(self, joints: np.ndarray, period_s: float) -> Led:
+    def _led(self, joints: np.ndarray, period_s: float) -> TeleopStep:
         """Return what the joints are to do: as the hand says, or to stay."""
         still, now, patience = np.zeros(3), time.monotonic(), self.parameters["timeout_s"]
         moves, grips = (now - at < patience for at in (self._twist[0], self._gripper[0]))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.hardware.devices import Hand
+from rlstack.hardware.devices import TeleopInput
 from rlstack.hardware.devices.spacemouse import LINGER_S
 from rlstack.interfaces import topics
 from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
@@ -65,7 +65,7 @@ class TopicDevice:
             kind = topics.message_type(TYPES[topic])
             self._node.create_subscription(kind, topic, hear, topics.quality(use))  # type: ignore[arg-type]
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         """Return what came last."""
         import rclpy
 
@@ -76,7 +76,7 @@ class TopicDevice:
                 break
         return self.hand()
 
-    def hand(self) -> Hand:
+    def hand(self) -> TeleopInput:
         """Return what the last messages say.
 
         Raises:
@@ -90,14 +90,14 @@ class TopicDevice:
         if leads is None:
             leads = joints is not None or now - self._led_at < LINGER_S
         elif not leads:
-            return Hand(intervene=False)
+            return TeleopInput(intervene=False)
         if joints is not None:
-            return Hand(intervene=leads, joints=joints)
+            return TeleopInput(intervene=leads, joints=joints)
         if not self._fresh:
-            return Hand(intervene=leads)
+            return TeleopInput(intervene=leads)
         share = self._twist[1] / np.array([self._speed] * 3 + [self._turn] * 3)
         grip = 0.0 if self._gripper is None or self._gripper == self._told_before else self._gripper
-        return Hand(share[:3], share[3:], grip, leads)
+        return TeleopInput(share[:3], share[3:], grip, leads)
 
     def forget(self) -> None:
         """Tell the gripper nothing until something else is said: who holds a key down elsewhere keeps saying it."""

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.demonstrations.by_hand import Clippings, Pace, action_of, clippings, forget_gripper
+from rlstack.demonstrations.teleoperation import Clippings, Pace, action_of, clippings, forget_gripper
 from rlstack.errors import UserError
-from rlstack.hardware.devices import STOP, Hand
-from rlstack.hardware.takeover import Takeover
+from rlstack.hardware.devices import STOP, TeleopInput
+from rlstack.hardware.intervention import InterventionDetector
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.actions import Motion
 from rlstack.tasks.manipulator.environment import ArmEnvironment
@@ -27,7 +27,7 @@ Devices = Callable[[str, Manipulator, Motion, str], Any]
 class HandIntervener:
     """See :class:`rlstack.training.interveners.Intervener`.
 
-    For when a hand takes over see :class:`rlstack.hardware.takeover.Takeover`.
+    For when a hand takes over see :class:`rlstack.hardware.intervention.InterventionDetector`.
 
     Args:
         device: Open; see :class:`rlstack.hardware.devices.Device`. Steps are paced if a human is at it.
@@ -44,7 +44,7 @@ class HandIntervener:
         show: Callable[[], None] = lambda: None,
     ) -> None:
         self._device, self._environment, self._say, self._show = device, environment, say, show
-        self._pace, self._clippings, self._takeover = Pace(), Clippings(say), Takeover()
+        self._pace, self._clippings, self._takeover = Pace(), Clippings(say), InterventionDetector()
         self._leads = False
         self.stopped = False
         """Whether the human said that this was all, or the device is gone."""
@@ -76,17 +76,17 @@ class HandIntervener:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on."""
 
-    def _read(self) -> Hand:
+    def _read(self) -> TeleopInput:
         if self.stopped:
-            return Hand(intervene=False)
+            return TeleopInput(intervene=False)
         try:
-            hand: Hand = self._device.read()
+            hand: TeleopInput = self._device.read()
         except UserError as error:  # the run is saved, and can be gone on with
             self._say(str(error))
             self.stopped = True
-            return Hand(intervene=False)
+            return TeleopInput(intervene=False)
         self.stopped = STOP in hand.said
-        return Hand(intervene=False) if self.stopped else hand
+        return TeleopInput(intervene=False) if self.stopped else hand
 
 
 @contextmanager
@@ -124,10 +124,10 @@ def led_by_hand(algorithm: Any, environment: Any, devices: Devices | None) -> It
 
 def _shown(environment: ArmEnvironment, opened: ExitStack) -> Callable[[], None]:
     """Open a window, and return what shows the arm in it."""
-    from rlstack.sim.arms.window import Window
+    from rlstack.sim.arms.viewer import Viewer
 
     worlds = environment.scene.worlds
-    window = Window(worlds.model)
+    window = Viewer(worlds.model)
     opened.callback(window.close)
     return lambda: window.show(worlds.state[0])
 

@@ -14,7 +14,7 @@ from rlstack.data.demonstrations import ACTION
 from rlstack.data.lerobot import Feature
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.data.replay.storage import SPEC_FILE
-from rlstack.demonstrations.sheet import KNOWN, TOLD
+from rlstack.demonstrations.metadata import KNOWN, TOLD
 from rlstack.tasks.core.goals import GoalStep, ScriptedEnvironment
 from rlstack.tasks.manipulator.terms import DECIMETRES
 from rlstack.training.demonstrated import successes

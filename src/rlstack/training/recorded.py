@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rlstack.data.demonstrations import ACTION, Demonstrations
 from rlstack.data.lerobot import Dataset, Feature, check_fits, image
-from rlstack.demonstrations.sheet import COMMAND, STATE, check_learned, name_of
+from rlstack.demonstrations.metadata import COMMAND, STATE, check_learned, name_of
 from rlstack.errors import UserError
 from rlstack.interfaces.picture_data import is_picture
 from rlstack.interfaces.robot_signals import shape_of

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.bases.movers import Moving, moving_scenes
+from rlstack.sim.bases.moving_obstacles import MovingObstacles, moving_scenes
 from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS
@@ -76,7 +76,7 @@ def held_out_course(
     difficulty: tuple[float, float] = (0.0, 1.0),
     fastest_m_s: float | None = None,
     validation: bool = False,
-    movers: Moving | None = None,
+    movers: MovingObstacles | None = None,
 ) -> Course:
     """Return ways in maps that nobody trains on.
 

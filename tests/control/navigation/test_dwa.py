@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.dwa import Crowd, DwaSettings, DynamicWindow, Nearness
+from rlstack.control.navigation.dwa import Crowd, DwaSettings, DynamicWindow, ScanDistance
 from rlstack.robots import load_robot
 from tests.control.navigation.floor import burger
 
@@ -53,7 +53,7 @@ def test_distances_are_those_to_the_nearest_point() -> None:
     points, asked = rng.uniform(-1.0, 1.0, (2, 30, 2)), rng.uniform(-1.0, 1.0, (2, 200, 2)).astype(np.float32)
     hit = np.ones((2, 30), dtype=bool)
     hit[1, 5:] = False
-    near = Nearness(1.2, 0.05)
+    near = ScanDistance(1.2, 0.05)
     near.set(points, hit)
     found = near.distance(np.arange(2), asked[..., 0], asked[..., 1])
     for n, count in ((0, 30), (1, 5)):

@@ -9,7 +9,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vector
-from rlstack.sim.bases.movers import Moving
+from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.sim.bases.people import PERSON
 from rlstack.sim.bases.scenes import Scenes, absent_people
 from rlstack.verification.courses import Course, held_out_course
@@ -19,7 +19,7 @@ from tests.support.bases import turtlebot
 from tests.support.drives import Homing, course_of, room
 
 ROBOT = turtlebot()
-MOVING = Moving(count=(0, 3))
+MOVING = MovingObstacles(count=(0, 3))
 
 
 def vector(simulator: str, course: Course) -> PeopledVector:
@@ -50,7 +50,7 @@ def test_a_course_with_movers_is_the_same_course_but_for_them() -> None:
     for name in ("boxes", "circles", "starts", "goals"):
         np.testing.assert_array_equal(getattr(still.pool, name), getattr(moving.pool, name))
     np.testing.assert_array_equal(still.parameters, moving.parameters)
-    assert still.movers is None and held_out_course(ROBOT, 2, 3, movers=Moving(), **options).movers is None
+    assert still.movers is None and held_out_course(ROBOT, 2, 3, movers=MovingObstacles(), **options).movers is None
     assert set(still.kinds) == {"clutter"} and set(moving.kinds) == {"clutter + people"}
     some = moving.take(np.array([7, 2]))
     assert some.movers is not None and moving.movers is not None

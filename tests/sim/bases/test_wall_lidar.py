@@ -7,7 +7,7 @@ import pytest
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
-from rlstack.sim.bases.race import Marshal, RaceSimulator
+from rlstack.sim.bases.race import RaceSimulator, TrackProgress
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, draw_track
 from rlstack.sim.world import load_world
 
@@ -38,7 +38,7 @@ def test_ranges_are_those_of_the_world_that_engines_load(seed: int) -> None:
 
 def test_clearance_is_the_worlds_and_below_zero_across_a_wall() -> None:
     robot, track = racecar(), draw_track(0)
-    world, marshal = load_world(track.title), Marshal([track], robot)
+    world, marshal = load_world(track.title), TrackProgress([track], robot)
     corners = robot.corners_m
     for aside in np.linspace(-0.3, 0.3, 7):
         marshal.start()

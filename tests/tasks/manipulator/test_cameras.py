@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.sim.arms.looks import LookRange
+from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.tasks.manipulator.camera_terms import joints_then
 from rlstack.tasks.manipulator.cameras import CameraRange
@@ -19,7 +19,7 @@ from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.trials import ArmNoise
 from tests.support.arms import small_panda
 
-QUIET = LookRange(shadows=0.0)
+QUIET = AppearanceRange(shadows=0.0)
 
 
 PANDA = small_panda(16)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
-from rlstack.sim.arms.looks import LookRange
+from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks import TASKS
 from rlstack.tasks.core.goals import GoalStep, failed
 from rlstack.tasks.core.table import describe_task
@@ -38,7 +38,7 @@ def few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 def environment(name: str, count: int = 4, seed: int = 0, **changes: Any) -> ArmEnvironment:
     task = replace(TASKS.load(name)(), **changes)
     if hasattr(task, "pictures"):  # few of them, which take most of the time
-        task = replace(task, pictures=CameraRange(rate_hz=(2.0, 4.0), look=LookRange(shadows=0.0)))
+        task = replace(task, pictures=CameraRange(rate_hz=(2.0, 4.0), look=AppearanceRange(shadows=0.0)))
     made = task.environment(PANDA, task.pipeline(PANDA), count, "cpu", seed)
     assert isinstance(made, ArmEnvironment)
     return made
@@ -223,7 +223,7 @@ def test_settings_that_nothing_would_come_of_are_refused() -> None:
     with pytest.raises(ValueError, match=r"latency_s: .* the lower end must come first"):
         CameraRange(latency_s=(0.1, 0.0))
     with pytest.raises(ValueError, match=r"sun: .* the lower end must come first"):
-        LookRange(sun=(0.7, 0.2))
+        AppearanceRange(sun=(0.7, 0.2))
 
 
 def test_what_a_policy_was_trained_for_names_no_height_that_was_not_drawn() -> None:

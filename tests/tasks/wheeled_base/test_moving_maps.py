@@ -11,14 +11,14 @@ import torch
 from rlstack.robots import load_robot
 from rlstack.schema import load
 from rlstack.sim.bases.layout import CIRCLE_ROWS
-from rlstack.sim.bases.movers import Moving
+from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.tasks.catalog.base_navigation import Maps, NavigationTask
 from rlstack.tasks.wheeled_base.environment import BaseEnvironment
 from rlstack.tasks.wheeled_base.rewards import BaseView
 from rlstack.tasks.wheeled_base.task import BaseReward
 
 COUNT, STILL = 16, 8
-TASK = NavigationTask(maps=Maps(kinds=("clutter",), count=12), moving=Moving(count=(2, 3)))
+TASK = NavigationTask(maps=Maps(kinds=("clutter",), count=12), moving=MovingObstacles(count=(2, 3)))
 
 
 def made(task: NavigationTask = TASK, seed: int = 0) -> BaseEnvironment:
@@ -38,12 +38,12 @@ def people_of(env: BaseEnvironment) -> torch.Tensor:
 
 def test_settings_come_from_recipes() -> None:
     task = load(NavigationTask, {"moving": {"count": [0, 2], "sees_robot": 1.0}}, "recipe")
-    assert task.moving == Moving(count=(0, 2), sees_robot=1.0)
+    assert task.moving == MovingObstacles(count=(0, 2), sees_robot=1.0)
     assert "people" not in NavigationTask().envelope() and task.envelope()["people"] == 2.0
 
 
 def test_nothing_moves_by_default() -> None:
-    env = made(replace(TASK, moving=Moving()))
+    env = made(replace(TASK, moving=MovingObstacles()))
     assert env.movers is None and len(env.circles) == CIRCLE_ROWS * STILL
 
 
@@ -63,7 +63,7 @@ def test_what_moves_does_and_no_robot_starts_beside_it(environment: BaseEnvironm
 
 
 def test_robots_that_stand_in_the_way_are_lost_to_it() -> None:
-    env = made(replace(TASK, moving=Moving(count=(3, 3), speed_m_s=(0.2, 0.25), sees_robot=0.0)))
+    env = made(replace(TASK, moving=MovingObstacles(count=(3, 3), speed_m_s=(0.2, 0.25), sees_robot=0.0)))
     env.observe()
     lost = 0
     for _ in range(300):

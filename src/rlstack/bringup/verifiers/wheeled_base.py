@@ -19,7 +19,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.kinds.wheeled_base.verification_run_navigation import drive_in_parallel, drive_over_topics
 from rlstack.policies import Contract
 from rlstack.robots import load_robot
-from rlstack.sim.bases.movers import Moving
+from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
@@ -333,7 +333,7 @@ class _Trial:
             on_progress=self._shown(label),
         )
 
-    def _drawn(self, kinds: Sequence[str], count: int, movers: Moving | None = None) -> Course:
+    def _drawn(self, kinds: Sequence[str], count: int, movers: MovingObstacles | None = None) -> Course:
         """Return held-out ways in any order, so that the first are as hard as the rest."""
         task = self._task
         course = held_out_course(

@@ -80,7 +80,7 @@ class Motion:
 
 
 @dataclass(frozen=True)
-class Echoes:
+class ScanPoints:
     """What N scans met.
 
     Args:
@@ -94,9 +94,9 @@ class Echoes:
     ranges: Array
 
     @staticmethod
-    def none(count: int) -> Echoes:
+    def none(count: int) -> ScanPoints:
         """Return those of ``count`` robots without a lidar."""
-        return Echoes(np.zeros((count, 0, 2)), np.zeros((count, 0), dtype=bool), np.zeros((count, 0)))
+        return ScanPoints(np.zeros((count, 0, 2)), np.zeros((count, 0), dtype=bool), np.zeros((count, 0)))
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Scanner:
         all_around = lidar.angle_increment_rad * lidar.rays > 2.0 * np.pi - 1e-3
         self.misses = bool(seen_late.any()) or not all_around
 
-    def read(self, scan: Array) -> Echoes:
+    def read(self, scan: Array) -> ScanPoints:
         """Return what scans (N, rays) met.
 
         Raises:
@@ -160,7 +160,7 @@ class Scanner:
         measured = ranges > self.lidar.range_min_m * 1.001
         hit = (ranges < self.lidar.range_max_m * (1.0 - 1e-3)) & (measured | self._outside)
         ranges = np.where(measured, ranges, self._nearest)
-        return Echoes(self.origin + ranges[..., None] * self.rays, hit, ranges)
+        return ScanPoints(self.origin + ranges[..., None] * self.rays, hit, ranges)
 
     def blind(self, points: Array, slack_m: float) -> NDArray[np.bool_]:
         """Return which points (points, 2) m, ``base_link``, are too near for the lidar or where no ray goes.

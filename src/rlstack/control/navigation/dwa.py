@@ -25,7 +25,7 @@ _FAR_M = 1e3
 """Where the nearest point is where there is none."""
 
 
-class Nearness:
+class ScanDistance:
     """Distances to the nearest scanned point around N robots: one small grid each, in ``base_link``.
 
     Each cell keeps the scanned point nearest to it, so distances are those to points, not to cells.
@@ -257,9 +257,9 @@ class DynamicWindow:
         return np.asarray(least)
 
 
-def _nearness(body: Body, settings: DwaSettings) -> Nearness:
+def _nearness(body: Body, settings: DwaSettings) -> ScanDistance:
     reach = body.speed_m_s * settings.horizon_s + body.reach_m + settings.safe * body.radius_m
-    return Nearness(reach, max(0.3 * body.radius_m, reach / 40.0))
+    return ScanDistance(reach, max(0.3 * body.radius_m, reach / 40.0))
 
 
 def _candidates(body: Body, settings: DwaSettings, slowest: float, fastest: float) -> Array32:

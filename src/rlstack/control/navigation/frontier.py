@@ -20,7 +20,7 @@ from rlstack.control.navigation import astar
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import JUMP_M, Scanner, Status, motion
 from rlstack.control.navigation.dwa import DwaSettings, DynamicWindow
-from rlstack.control.navigation.guides import PathGuide, PathSettings
+from rlstack.control.navigation.global_planner import GridPathPlanner, PathSettings
 from rlstack.control.navigation.occupancy import GridSettings
 from rlstack.control.navigation.planner import GoalPlanner, GoalSettings
 from rlstack.libraries import import_library
@@ -138,12 +138,12 @@ class FrontierPlanner:
     Its ``status`` is arrived once nothing is left to be seen. Frontiers that could not be reached are left alone.
 
     Args:
-        planner: Drives to goals along a :class:`PathGuide`; its map is the one explored.
+        planner: Drives to goals along a :class:`GridPathPlanner`; its map is the one explored.
         settings: How frontiers are weighed.
     """
 
     def __init__(self, planner: GoalPlanner, settings: FrontierSettings) -> None:
-        if not isinstance(planner.guide, PathGuide):
+        if not isinstance(planner.guide, GridPathPlanner):
             raise TypeError("exploring wants a planner with a map")
         self.planner, self.guide, self.settings = planner, planner.guide, settings
         self.inputs = tuple(name for name in planner.inputs if name != "goal_position")
@@ -249,6 +249,6 @@ def build_explorer(rule: Literal["greedy", "utility"], robot: RobotSpec, **optio
     body, period = Body.of(robot), 1.0 / chosen.goal.rate_hz
     scanner = Scanner(body.lidar(chosen.lidar), body.discs)
     grid = chosen.grid or replace(GridSettings.for_body(body), rays=360)
-    guide = PathGuide(body, scanner, chosen.path, grid, period)
+    guide = GridPathPlanner(body, scanner, chosen.path, grid, period)
     planner = GoalPlanner(body, scanner, guide, DynamicWindow(body, chosen.dwa, period), chosen.goal)
     return FrontierPlanner(planner, replace(chosen.frontier, rule=rule))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Index
 from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Echoes, Motion, Scanner
+from rlstack.control.navigation.driver import Motion, Scanner, ScanPoints
 from rlstack.schema import value
 
 UNKNOWN, FREE, OCCUPIED = -1, 0, 100
@@ -176,7 +176,7 @@ class OccupancyGrids:
         self.log_odds[robots], self.seen[robots] = 0.0, False
         self._placed[robots] = False
 
-    def update(self, motion: Motion, echoes: Echoes, ignored: NDArray[np.bool_] | None = None) -> None:
+    def update(self, motion: Motion, echoes: ScanPoints, ignored: NDArray[np.bool_] | None = None) -> None:
         """Add one scan of each robot.
 
         Args:

@@ -20,17 +20,17 @@ from rlstack.control.navigation.driver import (
     MOTION,
     PEOPLE,
     POSE,
-    Echoes,
     Motion,
     People,
     Scanner,
+    ScanPoints,
     Status,
     motion,
     people,
     turned,
 )
 from rlstack.control.navigation.dwa import Crowd
-from rlstack.control.navigation.guides import Guidance, Guide, PathGuide
+from rlstack.control.navigation.global_planner import GlobalPlanner, GridPathPlanner, LocalGoal
 from rlstack.robots import frames
 from rlstack.schema import value
 
@@ -87,7 +87,7 @@ class GoalPlanner:
         self,
         body: Body,
         scanner: Scanner | None,
-        guide: Guide,
+        guide: GlobalPlanner,
         local: Local,
         settings: GoalSettings,
         *,
@@ -100,7 +100,7 @@ class GoalPlanner:
         self.outputs = ("planar_twist",) if body.drive == "holonomic" else ("twist",)
         self._stride = 1 if scanner is None else max(1, round(scanner.lidar.rays / _RAYS))
         # a lidar that is blind somewhere around the base is helped out by the map
-        self._remembers = scanner is not None and scanner.misses and isinstance(guide, PathGuide)
+        self._remembers = scanner is not None and scanner.misses and isinstance(guide, GridPathPlanner)
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
@@ -117,7 +117,7 @@ class GoalPlanner:
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return commands, and keep ``status`` up to date."""
         now = motion(inputs)
-        echoes = Echoes.none(len(now.position)) if self.scanner is None else self.scanner.read(inputs["scan"])
+        echoes = ScanPoints.none(len(now.position)) if self.scanner is None else self.scanner.read(inputs["scan"])
         goal = np.asarray(inputs["goal_position"], dtype=float)[:, :2]
         crowd = people(inputs) if "people_position" in self.inputs else None
         self._follow_changes(now, goal)
@@ -134,7 +134,7 @@ class GoalPlanner:
         picked = slice(None, None, self._stride)
         points, hit = echoes.points[:, picked], (echoes.hit if met is None else echoes.hit & ~met)[:, picked]
         if self._remembers:
-            assert isinstance(self.guide, PathGuide)
+            assert isinstance(self.guide, GridPathPlanner)
             more, counts = self.guide.remembered(now, 2.0 * self.body.reach_m + 0.5 * self.body.speed_m_s)
             points, hit = np.concatenate((points, more), axis=1), np.concatenate((hit, counts), axis=1)
         command, good = self.local.choose(
@@ -168,7 +168,7 @@ class GoalPlanner:
             timer[new] = 0.0
         self.status[new] = Status.DRIVING
 
-    def _judge(self, now: Motion, goal: Array, guidance: Guidance) -> Mask:
+    def _judge(self, now: Motion, goal: Array, guidance: LocalGoal) -> Mask:
         """Return which robots are there (N,); set the status of all."""
         s, period = self.settings, 1.0 / self.settings.rate_hz
         left = np.linalg.norm(goal - now.position, axis=1)
@@ -209,7 +209,7 @@ class GoalPlanner:
         self.status[there & (turn != 0.0)] = Status.DRIVING
 
 
-def _rays_on_people(now: Motion, echoes: Echoes, crowd: People) -> Mask:
+def _rays_on_people(now: Motion, echoes: ScanPoints, crowd: People) -> Mask:
     """Return which rays (N, rays) met people."""
     met = np.zeros(echoes.hit.shape, dtype=bool)
     position = now.to_base(crowd.position)

@@ -22,7 +22,7 @@ SAVE, DISCARD, STOP = "save", "discard", "stop"
 
 
 @dataclass(frozen=True)
-class Hand:
+class TeleopInput:
     """What a hand does now.
 
     Attributes:
@@ -61,7 +61,7 @@ class Device(Protocol):
     def open(self) -> None:
         """Start; raise ``UserError`` if it is not there or what it needs is not installed."""
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         """Return what the hand does now, at once.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlstack.hardware.devices import DISCARD, SAVE, STOP, Hand
+from rlstack.hardware.devices import DISCARD, SAVE, STOP, TeleopInput
 
 DEAD = 0.1
 """Sticks do not come back to 0 by themselves: less than this is nothing."""
@@ -34,7 +34,7 @@ class Pad:
         """Tell the gripper nothing until a button does."""
         self._gripper = 0.0
 
-    def hand(self, axes: Sequence[float], buttons: Sequence[int]) -> Hand:
+    def hand(self, axes: Sequence[float], buttons: Sequence[int]) -> TeleopInput:
         """Return what the hand does.
 
         Args:
@@ -47,7 +47,7 @@ class Pad:
         if _CLOSE in pressed or _OPEN in pressed:
             self._gripper = -1.0 if _CLOSE in pressed else 1.0
         said = tuple(word for button, word in ((_SAVE, SAVE), (_DISCARD, DISCARD), (_STOP, STOP)) if button in pressed)
-        return Hand(
+        return TeleopInput(
             linear=np.array([stick[1], stick[0], stick[4]]),
             angular=np.array([-stick[6], stick[7], stick[3]]),
             gripper=self._gripper,

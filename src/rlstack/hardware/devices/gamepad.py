@@ -7,7 +7,7 @@ import select
 import struct
 
 from rlstack.errors import UserError
-from rlstack.hardware.devices import Hand
+from rlstack.hardware.devices import TeleopInput
 from rlstack.hardware.devices._pad import KEYS, Pad
 from rlstack.kinds.manipulator.spec import Manipulator
 
@@ -44,7 +44,7 @@ class Gamepad:
                 " gamepad:FILE, or let ROS's joy node read it and use the device joy."
             ) from error
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         """Return what sticks and buttons say."""
         while select.select([self._file], [], [], 0.0)[0]:
             try:

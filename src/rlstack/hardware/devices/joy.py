@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.hardware.devices import Hand, refuse_where
+from rlstack.hardware.devices import TeleopInput, refuse_where
 from rlstack.hardware.devices._pad import KEYS, Pad
 from rlstack.kinds.manipulator.spec import Manipulator
 
@@ -43,7 +43,7 @@ class Joy:
         self._axes, self._buttons = list(message.axes), list(message.buttons)
         self._heard = time.monotonic()
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         """Return what the last message says; of a pad that is gone, that nothing moves, and who led goes on leading."""
         hand = self._pad.hand(self._axes, self._buttons)
         if time.monotonic() - self._heard < GONE_S:

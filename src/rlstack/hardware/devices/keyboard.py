@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.hardware.devices import DISCARD, SAVE, STOP, Hand, refuse_where
+from rlstack.hardware.devices import DISCARD, SAVE, STOP, TeleopInput, refuse_where
 from rlstack.kinds.manipulator.spec import Manipulator
 
 FIRST_S, REPEATED_S = 0.3, 0.12
@@ -89,7 +89,7 @@ class Keyboard:
         self._before = termios.tcgetattr(self._terminal)
         tty.setcbreak(self._terminal)
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         """Return what the keys say."""
         now, said = time.monotonic(), []
         for key in self._keys():
@@ -108,7 +108,7 @@ class Keyboard:
         motion = np.zeros(6)
         for axis, side in self._until:
             motion[axis] = side
-        return Hand(motion[:3], motion[3:], self._gripper, self._intervene, said=tuple(said))
+        return TeleopInput(motion[:3], motion[3:], self._gripper, self._intervene, said=tuple(said))
 
     def forget(self) -> None:
         """Tell the gripper nothing until a key does."""

@@ -16,7 +16,7 @@ import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.hardware.devices import Hand
+from rlstack.hardware.devices import TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 
@@ -122,7 +122,7 @@ class Leader:
                     )
             self._group.addParam(servo.id)
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         """Return where its joints are."""
         while self._group.txRxPacket() != 0:
             now = time.monotonic()
@@ -130,7 +130,7 @@ class Leader:
             if now - self._silent_at > (_GONE_S if self._last else _FIND_S):
                 raise UserError(f"The leader arm on {self._arm.port} does not answer any more: check power and cable.")
             if self._last:
-                return Hand(joints=self._last)
+                return TeleopInput(joints=self._last)
         self._silent_at = None
         found = {}
         for servo in self._arm.servos:
@@ -142,7 +142,7 @@ class Leader:
             self._ticks[servo.id] = away
             found[servo.joint] = servo.ratio * away * 2.0 * math.pi / TICKS
         self._last = found
-        return Hand(joints=found)
+        return TeleopInput(joints=found)
 
     def close(self) -> None:
         """Close the port."""

@@ -11,7 +11,7 @@ import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.hardware.devices import STOP, Hand
+from rlstack.hardware.devices import STOP, TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 
@@ -67,16 +67,16 @@ class Script:
         """Begin at the first step."""
         self._at, self._step = 0, 0
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         """Return the next step; after the last, the hand stops."""
         if self._at >= len(self._moves):
-            return Hand(intervene=False, said=(STOP,))
+            return TeleopInput(intervene=False, said=(STOP,))
         move, first = self._moves[self._at], self._step == 0
         self._step += 1
         if self._step >= move.steps:
             self._at, self._step = self._at + 1, 0
         said = (move.said,) if move.said and first else ()
-        return Hand(np.array(move.linear), np.array(move.angular), move.gripper, move.intervene, said=said)
+        return TeleopInput(np.array(move.linear), np.array(move.angular), move.gripper, move.intervene, said=said)
 
     def close(self) -> None:
         """Do nothing."""

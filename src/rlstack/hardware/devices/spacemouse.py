@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.hardware.devices import SAVE, Hand
+from rlstack.hardware.devices import SAVE, TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 
 DEAD = 0.05
@@ -66,7 +66,7 @@ class SpaceMouse:
             raise UserError("No SpaceMouse was found: plug it in.")
         self._device = found
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         """Return what the cap says."""
         if not self._device.connected:
             raise UserError("The SpaceMouse is gone: plug it in again.")
@@ -90,7 +90,7 @@ class SpaceMouse:
         if motion.any() or left or right:
             self._moved_at = now
         leads = now - self._moved_at < LINGER_S
-        return Hand(motion[:3], motion[3:], self._gripper, leads, said=(SAVE,) if both else ())
+        return TeleopInput(motion[:3], motion[3:], self._gripper, leads, said=(SAVE,) if both else ())
 
     def forget(self) -> None:
         """Tell the gripper nothing until a button does."""

@@ -14,7 +14,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.pedestrians import Pedestrians, move_pedestrians, with_pedestrians
-from rlstack.sim.bases.race import Marshal, RaceSimulator
+from rlstack.sim.bases.race import RaceSimulator, TrackProgress
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.maps.floor_map import FloorMap, distance
@@ -306,7 +306,7 @@ class _EngineOnTracks(EngineBases):
     def __init__(self, name: str, robot: WheeledBase, tracks: Sequence[Track], rate_hz: float, seed: int) -> None:
         titles = [track.title for track in tracks]
         super().__init__(name, robot, titles, rate_hz, seed=seed, physics_hz=RACE_PHYSICS_HZ)
-        self._marshal = Marshal(tracks, robot)
+        self._marshal = TrackProgress(tracks, robot)
         self._marshal.start()
         self.come_m = np.zeros(len(tracks))
 

@@ -14,7 +14,7 @@ from rlstack.bringup.parallel import OnProgress, run_trials
 from rlstack.kinds.wheeled_base.simulation_vector import RACE_PHYSICS_HZ
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
-from rlstack.sim.bases.race import Marshal
+from rlstack.sim.bases.race import TrackProgress
 from rlstack.sim.maps.tracks import Track, draw_track
 from rlstack.sim.vector import BATCH
 from rlstack.verification.episode_simulator import NewWorlds
@@ -147,7 +147,7 @@ class _Recorder(EpisodeRecorder):
     def __init__(self, simulator: _Tracks, tracks: Sequence[Track], laps: int, on_progress: OnProgress | None) -> None:
         super().__init__(simulator, on_progress)
         self.logs = [RaceLog([track], laps, self.rate_hz) for track in tracks]
-        self._marshals = [Marshal([track], simulator.robot) for track in tracks]
+        self._marshals = [TrackProgress([track], simulator.robot) for track in tracks]
         self._periods = [round(track.length_m * laps / SLOW_M_S * self.rate_hz) for track in tracks]
 
     def record(self) -> bool:

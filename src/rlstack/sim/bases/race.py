@@ -23,7 +23,7 @@ _AROUND = 4
 """Corners either way that its outline may touch: more than a meter."""
 
 
-class Marshal:
+class TrackProgress:
     """Knows where cars are on their tracks: how far they have come, and how near they are to the walls.
 
     Args:
@@ -116,7 +116,7 @@ class RaceSimulator:
         parameters: NDArray[np.float32] | None = None,
         seed: int = 0,
     ) -> None:
-        self.robot, self.count, self.marshal = robot, len(tracks), Marshal(tracks, robot)
+        self.robot, self.count, self.marshal = robot, len(tracks), TrackProgress(tracks, robot)
         model = base_model(robot, rate_hz, longest_delay_s(robot))
         self._rng = np.random.default_rng(seed)
         count = self.count

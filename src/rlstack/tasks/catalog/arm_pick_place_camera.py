@@ -51,7 +51,7 @@ class SeenPickPlaceTask(PickPlaceTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation, the pictures last."""
-        from rlstack.sim.arms.eyes import camera_of
+        from rlstack.sim.arms.camera_renderer import camera_of
         from rlstack.tasks.manipulator import camera_terms, terms
 
         middle = self.workspace.middle

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
-from rlstack.sim.bases.movers import Moving, moving_scenes
+from rlstack.sim.bases.moving_obstacles import MovingObstacles, moving_scenes
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.wheeled_base.task import BaseReward, BaseTask, Stages
 
@@ -50,7 +50,7 @@ class NavigationTask(BaseTask):
     """Drive to a goal pose, commanding a twist."""
 
     maps: Maps = field(default_factory=Maps)
-    moving: Moving = field(default_factory=Moving)
+    moving: MovingObstacles = field(default_factory=MovingObstacles)
     """What moves in them; nothing, if left out."""
     observation: Observation = field(default_factory=Observation)
     reward: BaseReward = field(
@@ -76,7 +76,7 @@ class NavigationTask(BaseTask):
         episodes=ENOUGH_OVER_TOPICS,
     )
     bounds_elsewhere = Bounds(at_least={"success": 0.8, "lead_high": 0.0})
-    verified_among = Moving(count=(1, 3))
+    verified_among = MovingObstacles(count=(1, 3))
     bounds_among = Bounds(at_least={"success": 0.8, "lead_high": 0.0})
     planners = ("dwa", "astar_dwa")
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array, Index
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import in_order, value
-from rlstack.sim.arms.eyes import ArmEyes
-from rlstack.sim.arms.looks import LookRange, Looks, draw_looks
+from rlstack.sim.arms.camera_renderer import ArmCameraRenderer
 from rlstack.sim.arms.scene import Build
+from rlstack.sim.arms.visual_randomization import Appearance, AppearanceRange, draw_appearance
 from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class CameraRange:
     rate_hz: Range = value((10.0, 20.0), unit="Hz", above=0.0)
     latency_s: Range = value((0.0, 0.1), unit="s", at_least=0.0)
     """From when a picture was taken to when it is there."""
-    look: LookRange = field(default_factory=LookRange)
+    look: AppearanceRange = field(default_factory=AppearanceRange)
 
     def __post_init__(self) -> None:
         in_order(self)
@@ -76,10 +76,10 @@ class CameraBuffer:
         count: int,
         seed: int,
     ) -> None:
-        self.eyes = ArmEyes(robot, build, cameras, handled)
+        self.eyes = ArmCameraRenderer(robot, build, cameras, handled)
         self.cameras, self._ranges, self.count = cameras, ranges, count
         self.seed(seed)
-        self._looks = draw_looks(ranges.look, len(cameras), self._rng, count)
+        self._looks = draw_appearance(ranges.look, len(cameras), self._rng, count)
         self._streams = [[_Stream() for _ in cameras] for _ in range(count)]
         size = (count, self.eyes.height, self.eyes.width, 3)
         self._shown = {name: np.zeros(size, dtype=np.uint8) for name in cameras}
@@ -101,7 +101,7 @@ class CameraBuffer:
         """
         ranges, rng = self._ranges, self._rng
         self._half[index] = half
-        self._looks.put(index, draw_looks(ranges.look, len(self.cameras), rng, len(index)))
+        self._looks.put(index, draw_appearance(ranges.look, len(self.cameras), rng, len(index)))
         shape = (len(index), len(self.cameras))
         periods, latencies = 1.0 / rng.uniform(*ranges.rate_hz, shape), rng.uniform(*ranges.latency_s, shape)
         ages = latencies + rng.random(shape) * periods
@@ -121,7 +121,7 @@ class CameraBuffer:
 
     def redraw(self, index: Index) -> None:
         """Give some worlds (n) other looks from their next pictures on, as if they were others."""
-        self._looks.put(index, draw_looks(self._ranges.look, len(self.cameras), self._rng, len(index)))
+        self._looks.put(index, draw_appearance(self._ranges.look, len(self.cameras), self._rng, len(index)))
 
     def signals(self, worlds: MujocoWorlds) -> dict[str, NDArray[Any]]:
         """Return by camera ``NAME_image`` (N, height, width, 3) uint8 and ``NAME_image_age`` (N, 1) s, as they are now.
@@ -152,7 +152,7 @@ class CameraBuffer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state_dict`."""
-        self._looks = Looks(**{name: array.numpy().copy() for name, array in state["looks"].items()})
+        self._looks = Appearance(**{name: array.numpy().copy() for name, array in state["looks"].items()})
         self._streams = [
             [
                 _Stream(next_s, period_s, latency_s, taken_s, deque((at, one.numpy().copy()) for at, one in coming))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rlstack.sim.bases.layout import CIRCLE_ROWS
-from rlstack.sim.bases.movers import BEGIN_M
+from rlstack.sim.bases.moving_obstacles import BEGIN_M
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.maps.pool import MapPool
 from rlstack.tasks.wheeled_base.maps import MapArrays

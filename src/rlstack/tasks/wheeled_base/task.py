@@ -13,7 +13,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.sim.bases.movers import Moving
+from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.sim.bases.parameters import Speeds
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.wheeled_base.rewards import BaseView
@@ -108,7 +108,7 @@ class BaseTask(ABC):
     """The same over topics."""
     bounds_elsewhere: ClassVar[Bounds | None] = None
     """The same on the other kinds, of policies that were trained on them; None: nothing is asked there."""
-    verified_among: ClassVar[Moving | None] = None
+    verified_among: ClassVar[MovingObstacles | None] = None
     """What moves in the maps of verification's column with movers; None: there is no such column."""
     bounds_among: ClassVar[Bounds | None] = None
     """What is asked there of policies that were trained among movers; None: nothing."""

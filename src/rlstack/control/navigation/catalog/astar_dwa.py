@@ -9,7 +9,7 @@ from rlstack import schema
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import Scanner
 from rlstack.control.navigation.dwa import DwaSettings, DynamicWindow
-from rlstack.control.navigation.guides import PathGuide, PathSettings
+from rlstack.control.navigation.global_planner import GridPathPlanner, PathSettings
 from rlstack.control.navigation.occupancy import GridSettings
 from rlstack.control.navigation.planner import GoalPlanner, GoalSettings
 from rlstack.robots import RobotSpec
@@ -44,7 +44,7 @@ def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
     body, period = Body.of(robot), 1.0 / chosen.goal.rate_hz
     scanner = Scanner(body.lidar(chosen.lidar), body.discs)
     grid = chosen.grid or GridSettings.for_body(body)
-    guide = PathGuide(body, scanner, chosen.path, grid, period)
+    guide = GridPathPlanner(body, scanner, chosen.path, grid, period)
     local = DynamicWindow(body, chosen.dwa, period)
     return GoalPlanner(body, scanner, guide, local, chosen.goal, sees_people=chosen.people)
 

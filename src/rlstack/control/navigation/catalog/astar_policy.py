@@ -15,7 +15,7 @@ from rlstack import schema
 from rlstack.arrays import Array
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import Scanner, Status, motion
-from rlstack.control.navigation.guides import Guide, PathGuide, PathSettings
+from rlstack.control.navigation.global_planner import GlobalPlanner, GridPathPlanner, PathSettings
 from rlstack.control.navigation.occupancy import GridSettings
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
@@ -34,7 +34,7 @@ class Local(Protocol):
         """Return the command by name for inputs with a leading batch axis."""
 
 
-class GuidedPolicy:
+class PathFollowingPolicy:
     """Drives N robots to goals; see :class:`rlstack.control.navigation.driver.Driver`.
 
     Args:
@@ -50,7 +50,7 @@ class GuidedPolicy:
         self,
         policy: Local,
         scanner: Scanner,
-        guide: Guide,
+        guide: GlobalPlanner,
         *,
         tolerance_m: float = 0.1,
         unreachable_s: float = 3.0,
@@ -99,7 +99,7 @@ class Options:
     """Left out: by the base's size."""
 
 
-def build(robot: RobotSpec, *, loaded: Any = None, **options: Any) -> GuidedPolicy:
+def build(robot: RobotSpec, *, loaded: Any = None, **options: Any) -> PathFollowingPolicy:
     """Return the driver for a robot.
 
     Args:
@@ -122,9 +122,9 @@ def build(robot: RobotSpec, *, loaded: Any = None, **options: Any) -> GuidedPoli
         loaded = load_policy(chosen.policy, robot=robot)
     body, period = Body.of(robot), 1.0 / loaded.contract.rate_hz
     scanner = Scanner(body.lidar("scan"))
-    guide = PathGuide(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
+    guide = GridPathPlanner(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
     limits = {"tolerance_m": chosen.tolerance_m, "unreachable_s": chosen.unreachable_s, "period_s": period}
-    return GuidedPolicy(loaded, scanner, guide, **limits)
+    return PathFollowingPolicy(loaded, scanner, guide, **limits)
 
 
 PLANNER = build

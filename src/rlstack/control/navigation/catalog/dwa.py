@@ -9,7 +9,7 @@ from rlstack import schema
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import Scanner
 from rlstack.control.navigation.dwa import DwaSettings, DynamicWindow
-from rlstack.control.navigation.guides import StraightGuide
+from rlstack.control.navigation.global_planner import StraightLinePlanner
 from rlstack.control.navigation.planner import GoalPlanner, GoalSettings
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
@@ -55,7 +55,7 @@ def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
     body = Body.of(robot)
     local = DynamicWindow(body, chosen.dwa, 1.0 / chosen.goal.rate_hz)
     scanner = Scanner(body.lidar(chosen.lidar), body.discs)
-    return GoalPlanner(body, scanner, StraightGuide(), local, chosen.goal, sees_people=chosen.people)
+    return GoalPlanner(body, scanner, StraightLinePlanner(), local, chosen.goal, sees_people=chosen.people)
 
 
 PLANNER = build

@@ -8,7 +8,7 @@ from typing import Any
 from rlstack import schema
 from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import Scanner
-from rlstack.control.navigation.guides import Guide, PathGuide, PathSettings, StraightGuide
+from rlstack.control.navigation.global_planner import GlobalPlanner, GridPathPlanner, PathSettings, StraightLinePlanner
 from rlstack.control.navigation.occupancy import GridSettings
 from rlstack.control.navigation.orca import Orca, OrcaSettings
 from rlstack.control.navigation.planner import GoalPlanner, GoalSettings
@@ -51,9 +51,9 @@ def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
     if not seeing and not chosen.people:
         raise UserError("The planner orca would see nothing: give the robot a lidar, or leave people true.")
     scanner = Scanner(body.lidar(chosen.lidar), body.discs) if seeing else None
-    guide: Guide = StraightGuide()
+    guide: GlobalPlanner = StraightLinePlanner()
     if scanner is not None and chosen.map:
-        guide = PathGuide(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
+        guide = GridPathPlanner(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
     local = Orca(body, chosen.orca, period)
     return GoalPlanner(body, scanner, guide, local, chosen.goal, sees_people=chosen.people)
 

@@ -13,11 +13,11 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.sim.arms.eyes import ArmEyes, camera_of
-from rlstack.sim.arms.looks import LookRange, Looks, draw_looks
+from rlstack.sim.arms.camera_renderer import ArmCameraRenderer, camera_of
 from rlstack.sim.arms.scene import Block, arm_worlds
+from rlstack.sim.arms.visual_randomization import Appearance, AppearanceRange, draw_appearance
 
-STILL = LookRange(camera_m=0.0, camera_rad=0.0, view=0.0, shadows=0.0, object_colour=0.0)
+STILL = AppearanceRange(camera_m=0.0, camera_rad=0.0, view=0.0, shadows=0.0, object_colour=0.0)
 HALF = np.full(3, 0.02)
 
 
@@ -31,8 +31,8 @@ PANDA = panda()
 
 
 @pytest.fixture(scope="module")
-def eyes() -> ArmEyes:
-    return ArmEyes(PANDA, Block().add, ("wrist", "scene"), "object")
+def eyes() -> ArmCameraRenderer:
+    return ArmCameraRenderer(PANDA, Block().add, ("wrist", "scene"), "object")
 
 
 def state(place: list[float]) -> NDArray[np.float64]:
@@ -44,8 +44,8 @@ def state(place: list[float]) -> NDArray[np.float64]:
     return worlds.state[0]
 
 
-def looks(ranges: LookRange = STILL, seed: int = 0) -> Looks:
-    return draw_looks(ranges, 2, np.random.default_rng(seed), 1)
+def looks(ranges: AppearanceRange = STILL, seed: int = 0) -> Appearance:
+    return draw_appearance(ranges, 2, np.random.default_rng(seed), 1)
 
 
 def redness(picture: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -58,11 +58,11 @@ def redness(picture: NDArray[np.uint8]) -> NDArray[np.float64]:
 def test_a_camera_on_a_link_that_the_model_has_not_is_refused() -> None:
     cameras = {**PANDA.cameras, "wrist": replace(PANDA.cameras["wrist"], link="panda_hnd")}
     with pytest.raises(UserError, match="its camera 'wrist' is on 'panda_hnd', and the model has no such link"):
-        ArmEyes(replace(PANDA, cameras=cameras), Block().add, ("wrist", "scene"), "object")
+        ArmCameraRenderer(replace(PANDA, cameras=cameras), Block().add, ("wrist", "scene"), "object")
 
 
 @pytest.mark.parametrize("place", [[0.5, 0.1, 0.02], [0.42, -0.15, 0.02], [0.6, 0.0, 0.1]])
-def test_the_box_is_where_a_pinhole_shows_it_from_the_scene_camera(eyes: ArmEyes, place: list[float]) -> None:
+def test_the_box_is_where_a_pinhole_shows_it_from_the_scene_camera(eyes: ArmCameraRenderer, place: list[float]) -> None:
     plain = replace(looks(), material=np.zeros(1, dtype=np.intp), table=np.full((1, 3), 0.9))
     picture = eyes.picture(state(place), HALF, plain, 0, 1)
     assert picture.shape == (84, 84, 3) and picture.dtype == np.uint8
@@ -72,7 +72,7 @@ def test_the_box_is_where_a_pinhole_shows_it_from_the_scene_camera(eyes: ArmEyes
     np.testing.assert_allclose(redness(picture), [column, row], atol=1.0)
 
 
-def test_the_wrist_camera_goes_with_the_hand(eyes: ArmEyes) -> None:
+def test_the_wrist_camera_goes_with_the_hand(eyes: ArmCameraRenderer) -> None:
     joints = np.array([[drive.rest for drive in PANDA.drives]])
     chain = chain_of(PANDA)
     tool = tool_motion(chain.screws, joints[:, list(chain.index)]).position[0]
@@ -84,7 +84,7 @@ def test_the_wrist_camera_goes_with_the_hand(eyes: ArmEyes) -> None:
     assert abs(redness(aside)[0] - column) > 5.0
 
 
-def test_a_look_changes_the_picture_and_the_same_look_does_not(eyes: ArmEyes) -> None:
+def test_a_look_changes_the_picture_and_the_same_look_does_not(eyes: ArmCameraRenderer) -> None:
     at = state([0.5, 0.0, 0.02])
     first = eyes.picture(at, HALF, looks(), 0, 1)
     other = eyes.picture(at, HALF, looks(seed=1), 0, 1)
@@ -95,8 +95,11 @@ def test_a_look_changes_the_picture_and_the_same_look_does_not(eyes: ArmEyes) ->
     assert not np.array_equal(first, eyes.picture(at, HALF, moved, 0, 1))
 
 
-def test_eyes_that_are_closed_or_forgotten_leave_others_their_sight(eyes: ArmEyes) -> None:
-    at, others = state([0.5, 0.0, 0.02]), [ArmEyes(PANDA, Block().add, ("wrist", "scene"), "object") for _ in range(2)]
+def test_eyes_that_are_closed_or_forgotten_leave_others_their_sight(eyes: ArmCameraRenderer) -> None:
+    at, others = (
+        state([0.5, 0.0, 0.02]),
+        [ArmCameraRenderer(PANDA, Block().add, ("wrist", "scene"), "object") for _ in range(2)],
+    )
     first = eyes.picture(at, HALF, looks(), 0, 1)
     for other in others:
         np.testing.assert_array_equal(other.picture(at, HALF, looks(), 0, 1), first)
@@ -110,15 +113,15 @@ def test_eyes_that_are_closed_or_forgotten_leave_others_their_sight(eyes: ArmEye
 
 
 def test_looks_are_drawn_in_their_ranges_and_put_where_they_belong() -> None:
-    ranges = LookRange()
-    many = draw_looks(ranges, 2, np.random.default_rng(0), 500)
+    ranges = AppearanceRange()
+    many = draw_appearance(ranges, 2, np.random.default_rng(0), 500)
     assert abs(many.shadows.mean() - ranges.shadows) < 0.06
     assert ((many.arm >= ranges.arm[0]) & (many.arm <= ranges.arm[1])).all()
     assert (np.abs(many.view - 1.0) <= ranges.view).all() and (many.direction[:, 2] == -1.0).all()
     np.testing.assert_allclose(many.shift.std(), ranges.camera_m, rtol=0.1)
-    few = draw_looks(ranges, 2, np.random.default_rng(1), 2)
+    few = draw_appearance(ranges, 2, np.random.default_rng(1), 2)
     many.put(np.array([7, 3]), few)
-    for one in fields(Looks):
+    for one in fields(Appearance):
         assert np.array_equal(getattr(many, one.name)[[7, 3]], getattr(few, one.name))
 
 
@@ -128,8 +131,8 @@ def test_a_camera_that_is_not_there_or_bent_is_refused_in_words() -> None:
     bent = replace(PANDA.cameras["wrist"], distortion=(0.1, 0.0, 0.0, 0.0, 0.0))
     robot = replace(PANDA, cameras={**PANDA.cameras, "wrist": bent})
     with pytest.raises(UserError, match="its camera 'wrist' has a lens that bends"):
-        ArmEyes(robot, Block().add, ("wrist", "scene"), "object")
+        ArmCameraRenderer(robot, Block().add, ("wrist", "scene"), "object")
     large = replace(PANDA.cameras["wrist"], width=128, height=128)
     robot = replace(PANDA, cameras={**PANDA.cameras, "wrist": large})
     with pytest.raises(UserError, match="pictures of different sizes"):
-        ArmEyes(robot, Block().add, ("wrist", "scene"), "object")
+        ArmCameraRenderer(robot, Block().add, ("wrist", "scene"), "object")

@@ -17,7 +17,7 @@ from rlstack.data.compatibility import ImitationEnsemble, Thresholds, compatibil
 from rlstack.data.demonstrations import check_other, copy_episodes
 from rlstack.data.lerobot import Dataset, check_fits
 from rlstack.data.lerobot.layout import INFO
-from rlstack.demonstrations import sheet
+from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
 
 LEAST = 0.7
@@ -112,7 +112,7 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
     middle = np.median(usual)
     deviation = 1.4826 * np.median(np.abs(usual - middle))  # as of a normal distribution
     least = min(least, float(middle - APART * deviation))
-    names = dataset.features[sheet.ACTION].names
+    names = dataset.features[metadata.ACTION].names
     return [
         _verdict(k, one, predicted, thresholds, least, names, dataset.fps)
         for k, (one, predicted) in enumerate(zip(shown, predictions))
@@ -137,7 +137,7 @@ def filtered(path: str | Path, out: str | Path, verdicts: list[Verdict]) -> int:
     if not any(verdict.kept for verdict in verdicts):
         raise UserError(f"None of the demonstrations in {path} would be kept: nothing was written.")
     count = copy_episodes(held, out, (verdict.episode for verdict in verdicts if verdict.kept))
-    sheet.copy_sheet(held.path, Path(out))
+    metadata.copy_metadata(held.path, Path(out))
     return count
 
 
@@ -190,27 +190,27 @@ def _used(dataset: Dataset) -> list[str]:
     Raises:
         UserError: It holds nothing that was done, or nothing that was seen but pictures.
     """
-    if sheet.ACTION not in dataset.features:
-        raise UserError(f"{dataset.path} has no feature '{sheet.ACTION}': nobody can say what was done.")
-    seen = [sheet.SEEN] if sheet.SEEN in dataset.features else [sheet.STATE, sheet.WORLD]
+    if metadata.ACTION not in dataset.features:
+        raise UserError(f"{dataset.path} has no feature '{metadata.ACTION}': nobody can say what was done.")
+    seen = [metadata.SEEN] if metadata.SEEN in dataset.features else [metadata.STATE, metadata.WORLD]
     seen = [name for name in seen if name in dataset.features]
     if not seen:
-        raise UserError(f"{dataset.path} has no feature '{sheet.STATE}': pictures alone are not judged.")
-    return [*seen, sheet.ACTION]
+        raise UserError(f"{dataset.path} has no feature '{metadata.STATE}': pictures alone are not judged.")
+    return [*seen, metadata.ACTION]
 
 
 def _shown(dataset: Dataset) -> list[dict[str, np.ndarray]]:
     *seen, action = _used(dataset)
-    success = [sheet.SUCCESS] if sheet.SUCCESS in dataset.features else []
+    success = [metadata.SUCCESS] if metadata.SUCCESS in dataset.features else []
     found = []
     for episode in range(len(dataset)):
         frames = dataset.read(episode, [*seen, action, *success])
         one = {"seen": np.concatenate([frames[name] for name in seen], axis=1), "done": frames[action]}
-        found.append({**one, **({"success": frames[sheet.SUCCESS]} if success else {})})
+        found.append({**one, **({"success": frames[metadata.SUCCESS]} if success else {})})
     return found
 
 
 def _same_task(one: Dataset, other: Dataset) -> None:
-    names = [sheet.name_in(dataset.path) for dataset in (one, other)]
+    names = [metadata.name_in(dataset.path) for dataset in (one, other)]
     if None not in names and names[0] != names[1]:
         raise UserError(f"{one.path} is of the task {names[0]} and {other.path} of {names[1]}: they do not fit.")

@@ -1,4 +1,4 @@
-"""Of :mod:`rlstack.sim.bases.movers` and :mod:`rlstack.sim.bases.people`."""
+"""Of :mod:`rlstack.sim.bases.moving_obstacles` and :mod:`rlstack.sim.bases.people`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.sim.bases.layout import ABSENT_M, CIRCLE_ROWS
-from rlstack.sim.bases.movers import BEGIN_M, Moving, moving_scenes
+from rlstack.sim.bases.moving_obstacles import BEGIN_M, MovingObstacles, moving_scenes
 from rlstack.sim.bases.people import PERSON, PERSON_WIDTH, WalkingPeople
 from rlstack.sim.maps.pool import build_pool
 
@@ -23,7 +23,7 @@ def pool():
 
 
 def scenes_of(pool, seed=0, **settings):
-    moving = Moving(**{"count": (1, MOST), **settings})
+    moving = MovingObstacles(**{"count": (1, MOST), **settings})
     return moving_scenes(np.random.default_rng(seed), pool.maps, moving, RADIUS)
 
 
@@ -120,16 +120,16 @@ def test_the_same_seed_draws_the_same(pool):
 
 def test_a_map_without_room_has_none():
     tight = build_pool(("corridors",), 3, rng=np.random.default_rng(0), difficulty=(1.0, 1.0), fields=False)
-    *_, there = split(moving_scenes(np.random.default_rng(0), tight.maps, Moving(count=(3, 3)), RADIUS))
+    *_, there = split(moving_scenes(np.random.default_rng(0), tight.maps, MovingObstacles(count=(3, 3)), RADIUS))
     assert not there.any()
 
 
 @pytest.mark.parametrize("name", ["count", "speed_m_s", "radius_m"])
 def test_ranges_begin_with_the_least(name):
     with pytest.raises(UserError, match=rf"moving.{name} is 3 to 2: write the least first"):
-        Moving(**{name: (3, 2)})
+        MovingObstacles(**{name: (3, 2)})
 
 
 def test_too_few_places_are_refused(pool):
     with pytest.raises(UserError, match="places for 1 moving obstacles and up to 3"):
-        moving_scenes(np.random.default_rng(0), pool.maps, Moving(count=(0, 3)), RADIUS, places=1)
+        moving_scenes(np.random.default_rng(0), pool.maps, MovingObstacles(count=(0, 3)), RADIUS, places=1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rlstack.hardware.devices import Hand
+from rlstack.hardware.devices import TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 
 MOVED = 0.005
@@ -14,18 +14,18 @@ MOVED = 0.005
 and one that is let go rests within 2."""
 
 
-class Takeover:
+class InterventionDetector:
     """When a hand overrules another: from when it says so or, where it does so already, from its first motion on.
 
     Until it hands back, or an episode ends.
     """
 
     def __init__(self) -> None:
-        self._before = Hand()
+        self._before = TeleopInput()
         """What the hand did last; at first, it is not known to have taken over."""
         self._leads = False
 
-    def leads(self, hand: Hand, begins: bool) -> bool:
+    def leads(self, hand: TeleopInput, begins: bool) -> bool:
         """Return whether the hand leads the coming step, with which an episode may begin."""
         moves = bool(hand.linear.any() or hand.angular.any()) or hand.gripper not in (0.0, self._before.gripper)
         goes_on = self._leads and not begins
@@ -34,7 +34,7 @@ class Takeover:
         return self._leads
 
 
-class LeaderMoved:
+class LeaderArmMotion:
     """Whether a leader arm has been moved from where it stood, by more than its servos' readings shake."""
 
     def __init__(self) -> None:

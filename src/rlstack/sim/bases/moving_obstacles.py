@@ -33,7 +33,7 @@ _ALONG = 33
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moving:
+class MovingObstacles:
     """What moves in each map."""
 
     count: tuple[int, int] = value((0, 0), at_least=0, at_most=8)
@@ -56,7 +56,11 @@ class Moving:
 
 
 def moving_scenes(
-    rng: np.random.Generator, maps: Sequence[FloorMap], moving: Moving, radius_m: float, places: int | None = None
+    rng: np.random.Generator,
+    maps: Sequence[FloorMap],
+    moving: MovingObstacles,
+    radius_m: float,
+    places: int | None = None,
 ) -> Scenes:
     """Return maps with what moves in them.
 
@@ -109,7 +113,7 @@ def _room(mover_m: float, radius_m: float) -> float:
 def _put(
     rng: np.random.Generator,
     floor: FloorMap,
-    moving: Moving,
+    moving: MovingObstacles,
     radius_m: float,
     places: Array,
     wide: Array,

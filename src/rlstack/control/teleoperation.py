@@ -38,7 +38,7 @@ LONGEST_S = 0.1
 
 
 @dataclass(frozen=True)
-class Led:
+class TeleopStep:
     """What the joints are to do.
 
     Attributes:
@@ -50,7 +50,7 @@ class Led:
     clipped: tuple[str, ...] = ()
 
 
-class ArmLeader:
+class ArmTeleoperator:
     """Remembers the target between steps.
 
     Args:
@@ -68,7 +68,7 @@ class ArmLeader:
         speed_m_s: float | None = None,
         turn_rad_s: float = 2.0,
     ) -> None:
-        refuse_several(robot)
+        require_single_arm(robot)
         most = robot.limits.tool_velocity_m_s
         if speed_m_s is not None and not 0.0 < speed_m_s <= most:
             raise UserError(f"speed_m_s: {speed_m_s:g} is not allowed: must be above 0 and at most {most:g} m/s.")
@@ -115,7 +115,7 @@ class ArmLeader:
         gripper: float = 0.0,
         *,
         in_tool: bool = False,
-    ) -> Led:
+    ) -> TeleopStep:
         """Return the joints' targets after the tool was moved a little.
 
         Args:
@@ -142,7 +142,7 @@ class ArmLeader:
         target[self._hand] = np.clip(hand, self._lower[self._hand], self._upper[self._hand])
         return self._keep(target, said)
 
-    def follow(self, joints: Array, period_s: float, wanted: Mapping[str, float]) -> Led:
+    def follow(self, joints: Array, period_s: float, wanted: Mapping[str, float]) -> TeleopStep:
         """Return the joints' targets on the way to where a leader arm is.
 
         Args:
@@ -173,9 +173,9 @@ class ArmLeader:
         lead = LEAD_S * self._velocity
         return np.clip(np.clip(self._target, joints - lead, joints + lead), self._lower, self._upper)
 
-    def _keep(self, target: Array, said: list[str]) -> Led:
+    def _keep(self, target: Array, said: list[str]) -> TeleopStep:
         self._target = target
-        return Led(target.copy(), tuple(said))
+        return TeleopStep(target.copy(), tuple(said))
 
     def _inside(self, place: Array, linear: Array, period: float, said: list[str]) -> Array:
         """Return a velocity that does not lead out of the workspace; one that leads back in stays as it is."""
@@ -231,7 +231,7 @@ class ArmLeader:
         return before + (after - before) * (most_m / far)
 
 
-def refuse_several(robot: Manipulator) -> None:
+def require_single_arm(robot: Manipulator) -> None:
     """Refuse several arms that are one robot: a hand leads one tool."""
     if robot.arms:
         raise UserError(f"{robot.name} is {len(robot.arms)} arms, and a hand leads one, such as panda.")

@@ -15,7 +15,7 @@ _OFF = 1e-3
 """rad or m off by which a command is no motion of this task: far beyond rounding, a fiftieth of what a step may be."""
 
 
-class ByPolicy:
+class PolicyDemonstrator:
     """See :data:`rlstack.demonstrations.recording.Decide`.
 
     Args:

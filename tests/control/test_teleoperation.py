@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.control.leading import LEAD_S, ArmLeader
+from rlstack.control.teleoperation import LEAD_S, ArmTeleoperator
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
@@ -19,7 +19,7 @@ CHAIN = chain_of(PANDA)
 LOWER, UPPER, VELOCITY, REST = (
     np.array([getattr(drive, what) for drive in PANDA.drives]) for what in ("lower", "upper", "velocity_max", "rest")
 )
-LEADER = ArmLeader(PANDA)
+LEADER = ArmTeleoperator(PANDA)
 STILL = np.zeros(3)
 
 
@@ -53,7 +53,7 @@ def test_the_tool_goes_where_it_is_led_and_turns_with_it() -> None:
 def test_an_arm_of_five_joints_goes_where_it_is_led(axis: int) -> None:
     robot = load_robot("so100")
     assert isinstance(robot, Manipulator)
-    chain, leader = chain_of(robot), ArmLeader(robot)
+    chain, leader = chain_of(robot), ArmTeleoperator(robot)
     joints = rest = np.array([drive.rest for drive in robot.drives])
     for _ in range(20):
         joints = leader.step(joints, 0.05, 0.1 * np.eye(3)[axis], STILL).target
@@ -98,7 +98,7 @@ def test_no_limit_is_broken_whatever_a_hand_does(seed: int, wild: float, period_
 def test_an_arm_that_was_stretched_is_pulled_back_without_a_plunge(name: str) -> None:
     robot = load_robot(name)
     assert isinstance(robot, Manipulator)
-    chain, leader = chain_of(robot), ArmLeader(robot, speed_m_s=0.2)
+    chain, leader = chain_of(robot), ArmTeleoperator(robot, speed_m_s=0.2)
     joints = np.array([drive.rest for drive in robot.drives])
     way = []
     for forward in (0.2, -0.2):
@@ -114,7 +114,7 @@ def test_an_arm_that_was_stretched_is_pulled_back_without_a_plunge(name: str) ->
 def test_the_tool_of_an_arm_that_follows_a_leader_arm_is_no_faster_than_it_may_be() -> None:
     robot = load_robot("ur5e")
     assert isinstance(robot, Manipulator)
-    chain, leader = chain_of(robot), ArmLeader(robot)
+    chain, leader = chain_of(robot), ArmTeleoperator(robot)
     joints = np.array([drive.rest for drive in robot.drives])
     names = [drive.name for drive in robot.drives]
     leader.follow(joints, 0.01, dict(zip(names, joints)))  # it is there
@@ -177,8 +177,8 @@ def test_a_leader_arm_is_followed_at_the_joints_speed_and_within_their_range() -
     with pytest.raises(ValueError, match="panda_joint1 is not finite"):
         LEADER.follow(REST, 0.02, {"panda_joint1": np.nan})
     with pytest.raises(UserError, match=r"speed_m_s: 5 is not allowed: must be above 0 and at most 1\.7"):
-        ArmLeader(PANDA, speed_m_s=5.0)
+        ArmTeleoperator(PANDA, speed_m_s=5.0)
     pair = load_robot("panda_pair")
     assert isinstance(pair, Manipulator)
     with pytest.raises(UserError, match="panda_pair is 2 arms, and a hand leads one, such as panda"):
-        ArmLeader(pair)
+        ArmTeleoperator(pair)

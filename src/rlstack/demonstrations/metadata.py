@@ -163,7 +163,7 @@ def observed(station: DemonstrationEnvironment) -> dict[str, np.ndarray]:
     }
 
 
-def check_sheet(path: Path, name: str, task: ArmTask, robot: Manipulator) -> None:
+def check_metadata(path: Path, name: str, task: ArmTask, robot: Manipulator) -> None:
     """Refuse demonstrations that do not fit those in the folder ``path``, if there are any; the writer does the rest.
 
     Raises:
@@ -210,14 +210,14 @@ def check_learned(path: Path, task: ArmTask) -> None:
             )
 
 
-def write_sheet(path: Path, name: str, task: ArmTask) -> None:
+def write_metadata(path: Path, name: str, task: ArmTask) -> None:
     """Write beside a dataset of which task it is, if nothing is there yet."""
     if _read(path) is None:
         text = json.dumps({"version": VERSION, "task": name, "settings": _settings(task)}, indent=2)
         write_atomically(path / SHEET, text + "\n", what="the demonstrations'")
 
 
-def copy_sheet(path: Path, to: Path) -> None:
+def copy_metadata(path: Path, to: Path) -> None:
     """Write beside the dataset ``to`` what stands beside the one at ``path``, if anything does."""
     if (held := _read(path)) is not None:
         write_atomically(to / SHEET, json.dumps(held, indent=2) + "\n", what="the demonstrations'")
@@ -229,7 +229,7 @@ def name_in(path: Path) -> str | None:
     return None if held is None else str(held["task"])
 
 
-def read_sheet(dataset: Dataset, robot: str = "") -> DatasetTask:
+def read_metadata(dataset: Dataset, robot: str = "") -> DatasetTask:
     """Return of which task a dataset's demonstrations are.
 
     Args:

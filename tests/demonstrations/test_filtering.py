@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlstack.data.lerobot import Dataset, DatasetWriter, vector
-from rlstack.demonstrations.judging import filtered, judge
+from rlstack.demonstrations.filtering import filtered, judge
 from rlstack.errors import UserError
 
 FEATURES = {"observation.state": vector("x", "y"), "action": vector("vx", "vy")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlstack.data.lerobot import Dataset
-from rlstack.demonstrations import sheet
+from rlstack.demonstrations import metadata
 
 
 def describe(path: str | Path) -> str:
@@ -37,10 +37,10 @@ def describe(path: str | Path) -> str:
 
 def _flags(dataset: Dataset, episode: int) -> tuple[bool | None, float]:
     """Return whether an episode succeeded (None: it does not say), and the share of it that was done by hand."""
-    wanted = [name for name in (sheet.SUCCESS, sheet.BY_HAND) if name in dataset.features]
+    wanted = [name for name in (metadata.SUCCESS, metadata.BY_HAND) if name in dataset.features]
     frames = dataset.read(episode, wanted) if wanted else {}
-    success = bool(frames[sheet.SUCCESS][-1, 0]) if sheet.SUCCESS in frames else None
-    by_hand = float(frames[sheet.BY_HAND].mean()) if sheet.BY_HAND in frames else 0.0
+    success = bool(frames[metadata.SUCCESS][-1, 0]) if metadata.SUCCESS in frames else None
+    by_hand = float(frames[metadata.BY_HAND].mean()) if metadata.BY_HAND in frames else 0.0
     return success, by_hand
 
 

@@ -13,11 +13,11 @@ from rlstack.schema import in_order, value
 Range = tuple[float, float]
 
 TABLES = 10
-"""Materials that a table may have; see :mod:`rlstack.sim.arms.eyes`."""
+"""Materials that a table may have; see :mod:`rlstack.sim.arms.camera_renderer`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookRange:
+class AppearanceRange:
     """What looks are drawn from.
 
     The ranges are our choice, after Tobin et al., "Domain Randomization for Transferring Deep Neural Networks from
@@ -55,7 +55,7 @@ class LookRange:
 
 
 @dataclass(frozen=True)
-class Looks:
+class Appearance:
     """How N worlds look to C cameras.
 
     Args:
@@ -84,13 +84,13 @@ class Looks:
     turn: Array
     view: Array
 
-    def put(self, index: NDArray[np.intp], other: Looks) -> None:
+    def put(self, index: NDArray[np.intp], other: Appearance) -> None:
         """Take another's looks (n) for the worlds at ``index``."""
         for one in fields(self):
             getattr(self, one.name)[index] = getattr(other, one.name)
 
 
-def draw_looks(ranges: LookRange, cameras: int, rng: np.random.Generator, count: int) -> Looks:
+def draw_appearance(ranges: AppearanceRange, cameras: int, rng: np.random.Generator, count: int) -> Appearance:
     """Return looks of ``count`` worlds."""
 
     def grey(range_: Range, spread: float) -> Array:
@@ -98,7 +98,7 @@ def draw_looks(ranges: LookRange, cameras: int, rng: np.random.Generator, count:
 
     tilt = ranges.sun_tilt
     sideways = rng.uniform(-tilt, tilt, (count, 2))
-    return Looks(
+    return Appearance(
         sun=grey(ranges.sun, ranges.warmth),
         ambient=grey(ranges.ambient, ranges.warmth),
         direction=np.concatenate([sideways, -np.ones((count, 1))], axis=1),

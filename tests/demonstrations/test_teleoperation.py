@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from rlstack.demonstrations import sheet
-from rlstack.demonstrations.by_hand import ByHand
+from rlstack.demonstrations import metadata
 from rlstack.demonstrations.recording import Choice
+from rlstack.demonstrations.teleoperation import Teleoperator
 from rlstack.errors import UserError
-from rlstack.hardware.devices import SAVE, Hand
+from rlstack.hardware.devices import SAVE, TeleopInput
 from rlstack.hardware.devices._pad import Pad
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 
-PANDA = sheet.arm_called("panda")
+PANDA = metadata.arm_called("panda")
 NAMES = [drive.name for drive in PANDA.drives]
 
 
 @pytest.fixture(scope="module")
 def picking() -> Iterator[DemonstrationEnvironment]:
     station = DemonstrationEnvironment(
-        sheet.task_called("arm_pick_place", {"rewards": "sparse", "episode_s": 30.0}), PANDA
+        metadata.task_called("arm_pick_place", {"rewards": "sparse", "episode_s": 30.0}), PANDA
     )
     yield station
     station.close()
@@ -33,10 +33,10 @@ def picking() -> Iterator[DemonstrationEnvironment]:
 class Held:
     """A device that says what it is told to."""
 
-    hand: Hand = field(default_factory=Hand)
+    hand: TeleopInput = field(default_factory=TeleopInput)
     live = False
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         return self.hand
 
 
@@ -50,9 +50,9 @@ class HeldPad:
     said: tuple[str, ...] = ()
     live = False
 
-    def read(self) -> Hand:
+    def read(self) -> TeleopInput:
         hand = self.pad.hand(self.axes, self.buttons)
-        return Hand(hand.linear, hand.angular, hand.gripper, said=self.said)
+        return TeleopInput(hand.linear, hand.angular, hand.gripper, said=self.said)
 
     def forget(self) -> None:
         self.pad.forget()
@@ -61,7 +61,7 @@ class HeldPad:
 def test_what_the_gripper_was_told_does_not_begin_the_next_episode(picking: DemonstrationEnvironment) -> None:
     picking.begin()
     device = HeldPad()
-    decide = ByHand(device)
+    decide = Teleoperator(device)
     assert decide(picking).waiting
     device.buttons = (1,)
     choice = decide(picking)
@@ -89,15 +89,15 @@ def _joints(station: DemonstrationEnvironment) -> dict[str, float]:
 def test_an_episode_begins_when_a_leader_arm_is_moved_and_the_tool_follows(picking: DemonstrationEnvironment) -> None:
     picking.begin()
     stood = _joints(picking)
-    device = Held(Hand(joints=stood))
-    decide = ByHand(device)
-    device.hand = Hand(joints={**stood, "panda_joint1": stood["panda_joint1"] + 0.003})  # two ticks of a servo
+    device = Held(TeleopInput(joints=stood))
+    decide = Teleoperator(device)
+    device.hand = TeleopInput(joints={**stood, "panda_joint1": stood["panda_joint1"] + 0.003})  # two ticks of a servo
     decide(picking)
-    device.hand = Hand(joints=stood)
+    device.hand = TeleopInput(joints=stood)
     assert all(decide(picking).waiting for _ in range(3)), "where it stands it begins nothing"
     led = {**stood, "panda_joint1": stood["panda_joint1"] + 0.3}
     led |= {name: 0.01 for name in NAMES[7:]}
-    device.hand = Hand(joints=led)
+    device.hand = TeleopInput(joints=led)
     there = picking.places()["tool"]
     turned = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]) @ there[:2]
     first = decide(picking)
@@ -117,25 +117,25 @@ def test_an_episode_begins_when_a_leader_arm_is_moved_and_the_tool_follows(picki
 def test_a_leader_arm_takes_over_from_who_else_acts_once_it_is_moved(picking: DemonstrationEnvironment) -> None:
     picking.begin()
     stood = _joints(picking)
-    device = Held(Hand(joints=stood))
-    decide = ByHand(device, lambda station: Choice(np.full(5, 0.5)))
+    device = Held(TeleopInput(joints=stood))
+    decide = Teleoperator(device, lambda station: Choice(np.full(5, 0.5)))
     for _ in range(2):
         choice = decide(picking)
         assert not choice.by_hand
         picking.act(choice.action)
-    device.hand = Hand(joints={**stood, "panda_joint4": stood["panda_joint4"] + 0.1})
+    device.hand = TeleopInput(joints={**stood, "panda_joint4": stood["panda_joint4"] + 0.1})
     assert decide(picking).by_hand and decide(picking).by_hand
-    device.hand = Hand(joints=device.hand.joints, intervene=False)
+    device.hand = TeleopInput(joints=device.hand.joints, intervene=False)
     assert not decide(picking).by_hand
     picking.begin()
-    device.hand = Hand(joints=device.hand.joints)
+    device.hand = TeleopInput(joints=device.hand.joints)
     assert not decide(picking).by_hand, "another episode: it has to be moved again"
 
 
 def test_a_leader_arm_that_does_not_fit_is_refused_before_anything_moves(picking: DemonstrationEnvironment) -> None:
     picking.begin()
     with pytest.raises(UserError, match="cannot be followed: panda has no joint elbow; it has: panda_joint1"):
-        ByHand(Held(Hand(joints={"elbow": 0.0})))(picking)
+        Teleoperator(Held(TeleopInput(joints={"elbow": 0.0})))(picking)
 
 
 def test_a_leader_arm_that_is_beyond_the_joints_ranges_is_followed_up_to_them(
@@ -143,9 +143,9 @@ def test_a_leader_arm_that_is_beyond_the_joints_ranges_is_followed_up_to_them(
 ) -> None:
     picking.begin()
     said: list[str] = []
-    device = Held(Hand(joints={"panda_joint1": 0.0}))
-    decide = ByHand(device, say=said.append)
+    device = Held(TeleopInput(joints={"panda_joint1": 0.0}))
+    decide = Teleoperator(device, say=said.append)
     assert decide(picking).waiting
-    device.hand = Hand(joints={"panda_joint1": 3.0})
+    device.hand = TeleopInput(joints={"panda_joint1": 3.0})
     assert not decide(picking).waiting
     assert "panda_joint1 is kept at its limit, 2.897: 3 was asked for." in said

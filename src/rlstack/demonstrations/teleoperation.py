@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.control.leading import placed
+from rlstack.control.teleoperation import placed
 from rlstack.demonstrations.recording import Choice, Decide
 from rlstack.errors import UserError
-from rlstack.hardware.devices import Hand
-from rlstack.hardware.takeover import LeaderMoved, Takeover
+from rlstack.hardware.devices import TeleopInput
+from rlstack.hardware.intervention import InterventionDetector, LeaderArmMotion
 from rlstack.tasks.manipulator.action_recovery import action_toward
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 
 
-class ByHand:
+class Teleoperator:
     """See :data:`rlstack.demonstrations.recording.Decide`.
 
     Args:
@@ -38,9 +38,9 @@ class ByHand:
         show: Callable[[DemonstrationEnvironment], None] = lambda station: None,
     ) -> None:
         self._device, self._otherwise, self._show = device, otherwise, show
-        self._pace, self._clippings, self._takeover = Pace(), Clippings(say), Takeover()
+        self._pace, self._clippings, self._takeover = Pace(), Clippings(say), InterventionDetector()
         self._waiting = False
-        self._moved = LeaderMoved()
+        self._moved = LeaderArmMotion()
 
     def __call__(self, station: DemonstrationEnvironment) -> Choice:
         """Wait until it is time for the next step, and return what is to be done in it.
@@ -53,7 +53,7 @@ class ByHand:
             self._pace.wait(1.0 / station.task.rate_hz)
         if station.steps == 0 and not self._waiting:
             self._begin()
-        hand: Hand = self._device.read()
+        hand: TeleopInput = self._device.read()
         self._waiting = False
         still = np.zeros(station.pipeline.action_size)
         if hand.said:
@@ -125,7 +125,7 @@ def forget_gripper(device: Any) -> None:
         forget()
 
 
-def action_of(hand: Hand, axes: tuple[str, ...]) -> Array:
+def action_of(hand: TeleopInput, axes: tuple[str, ...]) -> Array:
     """Return what a hand that holds no leader arm does as an action (actions,), not clipped."""
     moved = {**dict(zip("xyz", hand.linear)), "yaw": hand.angular[2], "gripper": hand.gripper}
     return np.array([moved[axis] for axis in axes], dtype=float)

@@ -38,7 +38,7 @@ class Piece:
         return max(r[0] for r in reach), max(r[1] for r in reach)
 
 
-class Plan:
+class FloorPlan:
     """What a kind draws on; it begins with the four outer walls.
 
     Args:

@@ -20,8 +20,8 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.robots.sensing import OPTICAL, Camera, rotation_from_rpy
-from rlstack.sim.arms.looks import TABLES, Looks
 from rlstack.sim.arms.scene import Build
+from rlstack.sim.arms.visual_randomization import TABLES, Appearance
 from rlstack.sim.mujoco_eye import Eye, add_eye
 
 _SHOWN = 1
@@ -39,7 +39,7 @@ class _Lens:
     far_m: float
 
 
-class ArmEyes:
+class ArmCameraRenderer:
     """Renders states of :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`; all pictures have one size.
 
     Args:
@@ -80,7 +80,7 @@ class ArmEyes:
         os.environ.setdefault("LP_NUM_THREADS", "1")
         self._eye = Eye(mujoco, model, self._data)
 
-    def picture(self, state: Array, half: Array, looks: Looks, world: int, camera: int) -> NDArray[np.uint8]:
+    def picture(self, state: Array, half: Array, looks: Appearance, world: int, camera: int) -> NDArray[np.uint8]:
         """Return what a camera sees, (height, width, 3) red first.
 
         Args:
@@ -110,7 +110,7 @@ class ArmEyes:
         """Release the renderer."""
         self._eye.close()
 
-    def _dress(self, looks: Looks, world: int) -> None:
+    def _dress(self, looks: Appearance, world: int) -> None:
         model = self._model
         model.light_diffuse[0], model.light_dir[0] = looks.sun[world], looks.direction[world]
         model.vis.headlight.ambient[:] = looks.ambient[world]

@@ -11,7 +11,7 @@ from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import astar
 from rlstack.control.navigation.astar import CostSettings
 from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Echoes, Motion, People, Scanner
+from rlstack.control.navigation.driver import Motion, People, Scanner, ScanPoints
 from rlstack.control.navigation.occupancy import Field, GridSettings, OccupancyGrids
 from rlstack.schema import value
 
@@ -24,7 +24,7 @@ _POINTS = 256
 
 
 @dataclass(frozen=True)
-class Guidance:
+class LocalGoal:
     """Where N robots are to head for.
 
     Args:
@@ -40,7 +40,7 @@ class Guidance:
     grown: Mask
 
 
-class Guide(Protocol):
+class GlobalPlanner(Protocol):
     """What is asked where to head for, once a control period."""
 
     def reset(self, batch: int = 1) -> None:
@@ -50,8 +50,8 @@ class Guide(Protocol):
         """Forget what was learnt of some robots (N,), whose odometry jumped."""
 
     def guide(
-        self, motion: Motion, echoes: Echoes, goal: Array, people: Mask | None, crowd: People | None = None
-    ) -> Guidance:
+        self, motion: Motion, echoes: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
+    ) -> LocalGoal:
         """Return where to head for.
 
         Args:
@@ -63,7 +63,7 @@ class Guide(Protocol):
         """
 
 
-class StraightGuide:
+class StraightLinePlanner:
     """Heads for the goal, whatever is in between."""
 
     def reset(self, batch: int = 1) -> None:
@@ -73,12 +73,12 @@ class StraightGuide:
         """Nothing is kept."""
 
     def guide(
-        self, motion: Motion, echoes: Echoes, goal: Array, people: Mask | None, crowd: People | None = None
-    ) -> Guidance:
+        self, motion: Motion, echoes: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
+    ) -> LocalGoal:
         """Return the goal."""
         count = len(goal)
         left = np.linalg.norm(goal - motion.position, axis=1)
-        return Guidance(goal, left, np.ones(count, dtype=bool), np.zeros(count, dtype=bool))
+        return LocalGoal(goal, left, np.ones(count, dtype=bool), np.zeros(count, dtype=bool))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class PathSettings:
     costs: CostSettings = value(CostSettings)
 
 
-class PathGuide:
+class GridPathPlanner:
     """A map from scans (or a given one), A* on it once a second, and a target some way ahead on the way.
 
     Args:
@@ -141,8 +141,8 @@ class PathGuide:
         self._seen[robots] = 0.0
 
     def guide(
-        self, motion: Motion, echoes: Echoes, goal: Array, people: Mask | None, crowd: People | None = None
-    ) -> Guidance:
+        self, motion: Motion, echoes: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
+    ) -> LocalGoal:
         """Return places ahead on the ways."""
         grown = np.zeros(len(goal), dtype=bool)
         if self._known is None and self._step % self._map_every == 0:
@@ -173,7 +173,7 @@ class PathGuide:
             together[n, : len(points)], counts[n, : len(points)] = points, True
         return together, counts
 
-    def _ahead(self, motion: Motion, goal: Array, grown: Mask) -> Guidance:
+    def _ahead(self, motion: Motion, goal: Array, grown: Mask) -> LocalGoal:
         rows = np.arange(len(goal))
         # the nearest point of the way's beginning: a later piece may pass close by behind a wall
         reach = self.body.speed_m_s * (self.settings.replan_s + 0.5) + 2.0 * self.body.reach_m
@@ -183,7 +183,7 @@ class PathGuide:
         steps = max(1, round(self.settings.lookahead_s * self.body.speed_m_s / self._spacing))
         ahead = np.minimum(here + steps, _POINTS - 1)
         left = away[rows, here] + self._length[rows, here]
-        return Guidance(self._way[rows, ahead], left, self._open.copy(), grown)
+        return LocalGoal(self._way[rows, ahead], left, self._open.copy(), grown)
 
     def _plan(self, n: int, position: Array, goal: Array, standing: Array) -> bool:
         """Search a robot's way, around people who stand (people, 3): x, y, radius; return whether its map grew."""

@@ -12,7 +12,7 @@ from rlstack.errors import UserError
 from rlstack.robots.mjcf import import_mujoco
 
 
-class Window:
+class Viewer:
     """Shows states of one world, as they are given.
 
     Args:
