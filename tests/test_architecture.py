@@ -196,7 +196,7 @@ ASKS_FOR_A_KIND = {
     "bringup/verifiers/manipulator.py",
     "bringup/verifiers/quadrotor.py",
     "bringup/verifiers/wheeled_base.py",
-    "demonstrations/sheet.py",
+    "demonstrations/metadata.py",
     "tasks/catalog/base_racing.py",
     "tasks/manipulator/task.py",
     "tasks/quadrotor/task.py",
