@@ -83,7 +83,7 @@ class QuadrotorGuard(Guard[Observation]):
         return self._fallback.pass_on(t, wanted.tolist())
 
     def _again(self, t: float) -> LimitedCommand:
-        return self._fallback.pass_on(t, self._fallback.sent)
+        return self._fallback.pass_on(t, self._fallback.limiter.sent)
 
     def _malformed(self, t: float, problem: str) -> None:
         if self.mode is QuadrotorMode.TAKEOFF:

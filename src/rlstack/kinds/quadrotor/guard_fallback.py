@@ -1,15 +1,14 @@
-"""The last published command, its rate limit, and the flight by the classical controller."""
+"""The fallback: take-off, hovering and landing by the classical controller."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from rlstack.control.hover import LEAD_M, LONGEST_STEP_S, Descent, HoverController
 from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
+from rlstack.kinds.quadrotor.guard_limiter import CommandLimiter
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 FENCE_MARGIN_M = 0.1
@@ -17,7 +16,7 @@ FENCE_MARGIN_M = 0.1
 
 
 class HoverFallback:
-    """Holds, climbs and descends by the classical controller; limits every command's range and rate.
+    """Climbs, hovers and descends by the classical controller; the policy's commands pass through its limiter, too.
 
     Args:
         robot: The robot.
@@ -27,12 +26,10 @@ class HoverFallback:
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig) -> None:
         self._config = config
         self._controller = HoverController(robot)
-        self._low, self._high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s
-        self._hover_speed = robot.hover_speed_rad_s
-        self._count = len(robot.rotors)
-        self._sent_t = self._motors_t = 0.0
-        self.sent: list[float] = [self._low] * self._count
-        """The last published command, rad/s."""
+        self.limiter = CommandLimiter(robot, config)
+        """What every command goes through."""
+        self._low, self._hover_speed = robot.rotor_model.speed_min_rad_s, robot.hover_speed_rad_s
+        self._motors_t = 0.0
         self.goal: list[float] = [0.0, 0.0, 0.0]
         """Where it flies to, (3,) m, world."""
         self._top = 0.0
@@ -41,17 +38,17 @@ class HoverFallback:
 
     def start(self, t: float, flying: bool) -> None:
         """Begin at ``t`` with rotors at rest, or at hover speed when the robot is flying."""
-        self._controller.reset(self._hover_speed if flying else self._low)
-        speed = min(max(self._hover_speed if flying else self._low, self._low), self._high)
-        self.sent = [speed] * self._count
-        self._controller.sent(self.sent)
-        self._motors_t, self._sent_t = t, t - self._config.period_s
+        speed = self._hover_speed if flying else self._low
+        self._controller.reset(speed)
+        self.limiter.start(t, speed)
+        self._controller.sent(self.limiter.sent)
+        self._motors_t = t
 
     def pass_on(self, t: float, wanted: list[float]) -> LimitedCommand:
         """Return what may be published of a wanted command (rotors,) in rad/s."""
         self._controller.follow(t - self._motors_t)
         self._motors_t = t
-        return self._publish(t, wanted)
+        return self._limit(t, wanted)
 
     def climb(self, seen: Observation, height_m: float) -> None:
         """Prepare to rise by ``height_m`` above the present place."""
@@ -100,7 +97,7 @@ class HoverFallback:
             dt,
             (0.0, 0.0, pace),
         )
-        return self._publish(t, wanted.tolist()), landed
+        return self._limit(t, wanted.tolist()), landed
 
     def _take(self, seen: Observation) -> None:
         self._controller.forget_integral()
@@ -112,13 +109,7 @@ class HoverFallback:
         margin = min(FENCE_MARGIN_M, 0.5 * (high - low))
         return min(max(place, low + margin), high - margin)
 
-    def _publish(self, t: float, wanted: list[float]) -> LimitedCommand:
-        step = self._config.rotor_acceleration_rad_s2 * max(0.0, t - self._sent_t)
-        # The rate limit first: what was sent is within the range, so the range never forces a faster change.
-        held = [min(max(w, b - step), b + step) for w, b in zip(wanted, self.sent)]
-        held = [min(max(h, self._low), self._high) for h in held]
-        if not math.isfinite(sum(held)):  # no input is known to lead here; the last word must hold all the same
-            held = self.sent
-        self.sent, self._sent_t = held, t
-        self._controller.sent(held)
-        return LimitedCommand(np.array(held), held != wanted)
+    def _limit(self, t: float, wanted: list[float]) -> LimitedCommand:
+        limited = self.limiter.limit(t, wanted)
+        self._controller.sent(self.limiter.sent)
+        return limited
