@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import label
 
@@ -60,6 +60,7 @@ def joined(drawn: FloorMap, radius_m: float) -> bool:
 @EACH
 @settings(deadline=None, max_examples=5)
 @given(seed=seeds, difficulty=difficulties, radius=radii)
+@example(seed=106678, difficulty=0.75, radius=0.105)
 def test_the_goal_can_be_reached(kind: str, seed: int, difficulty: float, radius: float) -> None:
     drawn = draw_map(kind, seed, difficulty, radius)
     assert joined(drawn, radius)

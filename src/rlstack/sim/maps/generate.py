@@ -209,8 +209,11 @@ class _Search:
             goal = self._pose(cell)
             found = []
             for _ in range(starts):
-                start_cell = self._places[self._chosen(good, far, cell, prefer, difficulty)]
+                chosen = self._chosen(good, far, cell, prefer, difficulty)
+                start_cell = self._places[chosen]
                 start = self._pose(start_cell)
+                if not np.isfinite(far[chosen]):  # drawn all the same, so that maps with a way stay as they are
+                    continue
                 path = self._frame.points(ways.path((int(start_cell[0]), int(start_cell[1]))))
                 path = np.concatenate([start[None, :2], path, goal[None, :2]])
                 shortest = round(shortest_way(path, self.boxes, self.circles, self._radius), 4)
