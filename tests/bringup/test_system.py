@@ -171,6 +171,14 @@ def test_an_arm_brings_its_tool_to_a_goal_or_leaves_it_where_it_rests(tmp_path):
     assert "cmd_joints_timeout_s" not in processes()["robot"].parameters
 
 
+def test_another_robots_policy_is_refused_before_anything_starts(tmp_path):
+    policy = write_posture_policy(tmp_path / "policy.onnx", panda(), np.zeros(9) - 0.07)
+    for robot in ("crazyflie", "turtlebot3_burger", "ur5e"):
+        with pytest.raises(UserError, match=f"policy for the robot 'panda', not for '{robot}'"):
+            deploy_system(policy, robot)
+    assert deploy_system(policy, "panda").contract.robot == "panda"
+
+
 def test_a_policy_that_handles_an_object_is_not_started_where_there_is_none(tmp_path):
     inputs = ("joint_position", "object_position")
     policy = write_posture_policy(tmp_path / "policy.onnx", panda(), np.zeros(9) - 0.07, inputs=inputs)

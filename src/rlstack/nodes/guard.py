@@ -41,7 +41,7 @@ PARAMETERS = (
     Parameter(
         "policy_timeout_s",
         1.0,
-        "In lock step, seconds of real time without the policy's answer after which the fallback flies.",
+        "In lock step, seconds of real time without the policy's answer after which the fallback takes over.",
         minimum=0.05,
         maximum=600.0,
         live=True,
@@ -51,7 +51,7 @@ PARAMETERS = (
 
 
 class GuardNode(ManagedNode):
-    """Passes the policy's commands on while all is within its limits, and flies or brakes the robot itself when not.
+    """Passes the policy's commands on while the robot is within its limits, and commands the robot itself when not.
 
     In lock step it answers every observation exactly once: when the policy has, or without it while the policy is gone.
 
@@ -104,7 +104,7 @@ class GuardNode(ManagedNode):
         self._reason = ""
 
     def activate(self) -> None:
-        """Begin to guard, disarmed."""
+        """Start, disarmed."""
         self._stamps = StampClock()
         self._origin_ns, self._observed_ns = None, -1
         self._policy_there = False
@@ -121,11 +121,11 @@ class GuardNode(ManagedNode):
         self._timer = self.every(0.05 if self._lock_step else self.guard.tick_s + _TIMER_SLACK_S, self._on_timer)
 
     def deactivate(self) -> None:
-        """Disarm, and say so to the robot at once."""
+        """Disarm, and send the robot "off" at once."""
         self._send(self.guard.disarm("the guard was stopped"))
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say who flies and why."""
+        """Return a warning, and mode, reason and counts for diagnostics."""
         mode = self._mode
         warned = mode is not None and (mode.role == "intervention" or mode is CommonMode.ESTOP)
         warning = self._reason if warned else ""
@@ -161,7 +161,7 @@ class GuardNode(ManagedNode):
                 self._publish(self._answered[1])  # the robot did not hear the answer
             return
         if another:
-            self._begin_another_flight()
+            self._begin_episode()
         if self._origin_ns is None:
             self._origin_ns = stamp
         self._observed_ns = stamp
@@ -341,8 +341,8 @@ class GuardNode(ManagedNode):
         message.data = str(mode)
         self._modes.publish(message)
 
-    def _begin_another_flight(self) -> None:
-        """Stamps jumped: the robot was reset, or its clock was. Nothing of the flight before may act on the next."""
+    def _begin_episode(self) -> None:
+        """Start afresh: stamps jumped, because the robot or its clock was reset."""
         self._note(self.guard.disarm("the robot's time jumped"))
         self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting, self._early, self._answered = None, None, None
