@@ -16,8 +16,8 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Capture
 from rlstack.interfaces.clouds import cloud_colours, cloud_points
 from rlstack.interfaces.images import calibration, depth_array, image_array, read_camera_info
+from rlstack.interfaces.laser_scans import scan_ranges
 from rlstack.interfaces.messages import stamp_to_ns
-from rlstack.interfaces.scans import scan_ranges
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_topics import SensorTopics
 from rlstack.perception.clouds import DepthToCloud, voxels

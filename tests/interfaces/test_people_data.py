@@ -12,8 +12,8 @@ from rclpy.serialization import serialize_message
 from rlstack.interfaces import topics
 from rlstack.interfaces.clouds import CloudMessage, cloud_fields
 from rlstack.interfaces.people_data import NOBODY, RADIUS_M, PeopleMessage, PeopleReader, read_people
-from rlstack.interfaces.readers import topic_reader
 from rlstack.interfaces.signals import DYNAMIC, SENSED
+from rlstack.interfaces.topic_reader import topic_reader
 
 ROWS = st.integers(1, 40).flatmap(lambda n: arrays(np.float64, (n, 6), elements=st.floats(-100.0, 100.0, width=32)))
 

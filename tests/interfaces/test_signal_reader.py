@@ -12,9 +12,9 @@ from rclpy.serialization import deserialize_message, serialize_message
 from rlstack.errors import UserError
 from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.messages import ImuMessage, OdometryMessage, RotorMessage, path_message, pose_message
-from rlstack.interfaces.readers import topic_reader
 from rlstack.interfaces.signal_reader import SignalReader, read_path
 from rlstack.interfaces.signals import SENSED
+from rlstack.interfaces.topic_reader import topic_reader
 
 ROTORS = ("m1", "m2", "m3", "m4")
 ODOM = ("position", "orientation", "linear_velocity", "angular_velocity")

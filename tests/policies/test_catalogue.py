@@ -9,7 +9,7 @@ import pytest
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.interfaces.picture_data import picture_geometry
+from rlstack.interfaces.image_reader import picture_geometry
 from rlstack.interfaces.signals import COMMANDED, SENSED, camera_of
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.kinds.wheeled_base.spec import WheeledBase

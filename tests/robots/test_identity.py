@@ -13,8 +13,7 @@ import yaml
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots import load_robot, robot_names
-from rlstack.robots.identity import digest
-from rlstack.robots.spec import robot_files
+from rlstack.robots.spec import digest, robot_files
 
 ARM = """
 name: two_links

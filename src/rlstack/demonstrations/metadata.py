@@ -18,7 +18,7 @@ from rlstack import schema
 from rlstack.data.lerobot import Dataset, Feature, check_fits, image, number, vector
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
-from rlstack.interfaces.picture_data import is_picture
+from rlstack.interfaces.image_reader import is_picture
 from rlstack.interfaces.signals import SENSED as SIGNALS
 from rlstack.interfaces.signals import camera_of
 from rlstack.kinds.manipulator.spec import Manipulator

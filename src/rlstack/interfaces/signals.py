@@ -119,10 +119,10 @@ SENSED: dict[str, Signal] = {
     )
 }
 """What comes over topics. ``path_time`` is each pose's stamp minus that of the observation that the step answers;
-``scan`` has a number for each ray of the robot's lidar ``scan``, see :mod:`rlstack.interfaces.scan_data`; where nobody
-is seen, one of the people is there all the same, too far to matter, see :mod:`rlstack.interfaces.people_data`. A
+``scan`` has a number for each ray of the robot's lidar ``scan``, see :mod:`rlstack.interfaces.laser_scans`; where
+nobody is seen, one of the people is there all the same, too far to matter, see :mod:`rlstack.interfaces.people_data`. A
 picture is uint8, which a graph takes as float32 of the same numbers; its age is the stamp of the observation that the
-step answers minus its own, see :mod:`rlstack.interfaces.picture_data`."""
+step answers minus its own, see :mod:`rlstack.interfaces.image_reader`."""
 
 ROBOT_FILE: dict[str, Signal] = {
     s.name: s

@@ -13,11 +13,11 @@ from rlstack.arrays import Array
 from rlstack.guard import CommonMode, Decision, Mode
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS
-from rlstack.interfaces.readers import topic_reader
 from rlstack.interfaces.robot_signals import element_names
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import StampClock
+from rlstack.interfaces.topic_reader import topic_reader
 from rlstack.kinds import find_kind
 from rlstack.nodes.commands import command_message, without_stamps
 from rlstack.nodes.guard_parameters import guard_config, guard_parameters

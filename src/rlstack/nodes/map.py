@@ -13,8 +13,8 @@ from rlstack.control.navigation.body import Body
 from rlstack.control.navigation.driver import Motion, Scanner
 from rlstack.control.navigation.occupancy import GridSettings, OccupancyGrids
 from rlstack.interfaces import topics
+from rlstack.interfaces.laser_scans import ScanReader, scan_geometry
 from rlstack.interfaces.map_data import Occupancy, map_message
-from rlstack.interfaces.scan_data import ScanReader, scan_geometry
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.timing import JUMP_NS

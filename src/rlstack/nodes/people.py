@@ -11,9 +11,9 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.control.navigation.body import Body
 from rlstack.interfaces import topics
+from rlstack.interfaces.laser_scans import ScanReader, scan_geometry
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
 from rlstack.interfaces.people_data import PeopleMessage
-from rlstack.interfaces.scan_data import ScanReader, scan_geometry
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
 from rlstack.nodes.map import Poses

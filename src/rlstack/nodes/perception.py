@@ -11,8 +11,8 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import topics
 from rlstack.interfaces.clouds import CloudMessage
 from rlstack.interfaces.images import Calibration, depth_array, read_camera_info, rgb_array
+from rlstack.interfaces.laser_scans import ScanMessage
 from rlstack.interfaces.messages import stamp_to_ns
-from rlstack.interfaces.scans import ScanMessage
 from rlstack.libraries import import_library
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode, run_nodes

@@ -9,9 +9,9 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.interfaces.image_reader import age_s
 from rlstack.interfaces.messages import NANOSECONDS
-from rlstack.interfaces.picture_data import age_s
-from rlstack.interfaces.shutter import turn_at, turn_there
+from rlstack.interfaces.sensor_queue import samples_arrived, samples_until
 from rlstack.interfaces.signal_reader import GoalPath
 from rlstack.interfaces.timing import JUMP_NS
 from rlstack.interfaces.topics import GOAL_PATH, ODOM
@@ -214,8 +214,8 @@ class PolicyLoop:
         newest = self._stamps[topic]
         if topic in self._cameras:
             rate_hz, latency_ns = self._cameras[topic]
-            there = turn_there(stamp_ns - self._begun_ns, rate_hz, latency_ns, self._interval_ns)
-            return newest <= stamp_ns and turn_at(newest - self._begun_ns, rate_hz) >= there
+            there = samples_arrived(stamp_ns - self._begun_ns, rate_hz, latency_ns, self._interval_ns)
+            return newest <= stamp_ns and samples_until(newest - self._begun_ns, rate_hz) >= there
         if topic not in self._every_ns:
             return newest == stamp_ns
         return newest <= stamp_ns and newest + self._every_ns[topic] > stamp_ns + _SLACK_NS

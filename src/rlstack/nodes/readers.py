@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlstack.interfaces import topics
+from rlstack.interfaces.image_reader import PictureReader
 from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns
-from rlstack.interfaces.picture_data import PictureReader
-from rlstack.interfaces.readers import Read, topic_reader
+from rlstack.interfaces.topic_reader import Read, topic_reader
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.policies import Port
 from rlstack.robots import Lidar, RobotSpec

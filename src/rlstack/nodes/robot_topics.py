@@ -9,8 +9,7 @@ from typing import Any
 
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
-from rlstack.interfaces.battery import BatteryMessage
-from rlstack.interfaces.messages import NANOSECONDS, ImuMessage, OdometryMessage, pose_message
+from rlstack.interfaces.messages import NANOSECONDS, BatteryMessage, ImuMessage, OdometryMessage, pose_message
 from rlstack.nodes.goal_path import QUALITIES
 from rlstack.nodes.kind_topics import Filler, kind_topics
 from rlstack.nodes.markers import Markers

@@ -9,7 +9,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Capture
 from rlstack.interfaces.messages import seconds_to_ns
-from rlstack.interfaces.shutter import Shutter
+from rlstack.interfaces.sensor_queue import SensorQueue
 from rlstack.interfaces.timing import JUMP_NS
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.sensor_topics import SensorTopics
@@ -57,8 +57,8 @@ class _Robot:
     def __init__(self, robot: RobotTopics, sensors: SensorTopics, at_once: bool) -> None:
         self._robot, self._sensors = robot, sensors
         owned = robot.backend.owns_time  # else what is captured is late by itself
-        self._shutters: dict[str, Shutter[Capture]] = {
-            name: Shutter(rate_hz, sensors.latency_ns[name] if owned else 0)
+        self._queues: dict[str, SensorQueue[Capture]] = {
+            name: SensorQueue(rate_hz, sensors.latency_ns[name] if owned else 0)
             for name, rate_hz in sensors.rates_hz.items()
         }
         cameras, spec = [name for name in sensors.names if name in robot.robot.cameras], robot.robot
@@ -73,12 +73,12 @@ class _Robot:
         stamp_ns, before_ns = self._robot.stamp_ns, self._stamp_ns
         self._stamp_ns = stamp_ns
         if before_ns < 0 or not 0 <= stamp_ns - before_ns < JUMP_NS:
-            for shutter in self._shutters.values():
-                shutter.restart(stamp_ns)
+            for queue in self._queues.values():
+                queue.restart(stamp_ns)
         newly, pictures = [], 0
         for name in [name for name in self._order if name not in self.blind and self._sensors.wanted(name)]:
             camera = name in self._robot.robot.cameras
-            if not self._shutters[name].is_due(stamp_ns) or (camera and pictures >= self._most):
+            if not self._queues[name].is_due(stamp_ns) or (camera and pictures >= self._most):
                 continue
             if (reason := self._see(name, stamp_ns)) is not None:
                 newly.append(reason)
@@ -86,10 +86,10 @@ class _Robot:
                 pictures += 1
                 self._order.remove(name)
                 self._order.append(name)
-        for name, shutter in self._shutters.items():
-            come = shutter.arrived(stamp_ns)
-            if not come and stamp_ns == before_ns and shutter.newest is not None:
-                come = [shutter.newest]  # said again, as someone may not have heard it
+        for name, queue in self._queues.items():
+            come = queue.pop_arrived(stamp_ns)
+            if not come and stamp_ns == before_ns and queue.newest is not None:
+                come = [queue.newest]  # said again, as someone may not have heard it
             for seen_ns, capture in come:
                 self._sensors.publish(name, seen_ns, capture)
         return newly
@@ -104,5 +104,5 @@ class _Robot:
             return self.blind[name]
         assert robot.reading is not None
         seen_ns = stamp_ns + seconds_to_ns(capture.time_s - robot.reading.time_s)
-        self._shutters[name].saw(stamp_ns, seen_ns, capture)
+        self._queues[name].push(stamp_ns, seen_ns, capture)
         return None

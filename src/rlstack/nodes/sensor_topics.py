@@ -9,8 +9,8 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Capture
 from rlstack.interfaces.clouds import CloudMessage, lidar_points
 from rlstack.interfaces.images import CameraInfoMessage, ImageMessage, calibration
+from rlstack.interfaces.laser_scans import ScanMessage
 from rlstack.interfaces.messages import seconds_to_ns
-from rlstack.interfaces.scans import ScanMessage
 from rlstack.robots import RobotSpec
 from rlstack.robots.sensing import sensor_frame
 

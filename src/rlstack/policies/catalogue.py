@@ -10,9 +10,9 @@ from typing import Any
 import rlstack
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
-from rlstack.interfaces.picture_data import PictureGeometry, check_pictured, is_picture, picture_geometry
+from rlstack.interfaces.image_reader import PictureGeometry, check_pictured, is_picture, picture_geometry
+from rlstack.interfaces.laser_scans import check_scanned, scan_geometry
 from rlstack.interfaces.robot_signals import command_range, element_names, shape_of
-from rlstack.interfaces.scan_data import check_scanned, scan_geometry
 from rlstack.interfaces.signals import ROBOT_SIZES, Signal, camera_of
 from rlstack.policies.contract import NEXT_STATE_PREFIX, SCHEMA_VERSION, STATE_PREFIX, Contract, Port, StatePort
 from rlstack.robots import RobotSpec

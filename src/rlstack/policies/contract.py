@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlstack.interfaces.picture_data import PictureGeometry
-from rlstack.interfaces.scan_data import ScanGeometry
+from rlstack.interfaces.image_reader import PictureGeometry
+from rlstack.interfaces.laser_scans import ScanGeometry
 from rlstack.schema import value
 
 SCHEMA_VERSION = 1

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rlstack.interfaces.picture_data import PictureGeometry
-from rlstack.interfaces.scan_data import ScanGeometry
+from rlstack.interfaces.image_reader import PictureGeometry
+from rlstack.interfaces.laser_scans import ScanGeometry
 from rlstack.policies.contract import Contract, Port
 from rlstack.policies.family import families
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +17,6 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.kinds import find_kind, kind_names
 from rlstack.registry import installed
 from rlstack.robots.family import RobotFamily
-from rlstack.robots.identity import digest
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
 from rlstack.schema import value
@@ -174,3 +175,22 @@ def _parsed(text: str, where: str) -> RobotSpec:
         raise UserError(f"{where}: {shown}: one of {', '.join(kind_names())}.")
     spec: RobotSpec = schema.load(find_kind(str(kind)).load("spec"), data, where)
     return spec
+
+
+def digest(data: Any) -> str:
+    """Return the SHA-256 of plain data, in hexadecimal digits.
+
+    The order of keys does not count, nor whether a number is written 1 or 1.0.
+    """
+    text = json.dumps(_canonical(data), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _canonical(item) for key, item in data.items()}
+    if isinstance(data, list):
+        return [_canonical(item) for item in data]
+    if isinstance(data, (int, float)) and not isinstance(data, bool):
+        return float(data) + 0.0  # JSON has the shortest digits that read back alike; -0.0 becomes 0.0
+    return data

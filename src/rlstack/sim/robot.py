@@ -125,7 +125,7 @@ class SimulatedRobot:
         self.simulation.close()
 
 
-class AloneInAWorld(SimulatedRobot):
+class SingleRobotBackend(SimulatedRobot):
     """One robot in a simulation of its own: what a backend's module subclasses with its engine.
 
     Args:
@@ -140,5 +140,5 @@ class AloneInAWorld(SimulatedRobot):
     engine: ClassVar[type[Engine]]
 
     def __init__(self, robot: RobotSpec, *, noise_seed: int | None = None, **options: Any) -> None:
-        check_options(options, self.engine, Simulation, AloneInAWorld)
+        check_options(options, self.engine, Simulation, SingleRobotBackend)
         super().__init__(Simulation(self.engine, [robot], **options), 0, noise_seed)

@@ -23,7 +23,7 @@ from rlstack.data.demonstrations import ACTION, Demonstrations
 from rlstack.data.lerobot import Dataset, Feature, check_fits, image
 from rlstack.demonstrations.metadata import COMMAND, STATE, check_learned, name_of
 from rlstack.errors import UserError
-from rlstack.interfaces.picture_data import is_picture
+from rlstack.interfaces.image_reader import is_picture
 from rlstack.interfaces.robot_signals import shape_of
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.kinds.manipulator.spec import Manipulator

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.interfaces.image_reader import age_s, fitted
 from rlstack.interfaces.messages import seconds_to_ns
-from rlstack.interfaces.picture_data import age_s, fitted
-from rlstack.interfaces.shutter import Shutter
+from rlstack.interfaces.sensor_queue import SensorQueue
 from rlstack.policies import Contract
 
 
@@ -29,15 +29,15 @@ class Pictures:
         self._cameras = {name: port.topic.partition("/")[0] for name, port in self._ports.items()}
         by_topic = {port.topic: name for name, port in self._ports.items()}
         self._ages = {p.name: by_topic[p.topic] for p in contract.inputs if p.topic in by_topic and p.picture is None}
-        self._shutters: dict[str, Shutter[NDArray[np.uint8]]] = {}
+        self._queues: dict[str, SensorQueue[NDArray[np.uint8]]] = {}
         for name, camera in self._cameras.items():
             spec = backend.robot.cameras[camera]
-            self._shutters[name] = Shutter(spec.rate_hz, seconds_to_ns(spec.latency_s))
+            self._queues[name] = SensorQueue(spec.rate_hz, seconds_to_ns(spec.latency_s))
 
     def begin(self) -> None:
         """Forget all: an episode begins at time 0; then :meth:`look`."""
-        for shutter in self._shutters.values():
-            shutter.restart(0)
+        for queue in self._queues.values():
+            queue.restart(0)
 
     def look(self, now_ns: int) -> None:
         """Take what is due now; call it once in every control period of the robot.
@@ -45,10 +45,10 @@ class Pictures:
         Args:
             now_ns: Since the episode began.
         """
-        for name, shutter in self._shutters.items():
-            if shutter.is_due(now_ns):
-                shutter.saw(now_ns, now_ns, self._backend.capture(self._cameras[name]).arrays["rgb"])
-            shutter.arrived(now_ns)
+        for name, queue in self._queues.items():
+            if queue.is_due(now_ns):
+                queue.push(now_ns, now_ns, self._backend.capture(self._cameras[name]).arrays["rgb"])
+            queue.pop_arrived(now_ns)
 
     def signals(self, names: Sequence[str], now_ns: int) -> dict[str, NDArray[Any]]:
         """Return those of the ``names`` that are pictures (height, width, 3) uint8, or their ages (1,) s.
@@ -58,7 +58,7 @@ class Pictures:
         """
         found: dict[str, NDArray[Any]] = {}
         for name, port in self._ports.items():
-            newest, geometry = self._shutters[name].newest, port.picture
+            newest, geometry = self._queues[name].newest, port.picture
             assert newest is not None and geometry is not None  # the first is there at once
             old_s = age_s(now_ns, newest[0])
             if old_s > geometry.max_age_s:

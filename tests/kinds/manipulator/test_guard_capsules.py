@@ -18,7 +18,7 @@ from rlstack.kinds.manipulator.guard_collision import NEIGHBOURS, PIECES, Collis
 from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.robots.shell import edges_of, read_shell
+from rlstack.robots.collision_geometry import edges_of, read_collision_edges
 from tests.kinds.manipulator.guard_loop import panda
 
 Array = NDArray[np.float64]
@@ -108,7 +108,7 @@ def test_capsules_hold_the_whole_of_a_box_and_a_cylinder(seed: int, pieces: int)
 
 def test_the_middle_of_long_links_is_in_their_capsules() -> None:
     for name, links in (("ur5e", ("upper_arm_link", "forearm_link")), ("so100", ("upper_arm", "lower_arm", "jaw"))):
-        shell = read_shell(arm(name))[1]
+        shell = read_collision_edges(arm(name))[1]
         for link in links:
             corners = shell[link].reshape(-1, 3)
             assert outside(within(corners, np.random.default_rng(0)), fit(shell[link], PIECES)) < 1e-9
@@ -136,7 +136,7 @@ def seen_by_mujoco(robot: Manipulator, body: CollisionModel, drawn: Array) -> Ar
     model = spec.compile()
     data = mujoco.MjData(model)
     places = [int(model.joint(drive.name).qposadr[0]) for drive in robot.drives]
-    on = carriers(read_shell(robot)[0], body.chains)
+    on = carriers(read_collision_edges(robot)[0], body.chains)
     depth = np.zeros(len(drawn))
     for k, joints in enumerate(drawn):
         data.qpos[places] = joints

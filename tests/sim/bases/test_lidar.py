@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlstack.fused import zeros
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.interfaces.scan_data import finite_ranges
+from rlstack.interfaces.laser_scans import finite_ranges
 from rlstack.sim.bases.layout import ABSENT_M, ABSENT_SIZE_M, STATE, STATE_WIDTH
 from rlstack.sim.bases.lidar import BaseLidar
 from rlstack.sim.obstacle import Obstacle

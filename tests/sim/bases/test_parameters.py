@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.spec_response import NUMBERS
 from rlstack.robots import load_robot
-from rlstack.robots.response import NUMBERS
 from rlstack.sim.bases.layout import PARAMETERS
 from rlstack.sim.bases.parameters import Speeds, base_model, drawn, longest_delay_s, nominal
 

@@ -12,9 +12,9 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.guard_capsules import fit, segment_distance
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
+from rlstack.robots.collision_geometry import read_collision_edges
 from rlstack.robots.kinematics import Chain, chain_in, chain_of
 from rlstack.robots.model import Model
-from rlstack.robots.shell import read_shell
 
 NEIGHBOURS = 2
 """Links with so many joints between them are kept from each other by these joints' ranges."""
@@ -46,7 +46,7 @@ class CollisionModel:
         """Why there are no capsules; empty: there are."""
         shell: dict[str, Array] = {}
         try:
-            model, shell = read_shell(robot)
+            model, shell = read_collision_edges(robot)
             self.chains: list[Chain] = [chain_in(model, robot, tool) for tool in tools_of(robot)]
         except UserError as error:
             self.chains, self.blind = [chain_of(robot, tool) for tool in tools_of(robot)], str(error)

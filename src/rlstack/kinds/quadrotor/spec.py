@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec_family import QuadrotorFamily
-from rlstack.robots.aerodynamics import Aerodynamics
-from rlstack.robots.battery import Battery
+from rlstack.kinds.quadrotor.spec_physics import Aerodynamics, Battery
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec, load_robot, robot_names
 from rlstack.schema import value
 

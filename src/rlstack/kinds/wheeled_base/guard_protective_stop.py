@@ -13,7 +13,7 @@ from rlstack.guard.observation import Observation
 from rlstack.kinds.wheeled_base.guard_config import SCAN, WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import Lidar
-from rlstack.robots.outline import hull
+from rlstack.robots.footprint import hull
 
 _STEP_M = 0.02
 """How far any part of the robot goes between two places that are looked at; under half of the usual clearance."""

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from rlstack.arrays import Array, Array32, Mask
-from rlstack.interfaces.scan_data import finite_ranges
+from rlstack.interfaces.laser_scans import finite_ranges
 from rlstack.kinds.wheeled_base.simulation_kinematics import limited_twist
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.spec_response import Response
+from rlstack.robots.footprint import Disc, Outline, cover, hull, rectangle
 from rlstack.robots.inertia import Inertial, inertial, is_physical, of_sphere, together
 from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.outline import Disc, Outline, cover, hull, rectangle
-from rlstack.robots.response import Response
 from rlstack.robots.spec import RobotSpec
 from rlstack.robots.urdf.parts import BODY, link_of
 from rlstack.schema import value

@@ -9,8 +9,8 @@ import numpy as np
 
 from rlstack.guard import Decision
 from rlstack.interfaces import topics
+from rlstack.interfaces.laser_scans import ScanReader, scan_geometry
 from rlstack.interfaces.messages import Reader, field_reader
-from rlstack.interfaces.scan_data import ScanReader, scan_geometry
 from rlstack.interfaces.signals import SENSED
 from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
 from rlstack.kinds.wheeled_base.guard_config import SCAN

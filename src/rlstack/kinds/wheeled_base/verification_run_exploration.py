@@ -15,7 +15,7 @@ from rlstack.control.navigation import EXPLORER, PLANNERS
 from rlstack.control.navigation.driver import Motion, Scanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
 from rlstack.interfaces.backend import Capture
-from rlstack.interfaces.scan_data import finite_ranges
+from rlstack.interfaces.laser_scans import finite_ranges
 from rlstack.kinds.wheeled_base.simulation_vector import PHYSICS_HZ, clearance_at
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap

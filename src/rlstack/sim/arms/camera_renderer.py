@@ -22,7 +22,7 @@ from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.robots.sensing import OPTICAL, Camera, rotation_from_rpy
 from rlstack.sim.arms.scene import Build
 from rlstack.sim.arms.visual_randomization import TABLES, Appearance
-from rlstack.sim.mujoco_eye import Eye, add_eye
+from rlstack.sim.mujoco_renderer import Renderer, add_renderer_camera
 
 _SHOWN = 1
 """Group of geoms that is drawn unless asked otherwise."""
@@ -30,7 +30,7 @@ _SHOWN = 1
 
 @dataclass(frozen=True)
 class _Lens:
-    """A camera as :class:`rlstack.sim.mujoco_eye.Eye` renders it."""
+    """A camera as :class:`rlstack.sim.mujoco_renderer.Renderer` renders it."""
 
     width: int
     height: int
@@ -78,7 +78,7 @@ class ArmCameraRenderer:
         self._links = [_link(model, robot, *named) for named in zip(self.names, self._cameras)]
         # Mesa's software renderer: its threads wait for each other longer than such small pictures take
         os.environ.setdefault("LP_NUM_THREADS", "1")
-        self._eye = Eye(mujoco, model, self._data)
+        self._eye = Renderer(mujoco, model, self._data)
 
     def picture(self, state: Array, half: Array, looks: Appearance, world: int, camera: int) -> NDArray[np.uint8]:
         """Return what a camera sees, (height, width, 3) red first.
@@ -180,7 +180,7 @@ def _drawn(robot: Manipulator, build: Build) -> Any:
             geom.group, geom.material = _SHOWN, ""
     build(spec)
     _add_tables(mujoco, spec)
-    add_eye(spec)
+    add_renderer_camera(spec)
     return spec.compile()
 
 

@@ -16,8 +16,8 @@ from rlstack.errors import UserError
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one, pushed_one
 from rlstack.sim.mujoco_bodies import FreeBodies, Joints, Loose, mass_properties
-from rlstack.sim.mujoco_eye import Eye, add_eye
-from rlstack.sim.robot import AloneInAWorld
+from rlstack.sim.mujoco_renderer import Renderer, add_renderer_camera
+from rlstack.sim.robot import SingleRobotBackend
 from rlstack.sim.sliding import slid
 from rlstack.sim.world_models import PREFIX, add_to_mujoco
 
@@ -54,7 +54,7 @@ class MujocoEngine:
         obstacles = () if world is None else world.obstacles
         if world is not None and obstacles:
             add_to_mujoco(spec, world)
-        add_eye(spec)
+        add_renderer_camera(spec)
         self.model = model = spec.compile()
         """The ``mujoco.MjModel``, for viewers and renderers."""
         self.data = data = mujoco.MjData(model)
@@ -82,7 +82,7 @@ class MujocoEngine:
         self._sliding = {obstacle.name: obstacle for obstacle in obstacles if obstacle.slide is not None}
         self._scratch: Any = None
         self._stale = False
-        self._eye: Eye | None = None
+        self._renderer: Renderer | None = None
 
     def refresh(self, rows: Array) -> None:
         """Write the bodies' states."""
@@ -182,9 +182,9 @@ class MujocoEngine:
 
     def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
         """Render from anywhere."""
-        if self._eye is None:
-            self._eye = Eye(self._mujoco, self.model, self.data)
-        return self._eye.look(position, rotation, camera, wanted)
+        if self._renderer is None:
+            self._renderer = Renderer(self._mujoco, self.model, self.data)
+        return self._renderer.look(position, rotation, camera, wanted)
 
     def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
         """Return how far rays go."""
@@ -210,9 +210,9 @@ class MujocoEngine:
 
     def close(self) -> None:
         """Release everything."""
-        if self._eye is not None:
-            self._eye.close()
-        self._eye = None
+        if self._renderer is not None:
+            self._renderer.close()
+        self._renderer = None
         self._scratch = None
         del self._free, self._joints, self._loose, self.model, self.data
 
@@ -226,7 +226,7 @@ def _isolate(mujoco: Any, spec: Any, body: Any) -> None:
             geom.contype = 0  # the world's contype meets its conaffinity, another robot's 0 does not
 
 
-class MujocoBackend(AloneInAWorld):
+class MujocoBackend(SingleRobotBackend):
     """A robot in MuJoCo; options as for :class:`rlstack.sim.simulation.Simulation`."""
 
     engine = MujocoEngine

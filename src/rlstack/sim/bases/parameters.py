@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.robots.response import NUMBERS
+from rlstack.kinds.wheeled_base.spec_response import NUMBERS
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 from rlstack.sim.bases.dynamics import BaseModel

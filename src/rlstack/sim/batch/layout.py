@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array32
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.robots.aerodynamics import Aerodynamics
+from rlstack.kinds.quadrotor.spec_physics import Aerodynamics
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.models import NO_MODELS, Models
 

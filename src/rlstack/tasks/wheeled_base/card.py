@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.robots.response import NUMBERS
+from rlstack.kinds.wheeled_base.spec_response import NUMBERS
 from rlstack.tasks.core.card import Row, TaskCard, asked_rows, columns_after, seconds
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 from rlstack.tasks.wheeled_base.step import GUIDE_WIDTH

@@ -1,7 +1,7 @@
 """The ``isaac`` backend: Isaac Sim's PhysX as an engine. **Not yet run on Isaac Sim**, see docs/isaac.md.
 
 Quadrotors are single rigid bodies written as USD from the robot file (``stage.py``); robots with joints are
-articulations that Isaac Sim imports from their URDF (``jointed.py``). PhysX takes
+articulations that Isaac Sim imports from their URDF (``articulated.py``). PhysX takes
 semi-implicit Euler steps in single precision: what comes back is exact to about 1e-7 of its size, and a flight departs
 from the double precision engines' accordingly. One world in a process at a time; the application stays up until the
 process ends.
@@ -23,7 +23,7 @@ from rlstack.sim.backends.isaac import api_5, application, convert, installation
 from rlstack.sim.backends.isaac.robots import Robots
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one
 from rlstack.sim.obstacle import OBJECT
-from rlstack.sim.robot import AloneInAWorld
+from rlstack.sim.robot import SingleRobotBackend
 from rlstack.sim.world import World
 
 NOT_YET_RUN = "not yet run on Isaac Sim"
@@ -223,7 +223,7 @@ def _author_surroundings(usd: Any, world: World | None) -> None:
     )
 
 
-class IsaacBackend(AloneInAWorld):
+class IsaacBackend(SingleRobotBackend):
     """A robot in Isaac Sim; options as for :class:`rlstack.sim.simulation.Simulation` and :class:`IsaacEngine`."""
 
     engine = IsaacEngine

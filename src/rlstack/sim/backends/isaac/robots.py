@@ -13,8 +13,8 @@ from rlstack.arrays import Array
 from rlstack.robots import RobotSpec
 from rlstack.sim.backends.isaac import convert, stage
 from rlstack.sim.backends.isaac.api_5 import World5
+from rlstack.sim.backends.isaac.articulated import ArticulatedRobot
 from rlstack.sim.backends.isaac.imported import ImportedRobot, retire_sources, settle_imported
-from rlstack.sim.backends.isaac.jointed import JointedRobot
 from rlstack.sim.backends.isaac.urdf import importable_urdf
 from rlstack.sim.engine import BODY_ROWS, MassProperties
 
@@ -44,7 +44,7 @@ class Robots:
         self._column = {k: column for column, k in enumerate(flying)}
         self._flying = np.array(flying, dtype=int)
         self._urdfs = {k: importable_urdf(robot, k) for k, robot in enumerate(robots) if k not in self._column}
-        self.jointed: dict[int, JointedRobot] = {}
+        self.jointed: dict[int, ArticulatedRobot] = {}
         self.paths: list[str] = []
         """Of the prims that hold all of each robot."""
 
@@ -75,7 +75,7 @@ class Robots:
             world.play([self.paths[k] for k in self._flying], places[self._flying])
         for index, one in imported.items():
             robot, prefix = self._robots[index], self._urdfs[index].prefix
-            self.jointed[index] = JointedRobot(views[index], one, robot, prefix, robot.fixed_base)
+            self.jointed[index] = ArticulatedRobot(views[index], one, robot, prefix, robot.fixed_base)
             self._check_place(index, places[index])
 
     def _import(self, folder: Path, index: int, place: Array, *, seen: bool) -> tuple[ImportedRobot, Any]:

@@ -14,7 +14,7 @@ from rlstack.robots import RobotSpec, frames
 from rlstack.robots.inertia import Inertial, inertial, moved, together
 from rlstack.robots.robot_models import mass_properties
 from rlstack.robots.urdf import BODY, to_urdf
-from rlstack.sim.backends.pybullet.drives import Drives
+from rlstack.sim.backends.pybullet.joint_motors import JointMotors
 from rlstack.sim.backends.pybullet.server import EVERYTHING, RAYS, ROBOT, WORLD, Server
 from rlstack.sim.engine import MassProperties
 
@@ -56,7 +56,7 @@ class BulletRobot:
         self._whole = self._read()
         if not robot.drives:  # of several links PyBullet adds up what it has rounded
             _check(robot, self._whole)
-        self.drives = Drives(server, self.body, robot)
+        self.drives = JointMotors(server, self.body, robot)
 
     def pose(self) -> tuple[Array, Array]:
         """Return where ``base_link`` is: position (3,) m and orientation (4,) xyzw."""

@@ -16,8 +16,8 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import frames
 from rlstack.sim.backends.pybullet.bodies import BulletRobot
-from rlstack.sim.backends.pybullet.eye import look
 from rlstack.sim.backends.pybullet.rays import cast
+from rlstack.sim.backends.pybullet.renderer import look
 from rlstack.sim.backends.pybullet.server import Server, import_pybullet
 from rlstack.sim.backends.pybullet.sliding import Sliding
 from rlstack.sim.engine import (
@@ -31,7 +31,7 @@ from rlstack.sim.engine import (
     moved_one,
     pushed_one,
 )
-from rlstack.sim.robot import AloneInAWorld
+from rlstack.sim.robot import SingleRobotBackend
 from rlstack.sim.sliding import parts_of
 
 _ROW = struct.Struct(f"{BODY_ROWS}d")
@@ -247,7 +247,7 @@ class PybulletEngine:
         self._server.close()
 
 
-class PybulletBackend(AloneInAWorld):
+class PybulletBackend(SingleRobotBackend):
     """A robot in PyBullet; options as for :class:`rlstack.sim.simulation.Simulation`."""
 
     engine = PybulletEngine

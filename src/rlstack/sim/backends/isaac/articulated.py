@@ -17,7 +17,7 @@ _UNLIMITED = 1e6
 """rad/s or m/s of joints whose speed nothing limits."""
 
 
-class JointedRobot:
+class ArticulatedRobot:
     """One wheeled base or manipulator, from the world's ``reset()`` to its end.
 
     A drive is PhysX's: ``stiffness * (target - position) + damping * (target speed - speed)``, taken implicitly, within

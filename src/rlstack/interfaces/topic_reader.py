@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces import topics
+from rlstack.interfaces.laser_scans import ScanGeometry, ScanReader
 from rlstack.interfaces.people_data import PeopleReader
-from rlstack.interfaces.scan_data import ScanGeometry, ScanReader
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.trajectory_data import TrajectoryReader
 

@@ -15,12 +15,12 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
-from rlstack.sim.backends.pybullet.rotors import Rotors, carry
+from rlstack.sim.backends.pybullet.armature import Armature, carry
 from rlstack.sim.backends.pybullet.server import Server
 from rlstack.sim.engine import DriveMode, JointState
 
 
-class Drives:
+class JointMotors:
     """The driven joints of one robot, in the robot file's order; none for a quadrotor.
 
     Args:
@@ -59,9 +59,9 @@ class Drives:
         self._fastest = np.array([drive.velocity_max for drive in drives])
         self._strongest = np.array([drive.effort_max for drive in drives])
         heavy = {int(known[drive.name][0]): drive for drive in drives if drive.armature > 0.0}
-        self._rotors: Rotors | None = None
+        self._armature: Armature | None = None
         if heavy and robot.fixed_base:
-            self._rotors = Rotors(server, body, self._moving, dict(zip(self._numbers, drives)))
+            self._armature = Armature(server, body, self._moving, dict(zip(self._numbers, drives)))
         else:
             for number, drive in heavy.items():
                 carry(server, body, number, drive.armature)
@@ -77,8 +77,8 @@ class Drives:
         """Put the joints into a state."""
         for number, q, v in zip(self._numbers, position.tolist(), velocity.tolist()):
             self._server.bullet.resetJointState(self._body, number, q, v, physicsClientId=self._server.client)
-        if self._rotors is not None:
-            self._rotors.forget()
+        if self._armature is not None:
+            self._armature.forget()
 
     def set(self, mode: DriveMode, target: Array) -> None:
         """Drive the joints towards a target from the next step on."""
@@ -112,8 +112,8 @@ class Drives:
 
     def _add(self, step_s: float) -> None:
         """Add what is no part of the drives' efforts: what holds the links up, and what the rotors ask for."""
-        if self._rotors is not None:
-            added = self._rotors.torque(step_s, self._compensated).tolist()
+        if self._armature is not None:
+            added = self._armature.torque(step_s, self._compensated).tolist()
         elif self._compensated:
             added = self._lifting()
         else:

@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.readers import topic_reader
-from rlstack.interfaces.scan_data import Resampling, ScanGeometry, ScanReader, finite_ranges, scan_geometry
-from rlstack.interfaces.scans import ScanMessage
+from rlstack.interfaces.laser_scans import (
+    Resampling,
+    ScanGeometry,
+    ScanMessage,
+    ScanReader,
+    finite_ranges,
+    scan_geometry,
+)
 from rlstack.interfaces.signals import SENSED
+from rlstack.interfaces.topic_reader import topic_reader
 from rlstack.robots import Lidar, load_robot
 
 TURN = 2.0 * math.pi

@@ -26,17 +26,17 @@ _SKY = 3.0
 not be taken for something seen."""
 
 
-def add_eye(spec: Any) -> None:
-    """Add the camera that an :class:`Eye` moves to a ``mujoco.MjSpec``."""
+def add_renderer_camera(spec: Any) -> None:
+    """Add the camera that an :class:`Renderer` moves to a ``mujoco.MjSpec``."""
     spec.worldbody.add_body(name=EYE, mocap=True).add_camera(name=EYE)
 
 
-class Eye:
+class Renderer:
     """One offscreen renderer for all cameras of a model.
 
     Args:
         mujoco: The module.
-        model: With :func:`add_eye`'s camera.
+        model: With :func:`add_renderer_camera`'s camera.
         data: Its state.
 
     Raises:

@@ -22,7 +22,7 @@ _AROUND = 12
 """Points on the circles of cylinders."""
 
 
-def read_shell(robot: RobotSpec) -> tuple[Model, dict[str, Array]]:
+def read_collision_edges(robot: RobotSpec) -> tuple[Model, dict[str, Array]]:
     """Return a robot's model and by link its edges (E, 2, 3), m in ``base_link`` with all joints at zero.
 
     They are those of boxes, of prisms about cylinders, spheres and capsules, and of meshes' faces: between two planes a

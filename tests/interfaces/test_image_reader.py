@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.images import ImageMessage
-from rlstack.interfaces.picture_data import (
+from rlstack.interfaces.image_reader import (
     PictureReader,
     age_s,
     check_pictured,
@@ -22,6 +21,7 @@ from rlstack.interfaces.picture_data import (
     picture_geometry,
     shrunk,
 )
+from rlstack.interfaces.images import ImageMessage
 from rlstack.robots import Camera, load_robot
 
 WRIST = load_robot("panda").cameras["wrist"]

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from rlstack.robots.response import NUMBERS, Response, range_key
+from rlstack.kinds.wheeled_base.spec_response import NUMBERS, Response, range_key
 
 
 def test_every_number_has_a_range_and_without_one_it_is_itself() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots.outline import Outline, cover, covering_discs, enclosing_disc, hull, rectangle
+from rlstack.robots.footprint import Outline, cover, covering_discs, enclosing_disc, hull, rectangle
 
 POINTS = st.lists(st.tuples(st.floats(-2.0, 2.0), st.floats(-2.0, 2.0)), min_size=3, max_size=12)
 

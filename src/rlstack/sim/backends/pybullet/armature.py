@@ -37,7 +37,7 @@ def carry(server: Server, body: int, number: int, armature: float) -> Array:
     return np.asarray(added)
 
 
-class Rotors:
+class Armature:
     """The rotors of one arm that stands fixed.
 
     Args:

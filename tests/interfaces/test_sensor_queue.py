@@ -6,30 +6,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns
-from rlstack.interfaces.shutter import Shutter, turn_at, turn_there
+from rlstack.interfaces.sensor_queue import SensorQueue, samples_arrived, samples_until
 
 MS = 1_000_000
 
 
-def run(shutter: Shutter[int], begin_ns: int, stamps: list[int]) -> list[list[int]]:
+def run(queue: SensorQueue[int], begin_ns: int, stamps: list[int]) -> list[list[int]]:
     """Return at each stamp when what came then was seen."""
-    shutter.restart(begin_ns)
+    queue.restart(begin_ns)
     come = []
     for stamp in stamps:
-        if shutter.is_due(stamp):
-            shutter.saw(stamp, stamp, stamp)
-        come.append([seen for seen, what in shutter.arrived(stamp) if what == seen])
+        if queue.is_due(stamp):
+            queue.push(stamp, stamp, stamp)
+        come.append([seen for seen, what in queue.pop_arrived(stamp) if what == seen])
     return come
 
 
 def test_the_first_is_there_at_once_and_the_others_when_their_latency_is_over() -> None:
-    shutter: Shutter[int] = Shutter(15.0, 30 * MS)
-    come = run(shutter, 1000 * MS, [(1000 + 10 * k) * MS for k in range(22)])
+    queue: SensorQueue[int] = SensorQueue(15.0, 30 * MS)
+    come = run(queue, 1000 * MS, [(1000 + 10 * k) * MS for k in range(22)])
     there = {k: [(ns - 1000 * MS) // MS for ns in seen] for k, seen in enumerate(come) if seen}
     assert there == {0: [0], 10: [70], 17: [140]}
-    assert shutter.newest == (1140 * MS, 1140 * MS)
-    shutter.restart(5000 * MS)
-    assert shutter.newest is None and not shutter.arrived(9000 * MS) and shutter.is_due(5000 * MS)
+    assert queue.newest == (1140 * MS, 1140 * MS)
+    queue.restart(5000 * MS)
+    assert queue.newest is None and not queue.pop_arrived(9000 * MS) and queue.is_due(5000 * MS)
 
 
 @settings(deadline=None)
@@ -45,12 +45,14 @@ def test_who_waits_knows_which_one_is_to_come(
     latency_ns, step_ns = seconds_to_ns(latency_s), round(NANOSECONDS / control_hz)
     stamps = [begin_ns + seconds_to_ns(k / control_hz) for k in range(80)]
     newest = -1
-    for stamp, seen in zip(stamps, run(Shutter(rate_hz, latency_ns), begin_ns, stamps)):
+    for stamp, seen in zip(stamps, run(SensorQueue(rate_hz, latency_ns), begin_ns, stamps)):
         newest = seen[-1] if seen else newest
-        there = turn_there(stamp - begin_ns, rate_hz, latency_ns, step_ns)
-        assert turn_at(newest - begin_ns, rate_hz) == there
+        there = samples_arrived(stamp - begin_ns, rate_hz, latency_ns, step_ns)
+        assert samples_until(newest - begin_ns, rate_hz) == there
 
 
 def test_turns_before_the_first_are_below_zero() -> None:
-    assert turn_at(-1000 * MS, 15.0) == -15 and turn_at(0, 15.0) == 0 and turn_at(1000 * MS, 15.0) == 15
-    assert turn_there(50 * MS, 15.0, 80 * MS, 10 * MS) == 0
+    assert (
+        samples_until(-1000 * MS, 15.0) == -15 and samples_until(0, 15.0) == 0 and samples_until(1000 * MS, 15.0) == 15
+    )
+    assert samples_arrived(50 * MS, 15.0, 80 * MS, 10 * MS) == 0

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
-from rlstack.robots.shell import edges_of
+from rlstack.robots.collision_geometry import edges_of
 
 CORNERS = np.array([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 2.0, 0.0), (0.0, 0.0, 3.0)])
 FACES = list(combinations(range(4), 3))
