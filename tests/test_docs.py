@@ -369,7 +369,7 @@ def test_every_task_reward_term_and_disturbance_is_described() -> None:
         task = recipe.task_settings
         robot = task.reference(load_robot(recipe.robot))
         assert f"`{name}`" in tasks
-        for term, *_ in task.sheet(robot, task.pipeline(robot)).rewards:
+        for term, *_ in task.card(robot, task.pipeline(robot)).rewards:
             assert f"`{term}`" in tasks, f"docs/tasks.md does not describe {term} of {name}"
     for label in DISTURBANCES:
         assert f"| `{label}` |" in verification

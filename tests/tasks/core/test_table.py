@@ -138,9 +138,13 @@ def test_what_a_base_must_reach_and_how_robots_answer_is_shown() -> None:
 @pytest.mark.parametrize(
     ("task", "robot", "why"),
     [
-        ("quadrotor_hover", "turtlebot3_burger", "wants a quadrotor"),
-        ("quadrotor_foundation", "husky", "wants a quadrotor"),
-        ("base_navigation", "crazyflie", "wants a base"),
+        (
+            "quadrotor_hover",
+            "turtlebot3_burger",
+            "task for quadrotors; turtlebot3_burger is a wheeled base",
+        ),
+        ("quadrotor_foundation", "husky", "quadrotor_foundation is a task for quadrotors; husky is a wheeled base"),
+        ("base_navigation", "crazyflie", "base_navigation is a task for wheeled bases; crazyflie is a quadrotor"),
         ("base_racing", "turtlebot3_burger", "steer like a car"),
     ],
 )

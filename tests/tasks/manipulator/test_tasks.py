@@ -250,7 +250,9 @@ def test_a_policy_that_sees_is_asked_for_no_more_over_topics() -> None:
 
 def test_bad_settings_and_robots_are_refused_in_words() -> None:
     task = TASKS.load("arm_pick_place")()
-    with pytest.raises(UserError, match="crazyflie is a quadrotor; this task wants an arm: --robot panda"):
+    with pytest.raises(
+        UserError, match=r"task for manipulators; crazyflie is a quadrotor\. Give --robot one of .*panda"
+    ):
         task.reference(load_robot("crazyflie"))
     with pytest.raises(UserError, match="panda_pair is 2 arms; this task is for one: --robot panda"):
         task.reference(load_robot("panda_pair"))

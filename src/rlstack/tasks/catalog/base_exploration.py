@@ -13,6 +13,7 @@ from rlstack.interfaces.robot_signals import command_range
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.core.task import Task
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Reward:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplorationTask:
+class ExplorationTask(Task):
     """Explore unknown ground; the command is the next cell to go to."""
 
     rate_hz: float = value(1.0, unit="Hz", above=0.0)
@@ -78,6 +79,7 @@ class ExplorationTask:
     wander: int = value(8, unit="moves", at_least=0)
     """Short episodes begin after up to so many random moves: in the corner, all seems to be said after two of them."""
 
+    kind = "wheeled_base"
     inputs = ("map", "map_resolution", "map_origin", "position")
     outputs = ("waypoint",)
     differentiable = False
@@ -93,10 +95,6 @@ class ExplorationTask:
         at_least={"success": 0.8}, at_most={"crashed": 0.05, "intervened": 0.1}, episodes=ENOUGH_OVER_TOPICS
     )
     """The same over topics."""
-
-    def reference(self, robot: RobotSpec) -> RobotSpec:
-        """Return the robot as it is."""
-        return robot
 
     def pipeline(self, robot: RobotSpec) -> ExplorerPipeline:
         """Return what makes the observation; waypoints stay inside the robot's geofence."""
@@ -116,7 +114,7 @@ class ExplorationTask:
 
         return ExplorationEnvironment(self, pipeline, count, device, seed)
 
-    def sheet(self, robot: RobotSpec, pipeline: ExplorerPipeline) -> TaskCard:
+    def card(self, robot: RobotSpec, pipeline: ExplorerPipeline) -> TaskCard:
         """Return what the task says of itself for the table that people read."""
         from rlstack.tasks.wheeled_base.exploration.card import exploration_card
 

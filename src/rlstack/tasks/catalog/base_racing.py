@@ -13,6 +13,7 @@ from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.maps.tracks import TRAINING_SEEDS
 from rlstack.tasks.bounds import Bounds
+from rlstack.tasks.core.task import Task
 
 if TYPE_CHECKING:
     from rlstack.tasks.core.card import TaskCard
@@ -61,7 +62,7 @@ class Reward:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RacingTask:
+class RacingTask(Task):
     """Drive laps as fast as the tyres let it, without touching a wall."""
 
     rate_hz: float = value(20.0, unit="Hz", above=0.0)
@@ -84,6 +85,7 @@ class RacingTask:
     starts: Starts = field(default_factory=Starts)
     reward: Reward = field(default_factory=Reward)
 
+    kind = "wheeled_base"
     inputs = ("scan", "linear_velocity", "angular_velocity")
     outputs = ("twist",)
     differentiable = True
@@ -115,11 +117,12 @@ class RacingTask:
         Raises:
             UserError: It is no car, or has no lidar called ``scan``.
         """
-        if not isinstance(robot, WheeledBase) or robot.drive != "ackermann":
-            raise UserError(f"{robot.name} does not steer like a car, as this task wants: --robot racecar.")
-        if "scan" not in robot.lidars:
+        car: WheeledBase = super().reference(robot)
+        if car.drive != "ackermann":
+            raise UserError(f"{robot.name} does not steer like a car, as base_racing needs: --robot racecar.")
+        if "scan" not in car.lidars:
             raise UserError(f"{robot.name} has no lidar called 'scan', which this task sees with: add one to its file.")
-        return robot
+        return car
 
     def ray_slices(self, robot: WheeledBase) -> tuple[slice, ...]:
         """Return which rays of the robot's scan the policy looks at."""
@@ -167,7 +170,7 @@ class RacingTask:
 
         return RacingEnvironment(self, robot, pipeline, count, device=device, seed=seed)
 
-    def sheet(self, robot: WheeledBase, pipeline: RacingPipeline) -> TaskCard:
+    def card(self, robot: WheeledBase, pipeline: RacingPipeline) -> TaskCard:
         """Return what the task says of itself for the table that people read."""
         from rlstack.tasks.wheeled_base.racing.card import racing_card
 

@@ -34,7 +34,7 @@ def describe_task(task: Any, robot: RobotSpec) -> str:
     robot = task.reference(robot)
     task = for_robot(task, robot)
     pipeline = task.pipeline(robot)
-    sheet: TaskCard = task.sheet(robot, pipeline)
+    sheet: TaskCard = task.card(robot, pipeline)
     drawn = [_section("response of each robot to commands; pairs are ranges", _SETTING, sheet.drawn)]
     asked = [_section("what all of them must reach to pass", ("figure", *sheet.asked_of), sheet.asked)]
     parts = [

@@ -17,6 +17,7 @@ from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.core.task import Task
 from rlstack.tasks.manipulator.actions import Motion
 from rlstack.tasks.manipulator.fitting import fitted
 from rlstack.tasks.manipulator.trials import OBJECT, ArmNoise, ObjectRange, Region, Starts, Trials, draw_starts
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmTask(ABC):
+class ArmTask(Task, ABC):
     """A task for arms whose policy moves the tool."""
 
     rate_hz: float = value(20.0, unit="Hz", above=0.0)
@@ -58,6 +59,7 @@ class ArmTask(ABC):
     """Where the tool is at the start."""
     goals: Region = field(default_factory=Region)
 
+    kind = "manipulator"
     inputs: ClassVar[tuple[str, ...]] = ("joint_position", "joint_velocity", "goal_position")
     """What the policy senses."""
     outputs: ClassVar[tuple[str, ...]] = ("joint_target",)
@@ -105,35 +107,34 @@ class ArmTask(ABC):
             UserError: It is no arm, or several, or has no gripper where one is needed, or too few joints, or is not
                 controlled in whole multiples of the task's rate.
         """
-        if not isinstance(robot, Manipulator):
-            raise UserError(f"{robot.name} is a {robot.kind}; this task wants an arm: --robot panda.")
-        if robot.arms:
-            raise UserError(f"{robot.name} is {len(robot.arms)} arms; this task is for one: --robot panda.")
-        if ("gripper" in self.axes or self.holds) and not robot.gripper:
+        arm: Manipulator = super().reference(robot)
+        if arm.arms:
+            raise UserError(f"{robot.name} is {len(arm.arms)} arms; this task is for one: --robot panda.")
+        if ("gripper" in self.axes or self.holds) and not arm.gripper:
             raise UserError(f"{robot.name} has no gripper, which this task needs: --robot panda.")
-        if len(robot.joints) < self.least_joints:
+        if len(arm.joints) < self.least_joints:
             raise UserError(
-                f"{robot.name} has {len(robot.joints)} joints, and this task needs {self.least_joints}, which hold the"
+                f"{robot.name} has {len(arm.joints)} joints, and this task needs {self.least_joints}, which hold the"
                 " tool at a place, in a direction and at a turn all at once: --robot panda."
             )
-        if endless := [drive.name for drive in robot.drives if not np.isfinite([drive.lower, drive.upper]).all()]:
+        if endless := [drive.name for drive in arm.drives if not np.isfinite([drive.lower, drive.upper]).all()]:
             raise UserError(
                 f"{robot.name}: {', '.join(endless)} can turn without limit, and a policy file says how far each joint"
                 " may be told to go: give position_min_rad and position_max_rad in the robot file."
             )
-        control = robot.control_rate_hz
+        control = arm.control_rate_hz
         for who, hertz in ((f"{robot.name} is controlled", control), ("arms are simulated", 1 / TIMESTEP_S)):
             if abs(hertz / self.rate_hz - round(hertz / self.rate_hz)) > 1e-6:
                 raise UserError(
                     f"task_settings: rate_hz: {self.rate_hz:g} is not allowed: {who} at {hertz:g} Hz, which is no whole"
                     " multiple of it."
                 )
-        if robot.work is not None and not self.fits:
+        if arm.work is not None and not self.fits:
             raise UserError(
                 f"{robot.name} has a work area of its own, and this task's things have one size: take the section"
                 " 'work' out of its file, or --robot panda."
             )
-        return robot
+        return arm
 
     def fitted(self, robot: Manipulator) -> ArmTask:
         """Return the task as it is for ``robot``: where it works, and as large as its gripper opens."""
@@ -276,7 +277,7 @@ class ArmTask(ABC):
         named = {f"goal_{axis}_{end}_m": ends[end][k] for end in ends for k, axis in enumerate(axes)}
         return {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, **named}
 
-    def sheet(self, robot: Manipulator, pipeline: ArmPipeline) -> TaskCard:
+    def card(self, robot: Manipulator, pipeline: ArmPipeline) -> TaskCard:
         """Return what the task says of itself for the table that people read."""
         from rlstack.tasks.manipulator.card import arm_card
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.core.task import Task
 from rlstack.tasks.quadrotor.sampling import Randomisation
 from rlstack.tasks.quadrotor.scenario import Scenario
 
@@ -85,7 +85,7 @@ class Curriculum:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuadrotorTask(ABC):
+class QuadrotorTask(Task, ABC):
     """A task for quadrotors that command rotor speeds.
 
     A subclass defines ``inputs``, ``criteria``, ``bounds``, ``bounds_over_topics``, ``sample``, ``held_out``,
@@ -103,6 +103,7 @@ class QuadrotorTask(ABC):
     curriculum: Curriculum = field(default_factory=Curriculum)
     reward: Reward = field(default_factory=Reward)
 
+    kind = "quadrotor"
     outputs = ("rotor_speed",)
     examiner = "quadrotor"
     differentiable = True
@@ -126,11 +127,10 @@ class QuadrotorTask(ABC):
         """Return the robot that training flies: the robot itself.
 
         Raises:
-            UserError: It is no quadrotor.
+            UserError: It is of another kind.
         """
-        if not isinstance(robot, Quadrotor):
-            raise UserError(f"{robot.name} is a {robot.kind}; this task wants a quadrotor: --robot crazyflie.")
-        return robot
+        checked: Quadrotor = super().reference(robot)
+        return checked
 
     @abstractmethod
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
@@ -144,7 +144,7 @@ class QuadrotorTask(ABC):
 
         return QuadrotorEnvironment(self, robot, pipeline, count, device=device, seed=seed)
 
-    def sheet(self, robot: Quadrotor, pipeline: Pipeline) -> TaskCard:
+    def card(self, robot: Quadrotor, pipeline: Pipeline) -> TaskCard:
         """Return what the task says of itself for the table that people read."""
         from rlstack.tasks.quadrotor.card import quadrotor_card
 

@@ -16,6 +16,7 @@ from rlstack.schema import value
 from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.sim.bases.parameters import Speeds
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.core.task import Task
 from rlstack.tasks.wheeled_base.rewards import BaseView
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Stages:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseTask(ABC):
+class BaseTask(Task, ABC):
     """A task for mobile bases that command a twist."""
 
     rate_hz: float = value(10.0, unit="Hz", above=0.0)
@@ -95,6 +96,7 @@ class BaseTask(ABC):
     curriculum: Stages = field(default_factory=Stages)
     reward: BaseReward = field(default_factory=BaseReward)
 
+    kind = "wheeled_base"
     inputs: ClassVar[tuple[str, ...]] = ()
     """What the policy senses."""
     differentiable: ClassVar[bool] = True
@@ -131,11 +133,10 @@ class BaseTask(ABC):
         Raises:
             UserError: It is no base, or lacks what the task senses.
         """
-        if not isinstance(robot, WheeledBase):
-            raise UserError(f"{robot.name} is a {robot.kind}; this task wants a base: --robot turtlebot3_burger.")
-        if "scan" in self.inputs and "scan" not in robot.lidars:
+        base: WheeledBase = super().reference(robot)
+        if "scan" in self.inputs and "scan" not in base.lidars:
             raise UserError(f"{robot.name} has no lidar called 'scan', which this task sees with: add one to its file.")
-        return robot
+        return base
 
     def fastest_m_s(self, robot: WheeledBase) -> float:
         """Return the greatest speed that a policy may command."""
@@ -198,7 +199,7 @@ class BaseTask(ABC):
         """Return who has hit something."""
         return view.clearance < 0.0
 
-    def sheet(self, robot: WheeledBase, pipeline: Pipeline) -> TaskCard:
+    def card(self, robot: WheeledBase, pipeline: Pipeline) -> TaskCard:
         """Return what the task says of itself for the table that people read."""
         from rlstack.tasks.wheeled_base.card import base_card
 
