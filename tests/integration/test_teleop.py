@@ -21,7 +21,7 @@ from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.tasks.manipulator.actions import Motion
+from rlstack.tasks.manipulator.trials import Motion
 from tests.support.arms import write_posture_policy
 from tests.support.deployed import Up
 from tests.support.ros import Listener

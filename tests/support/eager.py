@@ -16,7 +16,7 @@ from rlstack.sim.batch import STATE
 from rlstack.sim.batch.dynamics import advance
 from rlstack.tasks.core.rollout import DifferentiableRollout
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
-from rlstack.tasks.quadrotor.rewards import View
+from rlstack.tasks.quadrotor.rewards import QuadrotorTransition
 
 Rows = NDArray[np.float64]
 """(rows, N), as the kernels have them."""
@@ -98,7 +98,7 @@ class EagerStep:
         command = self.pipeline.command(action, prepared).numpy().T
         moved = advance(state, parameters, [command, *past], self.step.model)
         reference = np.zeros((count, 2, 3)) if goal is None else self.goal(goal, count)[:, -2:]
-        view = View(
+        view = QuadrotorTransition(
             state=torch.from_numpy(moved.T.copy()),
             action=action,
             last_action=memory["last_action"],

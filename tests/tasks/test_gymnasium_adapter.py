@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.tasks.core.goals import GoalEnvironment, ScriptedEnvironment
+from rlstack.tasks.core.interface import GoalEnvironment, ScriptedEnvironment
 from rlstack.tasks.gymnasium_adapter import Array, GymnasiumAdapter, ScriptedGymnasiumAdapter
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings

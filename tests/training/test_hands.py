@@ -20,7 +20,7 @@ from rlstack.errors import UserError
 from rlstack.hardware.devices import STOP, TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.tasks.manipulator.actions import Motion
+from rlstack.tasks.manipulator.trials import Motion
 from rlstack.training import ALGORITHMS, run
 from rlstack.training.experience import REPLAY
 from rlstack.training.hands import HandIntervener, led_by_hand

@@ -19,10 +19,9 @@ from rlstack.robots import load_robot
 from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_stack import StackTask
-from rlstack.tasks.manipulator.actions import Motion
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import ArmNoise
+from rlstack.tasks.manipulator.trials import ArmNoise, Motion
 from rlstack.training.demonstrated import open_demonstrations
 from rlstack.training.recorded import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.tasks.core.goals import GoalStep
+from rlstack.tasks.core.interface import GoalStep
 from rlstack.training.algorithm import KeepsExperience
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings

@@ -14,7 +14,7 @@ from torch import Tensor
 from rlstack.arrays import Array32, Index, Mask
 from rlstack.environments.core import GOAL, SIGNALS, EnvironmentCore
 from rlstack.errors import UserError
-from rlstack.tasks.core.goals import GoalEnvironment, GoalStep
+from rlstack.tasks.core.interface import GoalEnvironment, GoalStep
 
 _MOST = 1e6
 """Bound of every column of an observation; what is beyond is kept at it."""

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.tasks.core.goals import GoalStep
+from rlstack.tasks.core.interface import GoalStep
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term, TermInfo
 from rlstack.tasks.core.rollout import DifferentiableRollout
 
@@ -73,7 +73,7 @@ class GymnasiumPipeline(Pipeline):
 
 
 class GymnasiumAdapter:
-    """See :class:`rlstack.tasks.core.goals.GoalEnvironment`; one robot after the other is stepped, in this process.
+    """See :class:`rlstack.tasks.core.interface.GoalEnvironment`; one robot after the other is stepped, in this process.
 
     Args:
         environments: N of Gymnasium's, alike.
@@ -269,7 +269,7 @@ class GymnasiumAdapter:
 
 
 class ScriptedGymnasiumAdapter(GymnasiumAdapter):
-    """See :class:`rlstack.tasks.core.goals.ScriptedEnvironment`.
+    """See :class:`rlstack.tasks.core.interface.ScriptedEnvironment`.
 
     Args:
         environments: N of Gymnasium's, alike.

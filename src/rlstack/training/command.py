@@ -118,7 +118,7 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
     options_ = parse_recipe(words[0], words[1:])
     if options_.show_task:
         from rlstack.robots import load_robot
-        from rlstack.tasks.core.table import describe_task
+        from rlstack.tasks.core.card import describe_task
 
         print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
         return 0

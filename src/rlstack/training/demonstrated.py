@@ -15,8 +15,7 @@ from rlstack.data.replay.spec import read_spec
 from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.goals import GoalStep, ScriptedEnvironment
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.interface import GoalStep, LearningEnvironment, ScriptedEnvironment
 from rlstack.training.experience import Experience, Rows, each, rows_of
 from rlstack.training.recorded import recorded
 

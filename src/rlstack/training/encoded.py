@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from rlstack.tasks.core.goals import GoalStep, ScriptedEnvironment
+from rlstack.tasks.core.interface import GoalStep, ScriptedEnvironment
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 from rlstack.training.sight import Encoder, encoded
 from rlstack.training.wrapped import Wrapped
@@ -38,7 +38,7 @@ class EncodedPipeline:
 
 
 class Encoded(Wrapped):
-    """See :class:`rlstack.tasks.core.goals.ScriptedEnvironment`.
+    """See :class:`rlstack.tasks.core.interface.ScriptedEnvironment`.
 
     Args:
         inner: N copies of a task whose observation ends with pictures.

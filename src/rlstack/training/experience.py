@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
-from rlstack.tasks.core.goals import GoalEnvironment, GoalStep
+from rlstack.tasks.core.interface import GoalEnvironment, GoalStep
 
 REPLAY = "replay"
 """Folder of a run that holds its steps."""

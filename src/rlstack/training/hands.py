@@ -16,8 +16,8 @@ from rlstack.errors import UserError
 from rlstack.hardware.devices import STOP, TeleopInput
 from rlstack.hardware.intervention import InterventionDetector
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.manipulator.actions import Motion
 from rlstack.tasks.manipulator.environment import ArmEnvironment
+from rlstack.tasks.manipulator.trials import Motion
 from rlstack.training.interveners import IntervenerSettings, Intervention
 
 Devices = Callable[[str, Manipulator, Motion, str], Any]

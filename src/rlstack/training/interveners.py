@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.goals import ScriptedEnvironment
+from rlstack.tasks.core.interface import ScriptedEnvironment
 from rlstack.training.soft import Critics
 
 _ENDED = -1

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from rlstack.tasks.core.goals import GoalEnvironment, GoalStep
+from rlstack.tasks.core.interface import GoalEnvironment, GoalStep
 from rlstack.training.experience import Experience, rows_of
 
 INTERVENTIONS = "interventions"

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.goals import GoalStep, ScriptedEnvironment
+from rlstack.tasks.core.interface import GoalStep, ScriptedEnvironment
 from rlstack.training.optimisers import Adam
 from rlstack.training.wrapped import Wrapped
 

@@ -15,7 +15,7 @@ from rlstack.data.lerobot import Feature
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.demonstrations.metadata import KNOWN, TOLD
-from rlstack.tasks.core.goals import GoalStep, ScriptedEnvironment
+from rlstack.tasks.core.interface import GoalStep, ScriptedEnvironment
 from rlstack.tasks.manipulator.terms import DECIMETRES
 from rlstack.training.demonstrated import successes
 from rlstack.training.experience import Rows, each, keep_episode, went_on

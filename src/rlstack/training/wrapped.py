@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlstack.tasks.core.goals import ScriptedEnvironment
+from rlstack.tasks.core.interface import ScriptedEnvironment
 
 _ANYTHING: Any = object
 """What a type checker lets stand for any protocol."""
 
 
 class Wrapped(_ANYTHING):  # type: ignore[misc]
-    """See :class:`rlstack.tasks.core.goals.ScriptedEnvironment`; what a subclass does not define is the inner one's.
+    """A :class:`ScriptedEnvironment`; what a subclass does not define is the inner one's.
 
     Args:
         inner: What stands behind.

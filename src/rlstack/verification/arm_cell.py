@@ -13,8 +13,7 @@ from rlstack.interfaces.backend import Reading
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.world import World
-from rlstack.tasks.manipulator.noise import noisy
-from rlstack.tasks.manipulator.trials import Trials
+from rlstack.tasks.manipulator.trials import Trials, noisy
 from rlstack.verification.episode_simulator import EpisodeSimulator
 
 _STREAM = 0xA12

@@ -13,7 +13,7 @@ from rlstack.robots import load_robot
 from rlstack.sim.arms.scene import arm_worlds
 from rlstack.tasks.catalog.arm_drawer import DrawerTask
 from rlstack.tasks.catalog.arm_stack import LOWER, StackTask
-from rlstack.tasks.manipulator.placing import CLEAR_M, HELD_M, placed
+from rlstack.tasks.manipulator.rewards import CLEAR_M, HELD_M, placed
 from rlstack.tasks.manipulator.scene import OBJECT, ArmScene
 
 

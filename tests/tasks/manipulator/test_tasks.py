@@ -15,8 +15,8 @@ from rlstack.errors import UserError
 from rlstack.robots import load_robot
 from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks import TASKS
-from rlstack.tasks.core.goals import GoalStep, failed
-from rlstack.tasks.core.table import describe_task
+from rlstack.tasks.core.card import describe_task
+from rlstack.tasks.core.interface import GoalStep, failed
 from rlstack.tasks.manipulator import terms
 from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.environment import ArmEnvironment
@@ -250,9 +250,7 @@ def test_a_policy_that_sees_is_asked_for_no_more_over_topics() -> None:
 
 def test_bad_settings_and_robots_are_refused_in_words() -> None:
     task = TASKS.load("arm_pick_place")()
-    with pytest.raises(
-        UserError, match=r"task for manipulators; crazyflie is a quadrotor\. Give --robot one of .*panda"
-    ):
+    with pytest.raises(UserError, match=r"for manipulators; crazyflie is a quadrotor\. Give --robot one of .*panda"):
         task.reference(load_robot("crazyflie"))
     with pytest.raises(UserError, match="panda_pair is 2 arms; this task is for one: --robot panda"):
         task.reference(load_robot("panda_pair"))

@@ -12,11 +12,10 @@ from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import frames
 from rlstack.schema import value
-from rlstack.tasks.manipulator.actions import Motion
 from rlstack.tasks.manipulator.expert import toward
 from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
 from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import ArmNoise, ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.trials import ArmNoise, Motion, ObjectRange, Region, Starts, Trials, draw_objects
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.scene import Socket

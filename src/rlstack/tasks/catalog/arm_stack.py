@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.manipulator.boxes import box_of
 from rlstack.tasks.manipulator.expert import toward
 from rlstack.tasks.manipulator.grasp import grasp
-from rlstack.tasks.manipulator.placing import CLEAR_M, placed
-from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
+from rlstack.tasks.manipulator.rewards import CLEAR_M, RewardTerm, placed, weighted
 from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, Trials, box_of, draw_objects
 
 if TYPE_CHECKING:
     from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
@@ -151,7 +149,7 @@ class StackTask(ArmTask):
         worlds.place(index, LOWER, below, trials.orientation * np.array([1.0, 1.0, -1.0, 1.0]))
 
     def achieved(self, tool: Array, thing: Array) -> Array:
-        """Return (N, 3) m: see :func:`rlstack.tasks.manipulator.placing.placed`."""
+        """Return (N, 3) m: see :func:`rlstack.tasks.manipulator.rewards.placed`."""
         return np.asarray(placed(tool, thing))
 
     def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:

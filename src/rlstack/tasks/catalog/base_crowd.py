@@ -20,7 +20,7 @@ from rlstack.sim.bases.layout import ABSENT_M, BOX_ROWS, CIRCLE_ROWS, STATE
 from rlstack.sim.bases.people import Orca, SocialForce
 from rlstack.sim.bases.scenes import Hall, Scenes, circle_crossing, halls
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
-from rlstack.tasks.wheeled_base.rewards import BaseView
+from rlstack.tasks.wheeled_base.rewards import BaseTransition
 from rlstack.tasks.wheeled_base.task import BaseReward, BaseTask
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class CrowdTask(BaseTask):
 
     def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw scenes."""
-        from rlstack.tasks.wheeled_base.crowd_maps import CrowdMapArrays
+        from rlstack.tasks.wheeled_base.maps import CrowdMapArrays
 
         return CrowdMapArrays(self.draw_scenes(rng, self.scenes, robot), *self.obstacles, device, 2.0 * self.arrival_m)
 
@@ -190,19 +190,19 @@ class CrowdTask(BaseTask):
 
     def terms(self, robot: WheeledBase) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.wheeled_base import encounters, people_terms, terms
+        from rlstack.tasks.wheeled_base import terms
 
         settings = self.observation
         if self.scene == "circle_crossing":
-            people = people_terms.People(self.slots, 1e2, robot.radius_m, "goal")
-            return [people_terms.GoalRange(), people]
+            people = terms.People(self.slots, 1e2, robot.radius_m, "goal")
+            return [terms.GoalRange(), people]
         return [
             terms.GoalOffset(settings.goal_bound_m),
-            people_terms.GoalRange(),
+            terms.GoalRange(),
             terms.Twist(),
             terms.LastAction(2),
             terms.Closeness(self.rays(robot), settings.half_m),
-            encounters.Encounters(settings.slots, settings.reach_m, robot.radius_m),
+            terms.Encounters(settings.slots, settings.reach_m, robot.radius_m),
         ]
 
     def pipeline(self, robot: WheeledBase) -> Pipeline:
@@ -212,14 +212,14 @@ class CrowdTask(BaseTask):
 
             fastest, turning = self.speeds.range(robot)[1]
             return GoalPull(self.terms(robot), fastest, turning, robot.radius_m)
-        from rlstack.tasks.wheeled_base.people_terms import GoalWay
+        from rlstack.tasks.wheeled_base.pipeline import GoalWay
 
         return GoalWay(self.terms(robot), self.fastest_m_s(robot))
 
-    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseView], Any]]]:
+    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseTransition], Any]]]:
         """Return ``{name: (weight, term)}`` of what has a weight; each term maps a view to an expression."""
         reward = self.reward
-        terms: dict[str, Callable[[BaseView], Any]] = {
+        terms: dict[str, Callable[[BaseTransition], Any]] = {
             "distance": lambda s: s.distance,
             "away": lambda s: 1.0 + 0.0 * s.distance,
             "people": self._crowding,
@@ -229,7 +229,7 @@ class CrowdTask(BaseTask):
         mine = {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
         return {**super().reward_terms(), **mine}
 
-    def lost(self, view: BaseView) -> Any:
+    def lost(self, view: BaseTransition) -> Any:
         """Return whose episode is over: who is deep in somebody or something, and who has arrived.
 
         What comes after arrival is nobody's business, and directions to a goal that is underfoot turn as one breathes.
@@ -259,7 +259,7 @@ class CrowdTask(BaseTask):
             "people_speed_m_s": 1.0 if self.scene == "circle_crossing" else self.people.speed_m_s,
         }
 
-    def _crowding(self, view: BaseView) -> Any:
+    def _crowding(self, view: BaseTransition) -> Any:
         """Return what being near people costs: by the nearest that each came in the period."""
         period, margin, radius = 1.0 / self.rate_hz, self.reward.people_margin_m, view.footprint[0][2]
         before, after = view.rows["state"][STATE["position"]], view.state[STATE["position"]]
@@ -274,7 +274,7 @@ class CrowdTask(BaseTask):
             total = total + _missing(gap, margin)
         return total
 
-    def _crampedness(self, view: BaseView) -> Any:
+    def _crampedness(self, view: BaseTransition) -> Any:
         x, y = view.state[STATE["position"]]
         total: Any = 0.0
         for box in view.rows["boxes"].reshape(-1, BOX_ROWS):

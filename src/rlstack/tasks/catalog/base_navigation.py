@@ -105,7 +105,7 @@ class NavigationTask(BaseTask):
         )
         if not self.moving.most:
             return MapArrays(pool, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
-        from rlstack.tasks.wheeled_base.moving_maps import MovingMapArrays
+        from rlstack.tasks.wheeled_base.maps import MovingMapArrays
 
         scenes = moving_scenes(rng, pool.maps, self.moving, robot.radius_m)
         return MovingMapArrays(pool, scenes, robot.radius_m, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)

@@ -1,14 +1,19 @@
-"""What a task says of itself for the table that people read: one sheet, written by each family of tasks."""
+"""A task card: everything that a task senses, does and is judged by, as plain text with names, shapes and units."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlstack.interfaces.signals import commanded
+from rlstack.interfaces.robot_signals import shape_of
+from rlstack.interfaces.signals import Signal, commanded, fed
+from rlstack.robots import RobotSpec
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
+from rlstack.tasks.core.settings import for_robot
 
 Row = tuple[str, ...]
 
@@ -95,3 +100,155 @@ def asked_rows(columns: Sequence[Bounds | None]) -> tuple[Row, ...]:
         for key, (words, scale, unit) in ASKED.items()
         if any(key in row for row in limits)
     )
+
+
+_WIDEST = 120
+"""Columns of text."""
+
+_TERM = ("index", "name", "shape", "unit", "meaning")
+_SETTING = ("name", "value", "unit")
+
+
+def describe_task(task: Any, robot: RobotSpec) -> str:
+    """Return tables of a task's inputs, observation, actions, rewards, endings, what varies, and what is judged.
+
+    Args:
+        task: Its configuration; what differs from one family of tasks to another it says itself, by ``sheet``.
+        robot: Whose rotors, rays and units.
+
+    Raises:
+        UserError: The task is not for such a robot.
+    """
+    robot = task.reference(robot)
+    task = for_robot(task, robot)
+    pipeline = task.pipeline(robot)
+    sheet: TaskCard = task.card(robot, pipeline)
+    drawn = [_section("response of each robot to commands; pairs are ranges", _SETTING, sheet.drawn)]
+    asked = [_section("what all of them must reach to pass", ("figure", *sheet.asked_of), sheet.asked)]
+    parts = [
+        f"{type(task).__name__}: {_first_line(task)}\nrobot {robot.name}, {task.rate_hz:g} Hz, {sheet.length}",
+        _section("inputs, as they come off the topics", _SIGNAL, _signals(map(fed, task.inputs), robot)),
+        _section(f"observation of the policy, {pipeline.size} columns", _TERM, _terms(pipeline.table())),
+        _section("what only a critic sees, after that", _TERM, _terms(sheet.critic)),
+        _section("memory of the observation, zero at the start", ("name", "shape"), _memory(pipeline.memory)),
+        _section(
+            f"{sheet.scale}, commanded as {pipeline.output}",
+            ("index", "name", "at -1", "at +1", "unit"),
+            _numbered(sheet.actions),
+        ),
+        _section("reward", ("index", "name", "weight", "unit"), _numbered(sheet.rewards)),
+        _section("endings", ("index", "name", "when"), _numbered(sheet.endings)),
+        *(_section(_GROUPS.get(name, f"settings of {name}"), _SETTING, rows) for name, rows in _groups(task)),
+        *(drawn if sheet.drawn else ()),
+        _section("other settings", _SETTING, _settings(task, _shown_elsewhere(task))),
+        _section(f"what a held-out {sheet.episode} is judged by", ("what", "limit"), sheet.judged),
+        *(asked if sheet.asked_of else ()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+_GROUPS = {
+    "vehicles": "vehicles of the family, one drawn for each episode; pairs are ranges",
+    "starts": "starts, around what they are to reach or follow",
+    "randomisation": "randomisation of each episode; pairs are ranges, sigmas of a normal distribution",
+    "noise": "noise of the inputs, standard deviations",
+    "observation": "settings of the observation",
+    "reward": "settings of the reward",
+    "curriculum": "curriculum",
+    "maps": "maps",
+    "people": "people",
+    "moving": "who walks about; pairs are ranges",
+    "speeds": "limits tighter than the robot's",
+    "expedition": "ground and lidar",
+}
+"""Headings of groups of settings."""
+
+_SIGNAL = ("index", "name", "shape", "unit", "frame", "topic")
+
+
+def _signals(signals: Iterable[Signal], robot: RobotSpec) -> list[Row]:
+    rows: list[Row] = []
+    for i, s in enumerate(signals):
+        shape = ", ".join(map(str, shape_of(s, robot)))
+        rows.append((str(i), s.name, f"[{shape}]", s.unit, s.frame or "-", f"{s.topic or 'robot file'}: {s.field}"))
+    return rows
+
+
+def _numbered(rows: Iterable[Row]) -> list[Row]:
+    return [(str(i), *row) for i, row in enumerate(rows)]
+
+
+def _terms(terms: Iterable[TermInfo]) -> list[Row]:
+    rows: list[Row] = []
+    for term in terms:
+        last = term.start + term.size - 1
+        index = f"{term.start}..{last}" if term.size > 1 else str(term.start)
+        rows.append((index, term.name, f"[{term.size}]", term.unit, term.meaning))
+    return rows
+
+
+def _memory(shapes: dict[str, tuple[int, ...]]) -> list[Row]:
+    return [(name, str(list(shape))) for name, shape in shapes.items()]
+
+
+def _groups(task: Any) -> Iterator[tuple[str, list[Row]]]:
+    """Yield name and rows of each group of settings; weights of the reward are shown with its terms."""
+    mine = [f.name for f in dataclasses.fields(task) if dataclasses.is_dataclass(getattr(task, f.name))]
+    for name in (*(known for known in _GROUPS if known in mine), *(n for n in mine if n not in _GROUPS)):
+        rows = _settings(getattr(task, name))
+        if name == "reward":
+            rows = [row for row in rows if row[-1] != "-"]
+        if rows:
+            yield name, rows
+
+
+def _settings(group: Any, without: Iterable[str] = (), prefix: str = "") -> list[Row]:
+    rows: list[Row] = []
+    for field in dataclasses.fields(group):
+        if field.name in without:
+            continue
+        setting = getattr(group, field.name)
+        if dataclasses.is_dataclass(setting):
+            rows += _settings(setting, prefix=f"{prefix}{field.name}.")
+        else:
+            # two moments ahead are no range
+            between = ", " if field.name == "ahead_s" else " .. "
+            rows.append((f"{prefix}{field.name}", _shown(setting, between), field.metadata.get("unit") or "-"))
+    return rows
+
+
+def _shown(setting: Any, between: str = ", ") -> str:
+    if isinstance(setting, tuple):
+        numbers = len(setting) == 2 and not any(isinstance(v, str) for v in setting)
+        return (between if numbers else ", ").join(map(_shown, setting))
+    if setting is None:
+        return "-"
+    if isinstance(setting, bool):
+        return "yes" if setting else "no"
+    return setting if isinstance(setting, str) else f"{setting:g}"
+
+
+def _shown_elsewhere(task: Any) -> list[str]:
+    names = [f.name for f in dataclasses.fields(task)]
+    shown = ("rate_hz", "episode_s")
+    return [n for n in names if n in shown or n.startswith("lost_") or dataclasses.is_dataclass(getattr(task, n))]
+
+
+def _section(title: str, header: Sequence[str], rows: Sequence[Row]) -> str:
+    if not rows:
+        return f"{title}\n  none"
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    # what is too wide goes on in its own column
+    widths[-1] = min(widths[-1], _WIDEST - sum(widths[:-1]) - 2 * len(widths))
+    lines = []
+    for row in (header, ["-" * width for width in widths], *rows):
+        *before, last = row
+        first, *more = textwrap.wrap(last, widths[-1]) or [""]
+        lines.append([*before, first])
+        lines += [[""] * len(before) + [rest] for rest in more]
+    shown = ["  ".join(["", *(cell.ljust(w) for cell, w in zip(line, widths))]).rstrip() for line in lines]
+    return "\n".join([title, *shown])
+
+
+def _first_line(instance: Any) -> str:
+    return (type(instance).__doc__ or "").strip().split("\n")[0]

@@ -14,7 +14,7 @@ from torch import Tensor
 from rlstack.arrays import Array, Index, Mask
 from rlstack.errors import UserError
 from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
-from rlstack.tasks.core.goals import GoalStep
+from rlstack.tasks.core.interface import GoalStep
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 from rlstack.tasks.core.rollout import DifferentiableRollout
 
@@ -37,7 +37,7 @@ class Outcome:
 
 
 class MujocoEnvironment(ABC):
-    """N robots at a task; a :class:`rlstack.tasks.core.goals.GoalEnvironment`, whose goals are empty by default.
+    """N robots at a task; a :class:`rlstack.tasks.core.interface.GoalEnvironment`, whose goals are empty by default.
 
     A subclass defines how episodes begin, what is sensed and what is earned; it calls :meth:`reset_all` at the end of
     its constructor. Tensors are on the CPU, whatever device steps the worlds.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def arm_card(task: Any, pipeline: ArmPipeline) -> TaskCard:
-    """Return the sheet of a :class:`rlstack.tasks.manipulator.task.ArmTask`."""
+    """Return the card of a :class:`rlstack.tasks.manipulator.task.ArmTask`."""
     if task.rewards == "sparse":
         rewards: tuple[Row, ...] = (("sparse", "1", "a step: -1, and 0 where it is done"),)
     else:

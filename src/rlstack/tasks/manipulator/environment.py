@@ -13,16 +13,16 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.core.mujoco_environment import MujocoEnvironment, Outcome
 from rlstack.tasks.manipulator.grasp import FINGERS, stopped
 from rlstack.tasks.manipulator.pipeline import ArmPipeline
+from rlstack.tasks.manipulator.rewards import ArmTransition
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.terms import GOAL
-from rlstack.tasks.manipulator.view import ArmView
 
 STARTS = 1024
 """Poses of the arm that are found ahead, by inverse kinematics; every restart takes one of them."""
 
 
 class ArmEnvironment(MujocoEnvironment):
-    """A :class:`rlstack.tasks.core.goals.ScriptedEnvironment`.
+    """A :class:`rlstack.tasks.core.interface.ScriptedEnvironment`.
 
     Args:
         task: The task's configuration, a :class:`rlstack.tasks.manipulator.task.ArmTask`.
@@ -154,7 +154,7 @@ class ArmEnvironment(MujocoEnvironment):
         # with dense rewards it earns where it is: what was done is worth what would be earned from there on
         return Outcome(self._terms(view, lost), long_enough & task.ends, won, task.rewards == "dense")
 
-    def _view(self, action: Array) -> ArmView:
+    def _view(self, action: Array) -> ArmTransition:
         scene, prepared = self.scene, self._sensed()
         tool, none = scene.tool(), np.zeros(self.count)
         thing = scene.true().get("object_position", tool)
@@ -163,7 +163,7 @@ class ArmEnvironment(MujocoEnvironment):
             seen = {name: prepared[name].numpy().astype(np.float64) for name in FINGERS}
             opening, held = seen["opening"][:, 0], stopped(seen, self.pipeline)
         achieved = self.task.achieved(tool, thing)
-        return ArmView(
+        return ArmTransition(
             tool=tool,
             goal=scene.goal,
             achieved=achieved,
@@ -176,7 +176,7 @@ class ArmEnvironment(MujocoEnvironment):
             success=self.task.done(achieved, scene.goal),
         )
 
-    def _terms(self, view: ArmView, lost: Mask) -> dict[str, Array]:
+    def _terms(self, view: ArmTransition, lost: Mask) -> dict[str, Array]:
         if self.task.rewards == "sparse":
             return {"sparse": self.task.reward_of(view.achieved, view.goal)}
         period = 1.0 / self.task.rate_hz

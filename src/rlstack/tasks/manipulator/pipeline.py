@@ -18,7 +18,7 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.dynamics import ArmDynamics
 from rlstack.robots.kinematics import Carried, Chain, Screws, chain_of, holding_effort, tool_motion
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
-from rlstack.tasks.manipulator.actions import Motion
+from rlstack.tasks.manipulator.trials import Motion
 
 _PRESS = 0.7
 """Share of the fingers' effort by which their target leads before the action moves it on."""
@@ -40,7 +40,7 @@ class ArmPipeline(Pipeline):
         terms: The observation's.
         robot: The arm; its gripper's joints all close alike.
         rate_hz: Control rate.
-        axes: Of :data:`rlstack.tasks.manipulator.actions.AXES`, what the policy moves.
+        axes: Of :data:`rlstack.tasks.manipulator.trials.AXES`, what the policy moves.
         motion: How far.
         workspace_m: Least and greatest place of the tool's target in base_link.
         grip: What the gripper does that the policy does not move: 1 opens it, -1 closes it.

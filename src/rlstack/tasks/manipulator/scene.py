@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,7 @@ from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.scene import arm_worlds
-from rlstack.tasks.manipulator.noise import noisy
-from rlstack.tasks.manipulator.trials import OBJECT, Trials
-
-if TYPE_CHECKING:
-    from rlstack.tasks.manipulator.task import ArmTask
-
+from rlstack.tasks.manipulator.trials import OBJECT, Trials, noisy
 
 __all__ = ["OBJECT", "ArmScene"]
 
@@ -25,7 +20,7 @@ class ArmScene:
     """N arms at their tasks.
 
     Args:
-        task: What they do.
+        task: What they do, a :class:`rlstack.tasks.manipulator.task.ArmTask`.
         robot: Which arm.
         count: N.
         seed: Of the noise.
@@ -35,7 +30,7 @@ class ArmScene:
 
     def __init__(
         self,
-        task: ArmTask,
+        task: Any,
         robot: Manipulator,
         count: int,
         seed: int,

@@ -18,10 +18,18 @@ from rlstack.schema import value
 from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.task import Task
-from rlstack.tasks.manipulator.actions import Motion
-from rlstack.tasks.manipulator.fitting import fitted
-from rlstack.tasks.manipulator.trials import OBJECT, ArmNoise, ObjectRange, Region, Starts, Trials, draw_starts
-from rlstack.tasks.manipulator.view import ArmView
+from rlstack.tasks.manipulator.rewards import ArmTransition
+from rlstack.tasks.manipulator.trials import (
+    OBJECT,
+    ArmNoise,
+    Motion,
+    ObjectRange,
+    Region,
+    Starts,
+    Trials,
+    draw_starts,
+    fitted,
+)
 
 if TYPE_CHECKING:
     from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
@@ -64,7 +72,7 @@ class ArmTask(Task, ABC):
     """What the policy senses."""
     outputs: ClassVar[tuple[str, ...]] = ("joint_target",)
     axes: ClassVar[tuple[str, ...]] = ("x", "y", "z")
-    """What an action moves; see :data:`rlstack.tasks.manipulator.actions.AXES`."""
+    """What an action moves; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
     holds: ClassVar[bool] = False
     """Whether something is in the gripper from the start."""
     grip: ClassVar[float] = -1.0
@@ -83,7 +91,7 @@ class ArmTask(Task, ABC):
     """That an arm needs for it: with five the tool's direction gives way to its place; see
     :func:`rlstack.control.inverse_kinematics.led_step`."""
     fits: ClassVar[bool] = True
-    """Whether it adapts to other work areas and object sizes; see :mod:`rlstack.tasks.manipulator.fitting`."""
+    """Whether it adapts to other work areas and object sizes; see :mod:`rlstack.tasks.manipulator.trials`."""
     differentiable: ClassVar[bool] = False
     examiner: ClassVar[str] = "arm"
     bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.95}, at_most={"lost": 0.02})
@@ -161,7 +169,7 @@ class ArmTask(Task, ABC):
         """Return the terms of the observation."""
 
     @abstractmethod
-    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmView], Array]]]:
+    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmTransition], Array]]]:
         """Return ``{name: (weight, term)}``, rates a second; each term maps a view to (N,)."""
 
     @abstractmethod
@@ -197,7 +205,7 @@ class ArmTask(Task, ABC):
 
     def handled(self, trials: Trials, number: int) -> Obstacle:
         """Return what is handled in one of some episodes, as it stands in a world for engines: a box that is free."""
-        from rlstack.tasks.manipulator.boxes import box_of
+        from rlstack.tasks.manipulator.trials import box_of
 
         place, yaw = trials.position[number], float(trials.yaw[number])
         return box_of(trials, number, OBJECT, place, yaw, (0.85, 0.35, 0.2))

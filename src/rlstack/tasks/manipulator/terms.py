@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rlstack.tasks.core.pipeline import Tensors, Term
-from rlstack.tasks.manipulator.placing import placed
+from rlstack.tasks.manipulator.rewards import placed
 
 DECIMETRES = 10.0
 """In a metre."""
@@ -147,7 +147,7 @@ class GoalOffset(Term):
 
 
 class PlacedOffset(GoalOffset):
-    """The goal offset where the object must be released, too; see :func:`rlstack.tasks.manipulator.placing.placed`."""
+    """The goal offset where the object must be released, too; see :func:`rlstack.tasks.manipulator.rewards.placed`."""
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """Return what is achieved, by its name."""

@@ -1,8 +1,10 @@
-"""Where episodes of an arm's task begin and what they are about, drawn at random."""
+"""Settings of arms' tasks, and the trials drawn from them: where arms start, what they handle, how it is sensed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +12,28 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.control.inverse_kinematics import limits_of, reach
 from rlstack.errors import UserError
-from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator, WorkArea
+from rlstack.robots import frames
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.schema import in_order, value
+from rlstack.sim.obstacle import Obstacle
+
+AXES = ("x", "y", "z", "yaw", "gripper")
+"""What an action can move, in this order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Motion:
+    """How far actions go."""
+
+    speed_m_s: float = value(0.4, unit="m/s", above=0.0)
+    """Of the tool along each axis at an action of 1."""
+    yaw_rate_rad_s: float = value(1.5, unit="rad/s", above=0.0)
+    lead_s: float = value(0.15, unit="s", above=0.0)
+    """Targets run ahead of the joints by no more than the joints could go in this time."""
+    posture: float = value(0.05, at_least=0.0, at_most=1.0)
+    """Share of the way to the rest posture that joints go in a step, where the tool does not mind."""
+
 
 Range = tuple[float, float]
 
@@ -208,3 +229,97 @@ def draw_objects(
         rng.uniform(*objects.mass_kg, count),
         rng.uniform(*objects.friction, count),
     )
+
+
+def noisy(noise: ArmNoise, signals: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """Return signals (..., elements) as they are sensed; those that the noise does not know stay as they are."""
+    sensed = dict(signals)
+    for name, sigma in (("joint_position", noise.joint_rad), ("joint_velocity", noise.joint_velocity_rad_s)):
+        sensed[name] = signals[name] + sigma * rng.standard_normal(signals[name].shape)
+    if "object_position" in signals:
+        place, turn = signals["object_position"], signals["object_orientation"]
+        sensed["object_position"] = place + noise.object_m * rng.standard_normal(place.shape)
+        about = frames.from_rotation_vector(noise.object_rad * rng.standard_normal((*turn.shape[:-1], 3)))
+        sensed["object_orientation"] = frames.multiply(about, turn)
+    return sensed
+
+
+Colour = tuple[float, float, float]
+
+
+def box_of(trials: Trials, number: int, name: str, place: Array, yaw_rad: float, colour: Colour) -> Obstacle:
+    """Return a box like that of an episode, as it stands in a world for engines.
+
+    Args:
+        trials: Some episodes.
+        number: Which of them.
+        name: The box's.
+        place: (3,) m of its middle.
+        yaw_rad: Of the box.
+        colour: Of the box.
+    """
+    return Obstacle(
+        name=name,
+        shape="box",
+        size_m=tuple(map(float, 2.0 * trials.half[number])),  # type: ignore[arg-type]
+        position_m=tuple(map(float, place)),  # type: ignore[arg-type]
+        yaw_rad=yaw_rad,
+        colour=colour,
+        mass_kg=float(trials.mass[number]),
+        friction=float(trials.friction[number]),
+    )
+
+
+USUAL = WorkArea(x_m=(0.25, 0.75), y_m=(-0.4, 0.4), z_m=(0.015, 0.55), opening_m=0.08)
+"""What the tasks' numbers are for."""
+
+
+def fitted(task: Any, work: WorkArea | None) -> Any:
+    """Return a task as it is for an arm that works there; None: as it is.
+
+    Regions lie there as they lie in :data:`USUAL`, heights counted from the table. Objects are as large, and as heavy,
+    to the opening: of the same stuff they would be lighter, and boxes of 10 g do not stay between fingers that press
+    with 20 N in physics steps of 5 ms. Tolerances and speeds are the same.
+    """
+    if work is None:
+        return task
+    usual = type(task)()
+    changes: dict[str, Any] = {"workspace": Region(x_m=work.x_m, y_m=work.y_m, z_m=work.z_m)}
+    scale = work.opening_m / USUAL.opening_m
+    for one in fields(task):
+        mine = getattr(task, one.name)
+        if isinstance(mine, Region):
+            changes.setdefault(one.name, _moved(mine, work))
+        elif isinstance(mine, ObjectRange):
+            changes[one.name] = _scaled(mine, scale)
+    return replace(
+        task, **{name: _unsaid(getattr(task, name), getattr(usual, name), new) for name, new in changes.items()}
+    )
+
+
+def _unsaid(mine: Any, usual: Any, new: Any) -> Any:
+    """Return a region or range of objects with what was not said by itself as it is in ``new``."""
+    same = [field.name for field in fields(mine) if getattr(mine, field.name) == getattr(usual, field.name)]
+    return replace(mine, **{name: getattr(new, name) for name in same})
+
+
+def _moved(region: Region, work: WorkArea) -> Region:
+    high = work.z_m[1] / USUAL.z_m[1]
+    return Region(
+        x_m=_onto(region.x_m, USUAL.x_m, work.x_m),
+        y_m=_onto(region.y_m, USUAL.y_m, work.y_m),
+        z_m=(high * region.z_m[0], high * region.z_m[1]),
+    )
+
+
+def _onto(range_: Range, usual: Range, mine: Range) -> Range:
+    scale = (mine[1] - mine[0]) / (usual[1] - usual[0])
+    low, high = (round(mine[0] + scale * (end - usual[0]), 6) for end in range_)
+    return low, high
+
+
+def _scaled(objects: ObjectRange, scale: float) -> ObjectRange:
+    def times(range_: Range, factor: float) -> Range:
+        return range_[0] * factor, range_[1] * factor
+
+    return replace(objects, half_m=times(objects.half_m, scale), mass_kg=times(objects.mass_kg, scale))

@@ -14,7 +14,7 @@ from rlstack.tasks.quadrotor.privileged import critic_table, privileged_terms
 
 
 def quadrotor_card(task: Any, robot: Quadrotor, pipeline: Pipeline) -> TaskCard:
-    """Return the sheet of a :class:`rlstack.tasks.quadrotor.task.QuadrotorTask`."""
+    """Return the card of a :class:`rlstack.tasks.quadrotor.task.QuadrotorTask`."""
     critic = critic_table(pipeline, robot, privileged_terms(task, robot), bool(task.path_window))
     criteria = task.criteria
     return TaskCard(

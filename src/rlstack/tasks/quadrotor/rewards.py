@@ -11,7 +11,7 @@ from rlstack.sim.batch import PARAMETERS, STATE
 
 
 @dataclass(frozen=True)
-class View:
+class QuadrotorTransition:
     """The true state of N robots as reward terms see it, relative to what is to be reached; heading 0 is wanted."""
 
     state: Tensor  # (N, STATE_WIDTH)

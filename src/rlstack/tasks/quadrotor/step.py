@@ -14,7 +14,7 @@ from rlstack.tasks.core import tracing
 from rlstack.tasks.core.pipeline import Pipeline, rotation_matrix, to_body
 from rlstack.tasks.core.step import FusedStep, Rows
 from rlstack.tasks.quadrotor.privileged import Privileged
-from rlstack.tasks.quadrotor.rewards import View
+from rlstack.tasks.quadrotor.rewards import QuadrotorTransition
 
 NOISE_WIDTH = 13
 """Rows of unit normal noise: position, orientation, linear and angular velocity."""
@@ -123,7 +123,7 @@ class QuadrotorStep(FusedStep):
         return columns[:, :-2].T, columns[:, -2], columns[:, -1]
 
     def _judge(self, state: Any, action: Any, last: Any, position: Any, velocity: Any, parameters: Any) -> Any:
-        view = View(state, action, last, position, velocity, parameters)
+        view = QuadrotorTransition(state, action, last, position, velocity, parameters)
         weighted = {n: weight / self.task.rate_hz * term(view) for n, (weight, term) in self.terms.items()}
         return weighted, self.task.lost(view)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlstack.tasks.core.card import TaskCard
     from rlstack.tasks.core.pipeline import Pipeline
     from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
-    from rlstack.tasks.quadrotor.rewards import View
+    from rlstack.tasks.quadrotor.rewards import QuadrotorTransition
     from rlstack.tasks.quadrotor.terms import Term
 
 MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
@@ -154,9 +154,9 @@ class QuadrotorTask(Task, ABC):
         """Draw what the best policy of a run is chosen by."""
         return self.held_out(rng, count, robot, disturbances=False)
 
-    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[View], Tensor]]]:
-        """Return ``{name: (weight, term)}`` of what has a weight; each term maps a View to (N,) values."""
-        terms: dict[str, Callable[[View], Tensor]] = {
+    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[QuadrotorTransition], Tensor]]]:
+        """Return ``{name: (weight, term)}`` of what has a weight; each term maps a transition to (N,)."""
+        terms: dict[str, Callable[[QuadrotorTransition], Tensor]] = {
             "near": lambda s: (-4.0 * s.distance).exp(),
             "at_goal": lambda s: (-25.0 * s.distance).exp(),
             "distance": lambda s: s.distance,
@@ -170,7 +170,7 @@ class QuadrotorTask(Task, ABC):
         weights = {name: getattr(self.reward, name) for name in terms}
         return {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
 
-    def lost(self, view: View) -> Tensor:
+    def lost(self, view: QuadrotorTransition) -> Tensor:
         """Return (N,) bool: who has left the region or spins too fast; not finite counts as well."""
         near = (view.position.abs() <= self.lost_m).all(dim=-1)
         return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))

@@ -27,7 +27,7 @@ def responses(robot: WheeledBase) -> tuple[Row, ...]:
 
 
 def base_card(task: Any, robot: WheeledBase, pipeline: Pipeline) -> TaskCard:
-    """Return the sheet of a :class:`rlstack.tasks.wheeled_base.task.BaseTask`."""
+    """Return the card of a :class:`rlstack.tasks.wheeled_base.task.BaseTask`."""
     asked_of = (f"on {', '.join(task.verified_on)}", "over topics", "on other maps") if task.verified_on else ()
     return TaskCard(
         length=seconds(task),

@@ -23,7 +23,7 @@ PARAMETER_POOL = 4096
 """Robots with departures from their file that are drawn ahead."""
 
 
-class MovingObstacles(Protocol):
+class ObstacleMotion(Protocol):
     """What moves among the robots, such as people."""
 
     rows: int
@@ -52,7 +52,7 @@ class BaseEnvironment(BatchEnvironment):
     ) -> None:
         super().__init__(task, robot, pipeline, count, device, seed)
         self.rng = np.random.default_rng(seed)
-        self.movers: MovingObstacles | None = task.movers(robot, count, device, seed)
+        self.movers: ObstacleMotion | None = task.movers(robot, count, device, seed)
         moving = self.movers.rows if self.movers is not None else 0
         boxes, circles = task.obstacles
         step = BaseStep(task, robot, pipeline, boxes, circles + moving // 5, str(self.device))

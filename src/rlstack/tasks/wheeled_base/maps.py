@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.sim.maps.pool import MapPool
+from rlstack.sim.bases.layout import CIRCLE_ROWS
+from rlstack.sim.bases.moving_obstacles import BEGIN_M
+from rlstack.sim.bases.scenes import Scenes
+from rlstack.sim.maps.pool import MapPool, box_rows, pool_of
 
 WALKED = 32
 """Points along each way that a robot may start at."""
@@ -73,3 +77,79 @@ class MapArrays:
         share = torch.linspace(0.0, 0.95, WALKED, device=walked.device)
         index = (moving[:, None] * share).long()
         return walked.gather(1, index[..., None].expand(-1, -1, 2))
+
+
+class MovingMapArrays(MapArrays):
+    """R ways to go, each in its map with what moves there.
+
+    Args:
+        pool: With fields.
+        scenes: What moves on its maps.
+        radius_m: Of the robot.
+        device: Where the arrays are to be.
+        anywhere: As of :class:`MapArrays`; where something begins to move, no robot starts.
+        goal_m: As of :class:`MapArrays`.
+    """
+
+    def __init__(
+        self,
+        pool: MapPool,
+        scenes: Scenes,
+        radius_m: float,
+        device: torch.device,
+        anywhere: float = 0.0,
+        goal_m: float = 0.3,
+    ) -> None:
+        super().__init__(pool, device, anywhere, goal_m)
+        self.people = torch.from_numpy(scenes.people).to(device)
+        self.persons = torch.from_numpy(scenes.persons).to(device)
+        self._apart_m = radius_m + BEGIN_M
+
+    def draw(self, pick: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return starts (n, 3) and goals (n, 3), x and y in m and yaw in rad, of the places ``pick`` (n,)."""
+        starts, goals = super().draw(pick, generator)
+        people = self.people[pick].view(len(pick), -1, CIRCLE_ROWS)
+        gap = (people[..., :2] - starts[:, None, :2]).norm(dim=-1) - people[..., 2]
+        near = (gap < self._apart_m).any(dim=1, keepdim=True)
+        # the map's own start is clear of whoever moves
+        starts[:, :2] = torch.where(near, self._starts[pick, :2], starts[:, :2])
+        return starts, goals
+
+
+class CrowdMapArrays(MapArrays):
+    """R scenes; on an open floor the way to the goal is straight.
+
+    Args:
+        scenes: With people.
+        boxes: Most boxes in each.
+        circles: Most circles that stand still.
+        device: Where the arrays are to be.
+        goal_m: Within this of the goal the way is straight, m.
+    """
+
+    def __init__(self, scenes: Scenes, boxes: int, circles: int, device: torch.device, goal_m: float) -> None:
+        self._open = all(not len(m.boxes) and not len(m.circles) for m in scenes.maps)
+        if self._open:
+            first = scenes.maps[0]
+            rows = torch.from_numpy(box_rows(first, boxes)).to(device)
+            self.boxes = rows.expand(len(scenes), -1)
+            self.circles = torch.zeros(len(scenes), 0, device=device)
+            self._starts, self._goals = (
+                torch.from_numpy(np.array([getattr(m, end) for m in scenes.maps], dtype=np.float32)).to(device)
+                for end in ("start", "goal")
+            )
+            self._anywhere = 0.0
+        else:
+            super().__init__(pool_of(scenes.maps, boxes=boxes, circles=circles), device, goal_m=goal_m)
+        self.people = torch.from_numpy(scenes.people).to(device)
+        self.persons = torch.from_numpy(scenes.persons).to(device)
+
+    def guide(self, pick: Tensor, position: Tensor, goal: Tensor, out: Tensor) -> None:
+        """Write the unit vector (2,) of the way and its length, m, into ``out`` (3, N), for robots at (2, N)."""
+        if not self._open:
+            super().guide(pick, position, goal, out)
+            return
+        offset = goal[:2] - position
+        straight = (offset * offset).sum(dim=0).add_(1e-8).sqrt_()
+        torch.div(offset, straight, out=out[:2])
+        out[2].copy_(straight)

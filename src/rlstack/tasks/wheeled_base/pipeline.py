@@ -1,4 +1,4 @@
-"""A differential base that is steered by a velocity: of a point ahead of its axle, which can go any way."""
+"""Pipelines of bases whose actions are relative to the way to the goal."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import torch
 from torch import Tensor
 
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
-from rlstack.tasks.wheeled_base.people_terms import along, directions
+from rlstack.tasks.wheeled_base.terms import along, directions
 
 _REACH = 4.0
 """An action of 1 asks for so many times the pull of the goal: it is overcome well within the bounds of actions."""
+
+
+_GOAL_REACH = 8.0
+"""An action commands tanh of so many times its length of the greatest speed: its bounds are never felt."""
 
 
 class GoalPull(Pipeline):
@@ -45,3 +49,33 @@ class GoalPull(Pipeline):
         # bent, not cut: at its greatest, the turning rate still follows the action
         turning = self.turning_rad_s * torch.tanh(wanted[:, 1] * (1.0 / (self.offset_m * self.turning_rad_s)))
         return torch.stack([wanted[:, 0], turning], dim=-1)
+
+
+class GoalWay(Pipeline):
+    """A pipeline whose actions are a velocity along and across the way to the goal; commands a ``planar_twist``.
+
+    Args:
+        terms: The observation's terms.
+        fastest_m_s: Greatest speed in any direction.
+    """
+
+    action_scale = 3.0 / _GOAL_REACH
+    """Of actions that matter."""
+
+    def __init__(self, terms: Sequence[Term], fastest_m_s: float) -> None:
+        super().__init__(terms, "planar_twist", [-fastest_m_s] * 2, [fastest_m_s] * 2)
+        self.fastest_m_s = fastest_m_s
+
+    def command(self, action: Tensor, inputs: Tensors) -> Tensor:
+        """Return (batch, 3): speeds ahead and to the left, m/s, and no turning."""
+        # all directions alike, and never so near the greatest speed that a change of direction is not felt
+        reach = _GOAL_REACH * action
+        length = torch.sqrt((reach * reach).sum(dim=-1, keepdim=True) + 1e-6)
+        wanted = reach * (self.fastest_m_s * torch.tanh(length) / length)
+        x = directions(inputs, "goal")
+        east = wanted[:, 0] * x[:, 0] - wanted[:, 1] * x[:, 1]
+        north = wanted[:, 0] * x[:, 1] + wanted[:, 1] * x[:, 0]
+        forward = inputs["rotation"][:, :2, 0]
+        ahead = east * forward[:, 0] + north * forward[:, 1]
+        left = north * forward[:, 0] - east * forward[:, 1]
+        return torch.stack([ahead, left, 0.0 * ahead], dim=-1)

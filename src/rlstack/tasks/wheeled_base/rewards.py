@@ -14,7 +14,7 @@ from rlstack.sim.bases.layout import CIRCLE_ROWS, STATE
 
 
 @dataclass(frozen=True)
-class BaseView:
+class BaseTransition:
     """One robot after a step, as rows of expressions of :mod:`rlstack.fused` (or arrays (rows, N)).
 
     Args:

@@ -14,7 +14,7 @@ from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STA
 from rlstack.sim.bases.parameters import base_model, longest_delay_s
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.core.step import FusedStep, Rows
-from rlstack.tasks.wheeled_base.rewards import BaseView
+from rlstack.tasks.wheeled_base.rewards import BaseTransition
 
 NOISE_WIDTH = 6
 """Rows of unit normal noise: position 2, heading 1, velocity 2, yaw rate 1."""
@@ -75,7 +75,7 @@ class BaseStep(FusedStep):
     def _rewarded(
         self, moved: Rows, action: Rows, memory: Mapping[str, Rows], after: Mapping[str, Rows], rows: Mapping[str, Rows]
     ) -> tuple[list[Any], Any]:
-        view = BaseView(
+        view = BaseTransition(
             moved,
             action,
             memory["last_action"],

@@ -17,14 +17,14 @@ from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.sim.bases.parameters import Speeds
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.task import Task
-from rlstack.tasks.wheeled_base.rewards import BaseView
+from rlstack.tasks.wheeled_base.rewards import BaseTransition
 
 if TYPE_CHECKING:
     import torch
 
     from rlstack.tasks.core.card import Row, TaskCard
     from rlstack.tasks.core.pipeline import Pipeline, Term
-    from rlstack.tasks.wheeled_base.environment import BaseEnvironment, MovingObstacles
+    from rlstack.tasks.wheeled_base.environment import BaseEnvironment, ObstacleMotion
     from rlstack.tasks.wheeled_base.maps import MapArrays
 
 
@@ -146,7 +146,7 @@ class BaseTask(Task, ABC):
         """Return the indices of the scan's rays that the policy looks at, evenly spaced; none without a scan."""
         return ()
 
-    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> MovingObstacles | None:
+    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> ObstacleMotion | None:
         """Return what moves among ``count`` robots."""
         return None
 
@@ -180,9 +180,9 @@ class BaseTask(Task, ABC):
 
         return Pipeline(self.terms(robot), self.outputs[0], *self.speeds.range(robot))
 
-    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseView], Any]]]:
+    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseTransition], Any]]]:
         """Return ``{name: (weight, term)}`` of what has a weight; each term maps a view to an expression."""
-        terms: dict[str, Callable[[BaseView], Any]] = {
+        terms: dict[str, Callable[[BaseTransition], Any]] = {
             "progress": lambda s: s.progress,
             "facing": lambda s: s.facing,
             "near": lambda s: s.too_near(self.reward.margin_m),
@@ -195,7 +195,7 @@ class BaseTask(Task, ABC):
         weights = {name: getattr(self.reward, name) for name in terms}
         return {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
 
-    def lost(self, view: BaseView) -> Any:
+    def lost(self, view: BaseTransition) -> Any:
         """Return who has hit something."""
         return view.clearance < 0.0
 

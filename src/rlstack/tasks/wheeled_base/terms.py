@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -101,3 +102,132 @@ class LastAction(Term):
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
         """Push the newest action to the front."""
         return {"past_actions": torch.cat([action, memory["past_actions"][:, : self.size - self.actions]], dim=-1)}
+
+
+Frame = Literal["goal", "body"]
+
+_AWAY_M = 1e3
+_HALF_M = 0.5
+"""Gap at which somebody counts half as close as can be: steeper, and the policy's own feedback is chaotic."""
+_SMALL = 1e-6
+"""Under a square root, so that it has a slope at 0; the export to ONNX takes 1e-8 and less for nothing at all."""
+
+
+class People(Term):
+    """The nearest people, as a set: in any order, and any number of them may be given.
+
+    Args:
+        slots: How many of them, the nearest, are observed; where there are fewer, the rest are not there.
+        reach_m: Who is farther than this is not there.
+        radius_m: Of the robot.
+        frame: Directions are along and across the way to the goal, or along and across the body.
+    """
+
+    name, unit = "people", "4 m, m/s, 1"
+    meaning = "of each: place 2, velocity 2, closeness, direction 2, is there"
+    member_size = 8
+
+    def __init__(self, slots: int, reach_m: float, radius_m: float, frame: Frame) -> None:
+        super().__init__()
+        self.slots, self.reach_m, self.radius_m, self.frame = slots, reach_m, radius_m, frame
+        self.size = slots * self.member_size
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, slots * member_size)."""
+        place, velocity, radius = self._nearest(inputs)
+        away = torch.sqrt((place * place).sum(dim=-1, keepdim=True) + _SMALL)
+        there = torch.where(away < self.reach_m, 1.0, 0.0)
+        gap = (away - radius.unsqueeze(-1) - self.radius_m).clamp(min=0.0)
+        x = directions(inputs, self.frame).unsqueeze(1)
+        turned = [along(x, vector * there) for vector in (0.25 * place, velocity, place / away)]
+        columns = torch.cat([*turned[:2], there / (gap + _HALF_M), turned[2], there], dim=-1)
+        return columns.flatten(1)
+
+    def _nearest(self, inputs: Tensors) -> tuple[Tensor, Tensor, Tensor]:
+        """Return relative places (batch, slots, 2), velocities (batch, slots, 2) and radii (batch, slots)."""
+        place = inputs["people_position"][..., :2] - inputs["position"][:, None, :2]
+        velocity, radius = inputs["people_velocity"][..., :2], inputs["people_radius"]
+        if not torch.onnx.is_in_onnx_export() and place.shape[1] == self.slots:
+            return place, velocity, radius  # training has as many as there are slots, and order does not matter
+        none = place[:, :1] * 0.0
+        place = torch.cat([place, (none + _AWAY_M).expand(-1, self.slots, -1)], dim=1)
+        velocity = torch.cat([velocity, none.expand(-1, self.slots, -1)], dim=1)
+        radius = torch.cat([radius, none[..., 0].expand(-1, self.slots)], dim=1)
+        gap = (place * place).sum(dim=-1).sqrt() - radius
+        index = torch.topk(gap, self.slots, dim=1, largest=False).indices
+        pair = index.unsqueeze(-1).expand(-1, -1, 2)
+        return place.gather(1, pair), velocity.gather(1, pair), radius.gather(1, index)
+
+
+class GoalRange(Term):
+    """How far the goal is."""
+
+    name, size, unit, meaning = (
+        "goal_range",
+        2,
+        "4 m, m",
+        "distance to the goal over the floor, and what of it is the last metre",
+    )
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2)."""
+        offset = (inputs["goal_position"] - inputs["position"])[:, :2]
+        away = torch.sqrt((offset * offset).sum(dim=-1, keepdim=True) + 1e-4)
+        return torch.cat([0.25 * away, away.clamp(max=1.0)], dim=-1)
+
+
+def directions(inputs: Tensors, frame: Frame) -> Tensor:
+    """Return the unit vectors (batch, 2) in odom of a frame's x axis."""
+    if frame == "body":
+        return inputs["rotation"][:, :2, 0]
+    offset = (inputs["goal_position"] - inputs["position"])[:, :2]
+    return offset / torch.sqrt((offset * offset).sum(dim=-1, keepdim=True) + _SMALL)
+
+
+def along(x: Tensor, vector: Tensor) -> Tensor:
+    """Return vectors (..., 2) along and across unit vectors ``x`` (..., 2)."""
+    first = (x * vector).sum(dim=-1)
+    second = x[..., 0] * vector[..., 1] - x[..., 1] * vector[..., 0]
+    return torch.stack([first, second], dim=-1)
+
+
+_AHEAD_S = 4.0
+"""How far ahead is looked."""
+_NEAREST_HALF_M = 0.3
+"""Gap of an encounter that counts half as near as can be."""
+_SLOW_M2_S2 = 0.04
+"""Added to the square of the relative velocity, so that the time of an encounter stays smooth where nobody moves."""
+
+
+class Encounters(People):
+    """As :class:`People` in the body frame, with the nearest point that each will come to.
+
+    A velocity obstacle (P. Fiorini, Z. Shiller, 1998) as numbers: a product of places and velocities, which a small
+    network finds hard to make by itself.
+    """
+
+    meaning = "of each: place 2, velocity 2, closeness, direction 2, nearest place 2, closeness there, when, is there"
+    unit = "4 m, m/s, 4 s, 1"
+    member_size = 12
+
+    def __init__(self, slots: int, reach_m: float, radius_m: float) -> None:
+        super().__init__(slots, reach_m, radius_m, "body")
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, slots * member_size)."""
+        size = People.member_size
+        columns = super().observe(inputs, memory).reshape(-1, self.slots, size)
+        seen, there = columns[..., : size - 1], columns[..., size - 1 :]
+        place, velocity, radius = self._nearest(inputs)
+        ahead = inputs["rotation"][:, :2, 0]
+        velocity = velocity - (ahead * inputs["linear_velocity"][:, :1]).unsqueeze(1)
+        square = (velocity * velocity).sum(dim=-1, keepdim=True) + _SLOW_M2_S2
+        # who is not there is far away, and all of theirs is 0
+        place = place * there
+        when = (-(place * velocity).sum(dim=-1, keepdim=True) / square).clamp(min=0.0, max=_AHEAD_S)
+        nearest = place + velocity * when
+        gap = torch.sqrt((nearest * nearest).sum(dim=-1, keepdim=True) + 1e-6) - radius.unsqueeze(-1) - self.radius_m
+        met = along(ahead.unsqueeze(1), nearest)
+        near = _NEAREST_HALF_M / (gap.clamp(min=0.0) + _NEAREST_HALF_M)
+        more = torch.cat([0.25 * met, near, when * (1.0 / _AHEAD_S)], dim=-1) * there
+        return torch.cat([seen, more, there], dim=-1).flatten(1)

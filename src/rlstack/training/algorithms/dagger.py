@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.tasks.core.goals import failed
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment, failed
 from rlstack.training.algorithm import IterationResult, NotFinite
 from rlstack.training.algorithms.bc import BC, BCSettings, steps_of
 from rlstack.training.demonstrated import open_demonstrations

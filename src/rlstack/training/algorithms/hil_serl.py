@@ -19,8 +19,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.goals import GoalStep
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.interface import GoalStep, LearningEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.apart import LearnerProcess
@@ -34,7 +33,7 @@ _WAIT_S = 0.005
 """Between looks at what the learner has done."""
 
 _GRIPPER = "gripper"
-"""Name of the action that closes it; see :data:`rlstack.tasks.manipulator.actions.AXES`."""
+"""Name of the action that closes it; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from rlstack.tasks.core.goals import ScriptedEnvironment
+from rlstack.tasks.core.interface import ScriptedEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings

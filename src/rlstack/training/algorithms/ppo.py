@@ -21,8 +21,7 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.goals import failed
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment, failed
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 
 

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.tasks.core.goals import GoalStep, failed
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.interface import GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.interveners import IntervenerSettings
 

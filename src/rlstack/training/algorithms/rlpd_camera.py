@@ -13,8 +13,7 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.goals import ScriptedEnvironment
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment, ScriptedEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings

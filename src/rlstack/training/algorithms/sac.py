@@ -17,8 +17,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.goals import GoalEnvironment, GoalStep, failed
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.interface import GoalEnvironment, GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.experience import REPLAY, Experience, dealt
 from rlstack.training.soft import SoftLearner, SoftSettings

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.tasks.core.goals import ScriptedEnvironment
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.interface import LearningEnvironment, ScriptedEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
 from rlstack.training.experience import Experience

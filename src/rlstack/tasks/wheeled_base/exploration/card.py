@@ -12,7 +12,7 @@ _UNITS = {"new_cells": "a cell", "move": "a move", "complete": "once", "lost": "
 
 
 def exploration_card(task: Any) -> TaskCard:
-    """Return the sheet of :class:`rlstack.tasks.catalog.base_exploration.ExplorationTask`."""
+    """Return the card of :class:`rlstack.tasks.catalog.base_exploration.ExplorationTask`."""
     expedition = task.expedition
     enough = f"more than {100 * expedition.enough:g}% is known"
     return TaskCard(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,9 +15,6 @@ from rlstack.tasks.core.interface import StepResult
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 from rlstack.tasks.core.rollout import DifferentiableRollout
 from rlstack.tasks.wheeled_base.exploration.setting import TRAINING
-
-if TYPE_CHECKING:
-    from rlstack.tasks.catalog.base_exploration import ExplorationTask
 
 POOL = 4096
 """Sites drawn ahead; every restart takes one of them."""
@@ -37,7 +34,7 @@ class ExplorationEnvironment:
         UserError: Another device than the CPU is asked for.
     """
 
-    def __init__(self, task: ExplorationTask, pipeline: Pipeline, count: int, device: str, seed: int) -> None:
+    def __init__(self, task: Any, pipeline: Pipeline, count: int, device: str, seed: int) -> None:
         if device != "cpu":
             raise UserError(f"Grid worlds are simulated on the CPU, not on '{device}': use the device cpu.")
         self.task, self.pipeline, self.count = task, pipeline, count

@@ -29,7 +29,7 @@ def critic_columns(pipeline: Pipeline) -> tuple[TermInfo, ...]:
 
 
 def racing_card(task: Any, robot: WheeledBase, pipeline: RacingPipeline) -> TaskCard:
-    """Return the sheet of :class:`rlstack.tasks.catalog.base_racing.RacingTask`."""
+    """Return the card of :class:`rlstack.tasks.catalog.base_racing.RacingTask`."""
     driving = pipeline.driving
     return TaskCard(
         length=seconds(task),

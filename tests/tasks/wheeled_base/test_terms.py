@@ -1,4 +1,4 @@
-"""Of :mod:`rlstack.tasks.wheeled_base.encounters`."""
+"""Of :mod:`rlstack.tasks.wheeled_base.terms`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlstack.robots import frames
 from rlstack.tasks.core.pipeline import rotation_matrix
-from rlstack.tasks.wheeled_base.encounters import Encounters
+from rlstack.tasks.wheeled_base.terms import Encounters
 
 TERM = Encounters(slots=3, reach_m=6.0, radius_m=0.2)
 

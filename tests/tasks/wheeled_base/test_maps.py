@@ -14,7 +14,7 @@ from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.tasks.catalog.base_navigation import Maps, NavigationTask
 from rlstack.tasks.wheeled_base.environment import BaseEnvironment
-from rlstack.tasks.wheeled_base.rewards import BaseView
+from rlstack.tasks.wheeled_base.rewards import BaseTransition
 from rlstack.tasks.wheeled_base.task import BaseReward
 
 COUNT, STILL = 16, 8
@@ -97,7 +97,7 @@ def test_looking_ahead_who_comes_nearer_is_near() -> None:
 
     def ahead(circle: np.ndarray) -> float:
         rows = {"boxes": far, "circles": circle}
-        view = BaseView(state, nothing, nothing, goal, guide, 1.0, 0.2, rows, footprint)
+        view = BaseTransition(state, nothing, nothing, goal, guide, 1.0, 0.2, rows, footprint)
         return float(view.too_near_in(0.7, 0.2))
 
     away = towards * np.array([1, 1, 1, -1, 1])

@@ -12,8 +12,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator, WorkArea
 from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
-from rlstack.tasks.manipulator.fitting import USUAL, fitted
-from rlstack.tasks.manipulator.trials import Region
+from rlstack.tasks.manipulator.trials import USUAL, Region, fitted
 from tests.support.arms import small_panda
 
 SMALL = load_robot("so100")

@@ -10,7 +10,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
-from rlstack.tasks.core.table import describe_task
+from rlstack.tasks.core.card import describe_task
 from rlstack.tasks.quadrotor.environment import critic_table
 from rlstack.tasks.quadrotor.privileged import privileged_terms
 from rlstack.tasks.quadrotor.sampling import Randomisation
