@@ -147,7 +147,7 @@ class PlannerNode(PolicyNode):
         self._planner = PlannerPolicy(self.parameters["planner"], robot, options)
         return self._planner, robot
 
-    def _make_progress(self, contract: Contract) -> None:
+    def _make_progress_checker(self, contract: Contract) -> None:
         """Return None: planners say themselves how it goes."""
 
     def _send(self, answer: Answer) -> None:
