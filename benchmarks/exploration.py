@@ -27,8 +27,9 @@ from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierS
 from rlstack.policies import load_policy
 from rlstack.sim.grids.worlds import MOVES, allowed_moves
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.exploration import Explorer, explore
+from rlstack.verification.exploration import explore
 from rlstack.verification.records import ExplorationRecord
+from rlstack.verification.runner import Driver
 
 REPORTING, TUNING = range(100, 105), range(10)
 """Seeds of held-out terrains; what is reported was never tuned on."""
@@ -56,10 +57,10 @@ class RandomWalk:
         return {"waypoint": np.column_stack((origin + (place + 0.5) * size, np.zeros(len(place))))}
 
 
-def explorers(policies: list[Path]) -> dict[str, Explorer]:
+def explorers(policies: list[Path]) -> dict[str, Driver]:
     """Return who explores, by name."""
     settings = {"greedy": PLANNERS[0], "utility": PLANNERS[1], "published": PLANNERS[2]}
-    found: dict[str, Explorer] = {}
+    found: dict[str, Driver] = {}
     for path in policies:
         policy = load_policy(path)
         found[f"policy, seed {policy.contract.training.get('seed', '?')}" if policies[1:] else "policy"] = policy
@@ -68,9 +69,7 @@ def explorers(policies: list[Path]) -> dict[str, Explorer]:
     return {**found, "random walk": RandomWalk()}
 
 
-def run(
-    explorer: Explorer, expedition: ExplorationSetting, seeds: range | list[int], episodes: int
-) -> ExplorationRecord:
+def run(explorer: Driver, expedition: ExplorationSetting, seeds: range | list[int], episodes: int) -> ExplorationRecord:
     """Return what was seen of the terrains of all seeds together."""
     parts = [explore(explorer, expedition, expedition.held_out(seed, episodes)) for seed in seeds]
     return ExplorationRecord.joined(parts)

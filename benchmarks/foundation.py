@@ -38,7 +38,8 @@ from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.quadrotor.family import Start, Vehicles, nominal_robot, sample_family
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.trajectories import figure_eight
-from rlstack.verification.rollout import Steppable, rollout
+from rlstack.verification.rollout import rollout
+from rlstack.verification.runner import Steppable
 
 Array = NDArray[np.float64]
 Loader = Callable[[Quadrotor], Steppable]

@@ -15,8 +15,7 @@ from rlstack.interfaces.trajectory_data import TrajectoryMessage
 from rlstack.kinds.manipulator.verification_run import try_over_topics
 from rlstack.policies import load_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
-from rlstack.verification.arm_trials import try_in
-from rlstack.verification.manipulation import held_out
+from rlstack.verification.manipulation import held_out, try_in
 from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
 from tests.support.ros import Listener

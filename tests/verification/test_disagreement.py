@@ -60,7 +60,7 @@ def flawed(change: Callable[[Quadrotor], Quadrotor], monkeypatch: pytest.MonkeyP
     def one_of_two(name: str, robot: Quadrotor, *args: Any, **options: Any) -> Any:
         return quadrotor_vector(BATCH, change(robot) if name == "flawed" else robot, *args, **options)
 
-    monkeypatch.setattr(disagreement, "flock", one_of_two)
+    monkeypatch.setattr(disagreement, "quadrotor_vector", one_of_two)
     monkeypatch.setattr(disagreement, "_finer", lambda name, rate_hz: {"substeps": 4})
 
 
@@ -112,5 +112,5 @@ def test_more_flights_than_an_engine_takes_at_a_time_come_back_in_order(
     robot: Quadrotor, scenario: Scenario, commands: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = replay("mujoco", robot, scenario, commands[:10], RATE_HZ)["position"]
-    monkeypatch.setattr("rlstack.verification.flock.TOGETHER", 4)
+    monkeypatch.setattr("rlstack.kinds.quadrotor.simulation_vector.TOGETHER", 4)
     np.testing.assert_allclose(replay("mujoco", robot, scenario, commands[:10], RATE_HZ)["position"], whole, atol=1e-9)

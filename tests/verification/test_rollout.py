@@ -20,7 +20,7 @@ from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.verification.metrics import score
-from rlstack.verification.rollout import _Sight, rollout
+from rlstack.verification.rollout import _PathAhead, rollout
 from tests.policies.graphs import path_contract, path_model
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy
@@ -235,7 +235,7 @@ def test_what_is_shown_of_a_path_is_the_same_as_far_as_can_be_seen(seed, now, ah
     time = np.cumsum(rng.uniform(0.05, 1.0, (count, poses)), axis=1)
     path = Paths(time, rng.normal(size=(count, poses, 3)), np.zeros((count, poses)))
     now = float(time[0, poses // 2]) if on_a_pose else now
-    seen = _Sight(path, ahead).at(now)
+    seen = _PathAhead(path, ahead).at(now)
     assert seen["path_time"].shape[1] >= 2
     assert len({array.shape[:2] for array in seen.values()}) == 1
     for later in np.linspace(0.0, ahead, 5):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.bringup.deployment import deployment_of
 from rlstack.bringup.goal_publisher import GoalPublisher, Goals
 from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.parallel import OnProgress
@@ -23,9 +24,6 @@ from rlstack.verification.report import OVER_TOPICS
 
 FAR = 1e3
 """m, m/s or rad/s: the guard's limits where trials go beyond those of the robot file."""
-
-OPEN_FENCE: Mapping[str, Parameter] = {"geofence_min_m": (-FAR,) * 3, "geofence_max_m": (FAR,) * 3}
-"""The guard's geofence for trials that are not held where the robot file says that the robot is."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,9 @@ def run_episodes(
     namespace = f"/verify_{os.getpid()}"  # beside whatever else runs in this domain
     system = deploy_system(policy, robot, backend, driver=driver, namespace=namespace, lock_step=True, auto_arm=True)
     simulator: EpisodeSimulator = recorder.simulator
-    wall_s = conduct(_without_robot(system, recorder.guard_parameters), simulator, recorder, namespace)
+    fence = deployment_of(simulator.robot).fence(((-FAR,) * 3, (FAR,) * 3))
+    guard = {**fence, **recorder.guard_parameters}  # trials are not held where the robot file says that the robot is
+    wall_s = conduct(_without_robot(system, guard), simulator, recorder, namespace)
     where = f"{backend} {OVER_TOPICS}"
     found = {"interventions": recorder.interventions, "latency_s": recorder.latency_s}
     return {"simulator": where, "rate_hz": recorder.rate_hz, "wall_s": wall_s, **found}

@@ -8,8 +8,8 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.action_recovery import action_of
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.verification.manipulation import check_fits, commanded
-from rlstack.verification.rollout import Steppable
+from rlstack.verification.manipulation import check_fits
+from rlstack.verification.runner import Steppable, commanded, input_names
 
 _OFF = 1e-3
 """rad or m off by which a command is no motion of this task: far beyond rounding, a fiftieth of what a step may be."""
@@ -28,8 +28,8 @@ class PolicyDemonstrator:
     """
 
     def __init__(self, policy: Steppable, task: ArmTask, robot: Manipulator) -> None:
-        self._policy = policy
-        self._inputs, self._output = check_fits(policy, task, robot)
+        check_fits(policy, task, robot)
+        self._policy, self._inputs = policy, input_names(policy)
         self._next = 0
 
     def __call__(self, station: DemonstrationEnvironment) -> Choice:
@@ -43,7 +43,7 @@ class PolicyDemonstrator:
         self._next = station.steps + 1
         seen = station.senses()
         sensed = {name: seen[name][None] for name in self._inputs}
-        command = commanded(self._policy, sensed, self._output, station.steps / station.task.rate_hz)[0]
+        command = commanded(self._policy, sensed, station.steps / station.task.rate_hz)[0]
         action, off = action_of(station, command)
         if station.steps == 0 and off > _OFF:  # where a hand led, the arm is led on from elsewhere than the file thinks
             raise UserError(

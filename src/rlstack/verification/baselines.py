@@ -62,7 +62,7 @@ CONTROLLERS: dict[str, Callable[[Quadrotor], Controller]] = {
 
 
 class Baseline:
-    """A controller with the interface of a loaded policy file (:class:`rlstack.verification.rollout.Steppable`).
+    """A controller with the interface of a loaded policy file (:class:`rlstack.verification.runner.Steppable`).
 
     It senses what the policy senses and knows the robot file, never the simulated robot's departures from it. Like the
     policy it sees a path's poses ahead of time.

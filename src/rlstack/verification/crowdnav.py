@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.bases.scenes import CROSSING_M, DISCOMFORT_M
-from rlstack.verification.drive import wanted
+from rlstack.verification.runner import input_names
 
 PERIOD_S, LIMIT_S, RADIUS_M, SPEED_M_S = 0.25, 25.0, 0.3, 1.0
 EPISODES, _FIRST_SEED = 500, 1000
@@ -119,7 +119,7 @@ def cross(driver: Any, place: Array, velocity: Array) -> Crossings:
     ending, time_s = np.full(count, "", dtype="<U9"), np.full(count, LIMIT_S)
     closest, danger, lived = np.full(count, np.inf), 0, 0
     driver.reset(count)
-    senses = wanted(driver)
+    senses = input_names(driver)
     for t in range(steps):
         live = ending == ""
         if not live.any():

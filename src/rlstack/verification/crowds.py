@@ -18,7 +18,7 @@ from rlstack.sim.bases.people import Orca, SocialForce, WalkingPeople
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.maps.pool import pool_of
-from rlstack.verification.drive import wanted
+from rlstack.verification.runner import input_names
 
 ENDINGS = ("arrived", "hit a person", "hit a thing", "timed out", "gave up")
 """How a drive among people may end."""
@@ -125,7 +125,7 @@ def drive_among_people(
         mount = lidar.position_m[0], lidar.position_m[1], lidar.rpy_rad[2]
         eyes = PeopleTracker(lidar.angles_rad, lidar.range_max_m, count, mount, tracker)
     driver.reset(count)
-    names = wanted(driver)
+    names = input_names(driver)
     sees = tracked or "scan" in names
     ending = np.full(count, "", dtype="<U12")
     time_s, length = np.full(count, limit_s), np.zeros(count)

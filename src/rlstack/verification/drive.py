@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import Status
-from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vector
+from rlstack.errors import UserError
+from rlstack.interfaces.signals import FAR_M, SENSED
+from rlstack.interfaces.topics import PEOPLE, SCAN
+from rlstack.kinds.wheeled_base.simulation_vector import (
+    PeopledVector,
+    base_vector,
+    goal_signals,
+    people_signals,
+    planar_signals,
+)
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.perception.people import PeopleTracker
 from rlstack.sim.vector import BATCH
 from rlstack.verification.courses import Course
 from rlstack.verification.records import NavigationRecord
-from rlstack.verification.senses import Senses
-
-Rows: TypeAlias = slice | Sequence[int]
-
-
-class Driver(Protocol):
-    """Whoever drives: a policy or a planner for N robots at once."""
-
-    inputs: tuple[str, ...]
-    """Names of the signals that it wants."""
-
-    def reset(self, batch: int = 1) -> None:
-        """Forget everything, for ``batch`` robots."""
-
-    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the command by name for inputs with a leading batch axis."""
+from rlstack.verification.runner import Driver, OnProgress, Rows, Trials, in_batches, input_names, run
 
 
 def drive(
@@ -47,7 +42,7 @@ def drive(
     at_once: int | None = None,
     seed: int = 0,
     first: int = 0,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> NavigationRecord:
     """Drive every way of a course and record it.
 
@@ -55,7 +50,7 @@ def drive(
     ``status`` says that there is no way, for a planner that found none may find one later.
 
     Args:
-        driver: A :class:`Driver`, or a loaded policy.
+        driver: A policy, or a planner with ``inputs`` and perhaps a ``status``.
         course: N ways.
         robot: What drives.
         rate_hz: Control rate.
@@ -67,32 +62,19 @@ def drive(
         first: The number of the first way, which is a multiple of ``at_once``.
         on_progress: Called with the ways driven and their total.
     """
-    parts, many = [], at_once or (250 if simulator == BATCH else 1)
-    for done in range(0, len(course), many):
-        some = course.take(slice(done, done + many))
-        robots = base_vector(
-            simulator,
-            robot,
-            len(some),
-            rate_hz,
-            pool=some.pool,
-            parameters=some.parameters,
-            people=some.movers,
-            seed=seed + first + done,
-        )
+
+    def some(part: slice) -> NavigationRecord:
+        begin = time.perf_counter()
+        drives = _Drives(course.take(part), robot, simulator, rate_hz, arrival_m, seed + first + part.start, driver)
         try:
-            parts.append(_drive(driver, some, robot, robots, rate_hz, arrival_m, name, simulator))
+            run(driver, drives)
         finally:
-            robots.close()
-        if on_progress is not None:
-            on_progress(done + len(some), len(course))
-    return NavigationRecord.joined(parts)
+            drives.close()
+        wall_s = time.perf_counter() - begin
+        return replace(drives.log.record(), driver=name, simulator=simulator, wall_s=wall_s)
 
-
-def wanted(driver: Any) -> tuple[str, ...]:
-    """Return the names of the signals that a driver wants."""
-    contract = getattr(driver, "contract", None)
-    return driver.inputs if contract is None else tuple(port.name for port in contract.inputs)
+    many = at_once or (250 if simulator == BATCH else 1)
+    return NavigationRecord.joined(in_batches(some, len(course), many, on_progress))
 
 
 class NavigationLog:
@@ -189,33 +171,108 @@ class NavigationLog:
         return np.full((self.steps + 1, len(self._ending), *like.shape[1:]), np.nan, dtype=kind)
 
 
-def _drive(
-    driver: Any,
-    course: Course,
-    robot: WheeledBase,
-    robots: PeopledVector,
-    rate_hz: float,
-    arrival_m: float,
-    name: str,
-    simulator: str,
-) -> NavigationRecord:
-    begin, count, every = time.perf_counter(), len(course), slice(None)
-    goal = course.pool.goals.astype(float)
-    driver.reset(count)
-    senses = Senses(robots, course, robot, wanted(driver), rate_hz)
-    log = NavigationLog(course, arrival_m, rate_hz)
-    for step in range(log.steps + 1):
-        pose, twist, clearance = robots.pose(), robots.twist(), robots.clearance()
-        near = robots.people(), robots.people_m()
-        ended = log.observe(every, step, pose, twist, clearance, *near, gave_up=_gave_up(driver, count))
-        command = next(iter(driver.step(senses.signals(pose, twist, goal)).values()))
-        log.command(every, step, command)
-        if ended.all():
-            break
-        robots.step(np.where(ended[:, None], 0.0, command))
-    return replace(log.record(), driver=name, simulator=simulator, wall_s=time.perf_counter() - begin)
+class _Drives(Trials):
+    """The ways of a course, driven together."""
+
+    last_command = True
+
+    def __init__(
+        self,
+        course: Course,
+        robot: WheeledBase,
+        simulator: str,
+        rate_hz: float,
+        arrival_m: float,
+        seed: int,
+        driver: Driver,
+    ) -> None:
+        super().__init__(len(course), rate_hz)
+        options: dict[str, Any] = {"pool": course.pool, "parameters": course.parameters, "people": course.movers}
+        self._robots = base_vector(simulator, robot, len(course), rate_hz, seed=seed, **options)
+        self._goal, self._driver = course.pool.goals.astype(float), driver
+        self.log = NavigationLog(course, arrival_m, rate_hz)
+        try:
+            self._sensors = CourseSensors(self._robots, course, robot, input_names(driver), rate_hz)
+        except UserError:
+            self.close()
+            raise
+
+    def observe(self, k: int) -> Mask:
+        robots = self._robots
+        self._pose, self._twist, clearance = robots.pose(), robots.twist(), robots.clearance()
+        arrays = self._pose, self._twist, clearance, robots.people(), robots.people_m()
+        return self.log.observe(slice(None), k, *arrays, gave_up=_gave_up(self._driver, len(self)))
+
+    def signals(self, names: Sequence[str]) -> dict[str, Array]:
+        return self._sensors.signals(self._pose, self._twist, self._goal)
+
+    def command(self, k: int, command: Array) -> None:
+        self.log.command(slice(None), k, command)
+
+    def step(self, command: Array, over: Mask) -> None:
+        self._robots.step(np.where(over[:, None], 0.0, command))
+
+    def close(self) -> None:
+        """Release the simulator."""
+        self._robots.close()
 
 
 def _gave_up(driver: Any, count: int) -> NDArray[np.bool_]:
     status = getattr(driver, "status", None)  # a policy has none
     return np.zeros(count, dtype=bool) if status is None else np.asarray(status == Status.UNREACHABLE)
+
+
+class CourseSensors:
+    """The signals of robots at the starts of a course, from then on.
+
+    Args:
+        robots: Driven together.
+        course: Says whether people are tracked.
+        robot: What they are.
+        names: The signals that are wanted.
+        rate_hz: Control rate.
+
+    Raises:
+        UserError: A signal is none that bases sense on a course, or people are to be tracked without a lidar.
+    """
+
+    def __init__(
+        self, robots: PeopledVector, course: Course, robot: WheeledBase, names: Sequence[str], rate_hz: float
+    ) -> None:
+        self._robots, self._names, self._period_s = robots, tuple(names), 1.0 / rate_hz
+        self._people = any(name in SENSED and SENSED[name].topic == PEOPLE for name in names)
+        self._tracker: PeopleTracker | None = None
+        if self._people and course.tracked:
+            if SCAN not in robot.lidars:
+                raise UserError(f"{robot.name} has no lidar called '{SCAN}' in which people could be tracked.")
+            lidar = robot.lidars[SCAN]
+            mount = lidar.position_m[0], lidar.position_m[1], lidar.rpy_rad[2]
+            self._tracker = PeopleTracker(lidar.angles_rad, lidar.range_max_m, len(course), mount)
+
+    def signals(self, pose: Array, twist: Array, goal: Array) -> dict[str, Array]:
+        """Return what is sensed now, (N, ...) each; call it once a period.
+
+        Args:
+            pose: (N, 3) x and y in m, yaw in rad.
+            twist: (N, 3) m/s, m/s, rad/s.
+            goal: (N, 3) as ``pose``.
+        """
+        given = {**planar_signals(pose, twist), **goal_signals(goal)}
+        seen: dict[str, Array] = {}
+        if SCAN in self._names or self._tracker is not None:
+            seen[SCAN] = self._robots.scan()
+        if self._people:
+            seen |= self._seen_people(pose, seen)
+        missing = [name for name in self._names if name not in given and name not in seen]
+        if missing:
+            raise UserError(f"Whoever drives wants the signal '{missing[0]}', which bases do not sense on a course.")
+        return {name: seen[name] if name in seen else given[name] for name in self._names}
+
+    def _seen_people(self, pose: Array, seen: dict[str, Array]) -> dict[str, Array]:
+        if self._tracker is not None:
+            self._tracker.update(seen[SCAN], pose, self._period_s)
+            return self._tracker.signals()
+        people = self._robots.people()
+        if people is None:
+            people = np.tile([FAR_M, 0.0, 0.01, 0.0, 0.0], (len(pose), 1, 1))
+        return people_signals(people)

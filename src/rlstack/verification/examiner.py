@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from rlstack.registry import Registry
 from rlstack.robots import RobotSpec
-from rlstack.verification.rollout import Steppable
+from rlstack.verification.runner import Steppable
 
 EXAMINERS = Registry("examiner", "rlstack.verification.examiners", "EXAMINER", "rlstack.examiners")
 """Each entry is a class of the kind :class:`Examiner`; a task says which by its ``examiner``."""

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Mask
 from rlstack.errors import UserError
 from rlstack.sim.grids.sites import Sites
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 from rlstack.verification.records import ExplorationRecord
-
-
-class Explorer(Protocol):
-    """A policy file, or a planner behind the same calls."""
-
-    def reset(self, batch: int = 1) -> None:
-        """Set the recurrent state to zero for ``batch`` rovers."""
-
-    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return ``waypoint`` (N, 3) m, odom, for inputs with a leading batch axis."""
+from rlstack.verification.runner import Driver, Trials, run
 
 
 def explore(
-    explorer: Explorer, expedition: ExplorationSetting, sites: Sites, steps: int | None = None, name: str = ""
+    explorer: Driver, expedition: ExplorationSetting, sites: Sites, steps: int | None = None, name: str = ""
 ) -> ExplorationRecord:
     """Let ``explorer`` explore N sites, each alone.
 
@@ -43,35 +33,44 @@ def explore(
     Raises:
         UserError: A waypoint is not the middle of a cell beside the rover's, or of its own.
     """
-    begin, count = time.monotonic(), len(sites)
-    worlds = expedition.worlds(count)
-    worlds.place(np.arange(count), sites.occupied, sites.start)
-    steps = expedition.steps if steps is None else steps
-    coverage = np.empty((count, steps + 1))
-    coverage[:, 0] = worlds.known() / sites.total
-    crashed = np.zeros(count, dtype=np.intp)
-    explorer.reset(count)
-    for k in range(steps):
-        moving = coverage[:, k] <= expedition.enough
-        if not moving.any():
-            coverage[:, k + 1 :] = coverage[:, k : k + 1]
-            break
-        waypoint = explorer.step(expedition.inputs(worlds))["waypoint"]
-        choice = expedition.choice(worlds, waypoint)
-        if (choice < -1).any():
-            raise UserError(
-                "A waypoint leads to a cell that is not beside the rover's. On grids, name the middle of one that is."
-            )
-        crashed += worlds.move(np.maximum(choice, 0), moving & (choice >= 0))
-        coverage[:, k + 1] = worlds.known() / sites.total
+    begin = time.monotonic()
+    rovers = _Rovers(expedition, sites, expedition.steps if steps is None else steps)
+    run(explorer, rovers)
     return ExplorationRecord(
         simulator=BATCH,
         rate_hz=1.0,
         driver=name,
         wall_s=time.monotonic() - begin,
-        coverage=coverage,
-        done=np.asarray(coverage[:, -1] > expedition.enough),
-        contacts=crashed,
+        coverage=rovers.coverage,
+        done=np.asarray(rovers.coverage[:, -1] > expedition.enough),
+        contacts=rovers.crashed,
         moves=True,
         enough=expedition.enough,
     )
+
+
+class _Rovers(Trials):
+    """Grid worlds that are explored together; a trial is over when enough is seen."""
+
+    def __init__(self, expedition: ExplorationSetting, sites: Sites, steps: int) -> None:
+        super().__init__(len(sites), 1.0)
+        self._setting, self._total, self._steps = expedition, sites.total, steps
+        self._worlds = expedition.worlds(len(sites))
+        self._worlds.place(np.arange(len(sites)), sites.occupied, sites.start)
+        self.coverage = np.empty((len(sites), steps + 1))
+        self.crashed = np.zeros(len(sites), dtype=np.intp)
+
+    def observe(self, k: int) -> Mask:
+        self.coverage[:, k:] = (self._worlds.known() / self._total)[:, None]
+        return (self.coverage[:, k] > self._setting.enough) | (k == self._steps)
+
+    def signals(self, names: Sequence[str]) -> Mapping[str, Array]:
+        return self._setting.inputs(self._worlds)
+
+    def step(self, command: Array, over: Mask) -> None:
+        choice = self._setting.choice(self._worlds, command)
+        if (choice < -1).any():
+            raise UserError(
+                "A waypoint leads to a cell that is not beside the rover's. On grids, name the middle of one that is."
+            )
+        self.crashed += self._worlds.move(np.maximum(choice, 0), ~over & (choice >= 0))

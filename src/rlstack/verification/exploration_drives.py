@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Mask
 from rlstack.control.navigation.frontier import FrontierPlanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
-from rlstack.kinds.wheeled_base.simulation_vector import base_vector, planar_signals
+from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vector, planar_signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.grids.sites import reachable
@@ -22,6 +22,7 @@ from rlstack.sim.maps.grid import frame_of
 from rlstack.sim.maps.pool import MOST_BOXES, MOST_CIRCLES, pool_of
 from rlstack.sim.vector import BATCH, where_in_process
 from rlstack.verification.records import ExplorationRecord
+from rlstack.verification.runner import Trials, run
 
 SHARE = 0.9
 """Of what is to be seen: the time until then is compared."""
@@ -56,32 +57,61 @@ def drive_explorer(
     most = [max(1, *(len(getattr(drawn, name)) for drawn in maps)) for name in ("boxes", "circles")]
     pool = pool_of(maps, boxes=max(most[0], MOST_BOXES), circles=max(most[1], MOST_CIRCLES), fields=False)
     robots = base_vector(simulator, robot, count, rate_hz, pool=pool, parameters=nominal(robot, count), seed=seed)
-    places = [floor_places(drawn, robot.radius_m) for drawn in maps]
-    explorer.reset(count)
-    coverage = np.zeros((count, duration_s + 1))
-    collided = np.zeros(count, dtype=np.bool_)
-    every, poses = round(rate_hz), []
-    for step in range(duration_s * every + 1):
-        sensed = {**planar_signals(robots.pose(), robots.twist()), "scan": robots.scan()}
-        command = explorer.step({name: sensed[name] for name in explorer.inputs if name in sensed})[explorer.outputs[0]]
-        if step % every == 0:
-            coverage[:, step // every] = [known_share(explorer.guide.grids, n, there) for n, there in enumerate(places)]
-        poses.append(np.where(collided[:, None], np.nan, robots.pose()))
-        collided |= robots.clearance() < 0.0
-        command[collided] = 0.0
-        robots.stop(collided)
-        robots.step(command)
-    robots.close()
+    floors = _Floors(explorer, robots, [floor_places(drawn, robot.radius_m) for drawn in maps], rate_hz, duration_s)
+    try:
+        run(explorer, floors)
+    finally:
+        robots.close()
     return ExplorationRecord(
         simulator=where_in_process(simulator),
         rate_hz=rate_hz,
         driver=name,
         wall_s=time.monotonic() - begin,
-        coverage=coverage,
-        done=coverage[:, -1] >= SHARE,
-        contacts=collided.astype(np.intp),
-        pose=np.stack(poses),
+        coverage=floors.coverage,
+        done=floors.coverage[:, -1] >= SHARE,
+        contacts=floors.collided.astype(np.intp),
+        pose=np.stack(floors.poses),
     )
+
+
+class _Floors(Trials):
+    """Floors that are explored together; who touches something stands from then on."""
+
+    last_command = True
+
+    def __init__(
+        self,
+        explorer: FrontierPlanner,
+        robots: PeopledVector,
+        places: Sequence[Array],
+        rate_hz: float,
+        duration_s: int,
+    ) -> None:
+        super().__init__(len(places), rate_hz)
+        self._explorer, self._robots, self._places = explorer, robots, places
+        self._every, self._periods = round(rate_hz), duration_s * round(rate_hz)
+        self.coverage = np.zeros((len(places), duration_s + 1))
+        self.collided = np.zeros(len(places), dtype=np.bool_)
+        self.poses: list[Array] = []
+
+    def observe(self, k: int) -> Mask:
+        self._pose = self._robots.pose()
+        self.poses.append(np.where(self.collided[:, None], np.nan, self._pose))
+        return np.full(len(self), k == self._periods)
+
+    def signals(self, names: Sequence[str]) -> dict[str, Array]:
+        sensed = {**planar_signals(self._pose, self._robots.twist()), "scan": self._robots.scan()}
+        return {name: sensed[name] for name in names if name in sensed}
+
+    def command(self, k: int, command: Array) -> None:
+        if k % self._every == 0:
+            known = self._explorer.guide.grids
+            self.coverage[:, k // self._every] = [known_share(known, n, there) for n, there in enumerate(self._places)]
+        self.collided |= self._robots.clearance() < 0.0
+
+    def step(self, command: Array, over: Mask) -> None:
+        self._robots.stop(self.collided)
+        self._robots.step(np.where(self.collided[:, None], 0.0, command))
 
 
 def floor_places(drawn: FloorMap, radius_m: float) -> Array:

@@ -1,25 +1,31 @@
-"""Policies of arms at held-out trials, in process: the deployed graph, many arms at once, in MuJoCo."""
+"""Policies of arms at held-out trials, in process: the deployed graph in the batch simulator or in any engine."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Index, Mask
 from rlstack.errors import UserError
+from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.policies import PolicyOutputError
 from rlstack.policies.catalogue import check_robot
-from rlstack.sim.vector import BATCH
+from rlstack.sim.vector import BATCH, where_in_process
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.trials import Trials
+from rlstack.verification import runner
+from rlstack.verification.arm_cell import ArmCell
+from rlstack.verification.pictures import Pictures
 from rlstack.verification.records import ManipulationRecord
-from rlstack.verification.rollout import Steppable
+from rlstack.verification.runner import OnProgress, Steppable, in_batches, run
+
+TOGETHER = 64
+"""Arms in the batch simulator at once."""
 
 _HELD_OUT = 8_000_000
 """Added to the seed: training draws from small ones."""
@@ -34,7 +40,7 @@ def held_out(task: Any, robot: Manipulator, episodes: int, seed: int) -> Trials:
 def manipulate(
     policy: Steppable, task: Any, robot: Manipulator, trials: Trials, *, seed: int = 0, threads: int | None = None
 ) -> ManipulationRecord:
-    """Let a policy do every trial, each for as long as an episode lasts, and judge it.
+    """Let a policy do every trial in the batch simulator, all at once, and judge it.
 
     The policy senses what it would sense on its topics, with the task's noise; one step is one control period.
 
@@ -50,34 +56,152 @@ def manipulate(
         UserError: The policy is for another robot or rate, wants what is not sensed, or its command is not finite.
     """
     begin = time.monotonic()
-    inputs, output = check_fits(policy, task, robot)
-    count = len(trials)
-    scene = ArmScene(task, robot, count, seed, threads)
-    scene.start(np.arange(count), trials)
-    policy.reset(count)
-    lost = np.zeros(count, dtype=np.bool_)
-    achieved: list[Array] = []
-    gone: list[NDArray[np.bool_]] = []
+    check_fits(policy, task, robot)
+    scene = ArmScene(task, robot, len(trials), seed, threads)
     try:
-        for k in range(task.steps + 1):
-            achieved.append(scene.achieved())
-            gone.append(lost.copy())
-            if k == task.steps:
-                break
-            sensed = scene.noisy(scene.true())
-            scene.worlds.step(commanded(policy, {name: sensed[name] for name in inputs}, output, k / task.rate_hz))
-            fresh = scene.lost() & ~lost
-            if fresh.any():  # one that left the numbers must not end the others' trials
-                scene.start(np.flatnonzero(fresh), trials.take(np.flatnonzero(fresh)))
-                lost |= fresh
+        arms = _Arms(scene, task, trials)
+        run(policy, arms)
     finally:
         scene.close()
-    record = judged(task, np.array(achieved), trials.goal, np.array(gone), BATCH)
-    return replace(record, wall_s=time.monotonic() - begin)
+    return replace(arms.log.record(BATCH), wall_s=time.monotonic() - begin)
 
 
-def check_fits(policy: Steppable, task: Any, robot: Manipulator) -> tuple[list[str], str]:
-    """Return the names of a policy's inputs and of its output, which the task senses and the arm takes.
+def try_in(
+    policy: Steppable,
+    task: Any,
+    robot: Manipulator,
+    trials: Trials,
+    simulator: str,
+    *,
+    seed: int = 0,
+    first: int = 0,
+    on_progress: OnProgress | None = None,
+) -> ManipulationRecord:
+    """Let a policy do every trial in process: many at once in the batch simulator, one after the other in an engine.
+
+    Args:
+        policy: As loaded.
+        task: What is done.
+        robot: Which arm.
+        trials: N of them.
+        simulator: ``batch`` or a backend with an engine.
+        seed: Of the noise.
+        first: The number of the first trial.
+        on_progress: Called with the trials done and their total.
+
+    Raises:
+        UserError: The policy or the simulator does not fit, or a command is not finite.
+    """
+    begin, count = time.monotonic(), len(trials)
+    if simulator == BATCH:
+
+        def some(part: slice) -> ManipulationRecord:
+            mine = trials.take(np.arange(part.start, part.stop))
+            return manipulate(policy, task, robot, mine, seed=seed + first + part.start)
+
+        return ManipulationRecord.joined(in_batches(some, count, TOGETHER, on_progress), time.monotonic() - begin)
+    cell = ArmCell(simulator, task, robot, trials, seed, first)
+    check_fits(policy, task, robot)
+    log, pictures = ManipulationLog(cell.task, trials), Pictures(cell, policy.contract)
+    cell.connect()
+    try:
+        in_batches(lambda part: run(policy, _Arm(cell, part.start, log, pictures)), count, 1, on_progress)
+    finally:
+        cell.close()
+    return replace(log.record(where_in_process(simulator)), wall_s=time.monotonic() - begin)
+
+
+class ManipulationLog:
+    """Keeps what is to be at the goal, and whether it is lost, at each control period; in process and over topics.
+
+    Args:
+        task: Its ``done`` judges.
+        trials: N of them.
+    """
+
+    def __init__(self, task: Any, trials: Trials) -> None:
+        self._task, self._goal = task, trials.goal
+        self._achieved = np.full((task.steps + 1, len(trials), 3), np.nan)
+        self._gone = np.zeros((task.steps + 1, len(trials)), dtype=np.bool_)
+
+    def observe(self, rows: runner.Rows, k: int, achieved: Array, lost: Mask | bool) -> bool:
+        """Record the present of n trials after ``k`` periods; return whether they are over.
+
+        Args:
+            rows: n of the trials.
+            k: Periods since the start.
+            achieved: (n, 3) m: what is to be at the goal.
+            lost: (n,) whether the object is lost.
+        """
+        self._achieved[k, rows], self._gone[k, rows] = achieved, lost
+        return k >= int(self._task.steps)
+
+    def record(self, simulator: str) -> ManipulationRecord:
+        """Return how the trials went."""
+        return judged(self._task, self._achieved, self._goal, self._gone, simulator)
+
+
+class _Arms(runner.Trials):
+    """Trials that are done together, in the batch simulator."""
+
+    def __init__(self, scene: ArmScene, task: Any, trials: Trials) -> None:
+        super().__init__(len(trials), task.rate_hz)
+        self._scene, self._trials, self.log = scene, trials, ManipulationLog(task, trials)
+        self._lost = np.zeros(len(trials), dtype=np.bool_)
+        scene.start(np.arange(len(trials)), trials)
+
+    def observe(self, k: int) -> Mask:
+        return np.full(len(self), self.log.observe(slice(None), k, self._scene.achieved(), self._lost))
+
+    def signals(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        sensed = self._scene.noisy(self._scene.true())
+        return {name: sensed[name] for name in names}
+
+    def step(self, command: Array, over: Mask) -> None:
+        self._scene.worlds.step(command)
+        fresh = self._scene.lost() & ~self._lost
+        if fresh.any():  # a diverged world must not end the others' trials
+            which: Index = np.flatnonzero(fresh)
+            self._scene.start(which, self._trials.take(which))
+            self._lost |= fresh
+
+
+class _Arm(runner.Trials):
+    """One trial in an engine, which runs at the robot's control rate."""
+
+    def __init__(self, cell: ArmCell, number: int, log: ManipulationLog, pictures: Pictures) -> None:
+        super().__init__(1, cell.task.rate_hz)
+        self._cell, self._number, self._log, self._pictures = cell, number, log, pictures
+        self._period = 0
+        cell.enter(number)
+        pictures.begin()
+
+    @property
+    def _now_ns(self) -> int:
+        return seconds_to_ns(self._period / self._cell.robot.control_rate_hz)
+
+    def observe(self, k: int) -> Mask:
+        cell = self._cell
+        return np.array([self._log.observe([self._number], k, cell.achieved[None], cell.lost)])
+
+    def signals(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        self._pictures.look(self._now_ns)
+        sensed = {**self._cell.read().signals, "goal_position": self._cell.goal}
+        sensed |= self._pictures.signals(names, self._now_ns)
+        return {name: sensed[name][None] for name in names}
+
+    def step(self, command: Array, over: Mask) -> None:
+        cell = self._cell
+        for k in range(cell.every):
+            if k > 0:
+                self._pictures.look(self._now_ns)
+            cell.write({cell.commanded[0]: command[0]})
+            cell.step(1.0 / cell.robot.control_rate_hz)
+            self._period += 1
+
+
+def check_fits(policy: Steppable, task: Any, robot: Manipulator) -> None:
+    """Refuse a policy whose inputs the task does not sense, or whose output the arm does not take.
 
     Raises:
         UserError: The policy is for another robot or rate, or wants or commands something else.
@@ -91,19 +215,6 @@ def check_fits(policy: Steppable, task: Any, robot: Manipulator) -> tuple[list[s
         raise UserError(f"{policy.path} wants {', '.join(missing)}, and the task senses {', '.join(task.inputs)}.")
     if output != "joint_target":
         raise UserError(f"{policy.path} commands {output}, and arms take joint_target.")
-    return inputs, output
-
-
-def commanded(policy: Steppable, sensed: Mapping[str, Array], output: str, at_s: float) -> Array:
-    """Return what a policy commands for what it senses, ``at_s`` into its trials.
-
-    Raises:
-        UserError: It is not finite.
-    """
-    try:
-        return policy.step(sensed)[output]
-    except PolicyOutputError as error:
-        raise UserError(f"{error} That was {at_s:g} s into the trials: train it again.") from error
 
 
 def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_], simulator: str) -> ManipulationRecord:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Mask
 from rlstack.errors import UserError
-from rlstack.kinds.wheeled_base.simulation_vector import planar_signals, race_vector
+from rlstack.kinds.wheeled_base.simulation_vector import RaceVector, planar_signals, race_vector
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.tracks import Track
 from rlstack.sim.vector import BATCH, where_in_process
-from rlstack.verification.drive import wanted
 from rlstack.verification.records import RaceRecord
+from rlstack.verification.runner import Trials, run
 
 SLOW_M_S = 1.5
 """A car that is slower than this from the start to the end of its time is given up."""
@@ -37,7 +37,7 @@ def race(
     """Let N cars race at once, each alone on its track.
 
     Args:
-        driver: A loaded policy, or a controller with ``inputs``, ``reset(batch)`` and ``step(inputs)``.
+        driver: See :class:`rlstack.verification.runner.Driver`.
         tracks: N.
         robot: What drives.
         rate_hz: Control rate.
@@ -52,33 +52,34 @@ def race(
     """
     begin = time.monotonic()
     cars = race_vector(simulator, robot, tracks, rate_hz, parameters=parameters, seed=seed)
-    log, names = RaceLog(tracks, laps, rate_hz), wanted(driver)
-    driver.reset(len(tracks))
-    for _ in range(round(max(t.length_m for t in tracks) * laps / SLOW_M_S * rate_hz)):
-        pose, twist = cars.pose(), cars.twist()
-        log.observe(cars.come_m, cars.clearance(), pose, twist[:, 0])
-        if log.over.all():
-            break
-        command = driver.step(signals(names, pose, twist, cars.scan))["twist"]
-        cars.step(np.where(log.over[:, None], 0.0, command))
-    cars.close()
-    return log.record(where_in_process(simulator), name, time.monotonic() - begin)
+    races = _Races(cars, tracks, laps, rate_hz)
+    try:
+        run(driver, races)
+    finally:
+        cars.close()
+    return races.log.record(where_in_process(simulator), name, time.monotonic() - begin)
 
 
-def signals(names: Sequence[str], pose: Array, twist: Array, scan: Callable[[], Array]) -> dict[str, Array]:
-    """Return what cars sense, by the names of signals, (N, ...).
+class _Races(Trials):
+    def __init__(self, cars: RaceVector, tracks: Sequence[Track], laps: int, rate_hz: float) -> None:
+        super().__init__(len(tracks), rate_hz)
+        self._cars, self.log = cars, RaceLog(tracks, laps, rate_hz)
+        self._periods = round(max(t.length_m for t in tracks) * laps / SLOW_M_S * rate_hz)
 
-    Raises:
-        UserError: The name of something that cars do not sense, such as a goal.
-    """
-    given: dict[str, Callable[[], Array]] = {
-        **{name: lambda array=array: array for name, array in planar_signals(pose, twist).items()},  # type: ignore[misc]
-        "scan": scan,
-    }
-    unknown = [name for name in names if name not in given]
-    if unknown:
-        raise UserError(f"In a race nobody is told '{unknown[0]}': cars sense {', '.join(given)}.")
-    return {name: given[name]() for name in names}
+    def observe(self, k: int) -> Mask:
+        pose, twist = self._cars.pose(), self._cars.twist()
+        self._sensed = planar_signals(pose, twist)
+        self.log.observe(self._cars.come_m, self._cars.clearance(), pose, twist[:, 0])
+        return self.log.over | (k == self._periods - 1)
+
+    def signals(self, names: Sequence[str]) -> dict[str, Array]:
+        known = (*self._sensed, "scan")
+        if unknown := [name for name in names if name not in known]:
+            raise UserError(f"Races have no signal '{unknown[0]}': cars sense {', '.join(known)}.")
+        return {name: self._cars.scan() if name == "scan" else self._sensed[name] for name in names}
+
+    def step(self, command: Array, over: Mask) -> None:
+        self._cars.step(np.where(over[:, None], 0.0, command))
 
 
 class RaceLog:

@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Mask
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.simulation_vector import QuadrotorVector, quadrotor_vector
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.policies import Contract, PolicyOutputError
+from rlstack.policies import Contract
 from rlstack.policies.catalogue import check_robot
 from rlstack.robots import frames
 from rlstack.sim.noise import SensorNoise
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import STATE_NAMES, Scenario
-from rlstack.verification.flight_noise import FlightNormals
 from rlstack.verification.records import FlightRecord
+from rlstack.verification.runner import OnProgress, Steppable, Trials, run
 
 _GONE = 1e4
-"""m, m/s or rad/s: a robot beyond any of these is given up before float32 overflows; its record goes on as NaN."""
+"""m, m/s or rad/s: a robot beyond any of these has diverged: float32 would overflow, so its record goes on as NaN."""
 
 _RECORDED = ("position", "orientation", "linear_velocity", "angular_velocity")
 _SENSED = (*STATE_NAMES, "goal_position", "goal_orientation")
 _PATH = ("path_time", "path_position", "path_orientation")
-
-
-class Steppable(Protocol):
-    """What is flown: a loaded policy file, or anything with its interface."""
-
-    contract: Contract
-    path: Path
-
-    def reset(self, batch: int = 1) -> None:
-        """Set the recurrent state to zero for ``batch`` robots."""
-
-    def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return commands by name for inputs with a leading batch axis."""
 
 
 def rollout(
@@ -49,7 +35,7 @@ def rollout(
     scenario: Scenario,
     robot: Quadrotor,
     duration_s: float,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
     *,
     simulator: str = BATCH,
     noise_seed: int = 0,
@@ -78,7 +64,7 @@ def rollout(
     """
     contract, count = policy.contract, len(scenario)
     check_robot(contract, robot, str(policy.path))
-    ports = _check_ports(policy, scenario)
+    _check_ports(policy, scenario)
     if count == 0:
         raise UserError("The scenario has no episodes: ask for at least one.")
     longest_s = float(np.max(scenario.perturbation.delay_s))
@@ -94,66 +80,108 @@ def rollout(
                 if on_progress is not None:
                     on_progress((before * total + mine * done) // count, total)
 
-            flown.append(_fly(policy, ports, some, robots, duration_s, noise, told))
+            flights = _Flights(contract, some, robots, round(duration_s * contract.rate_hz), noise, told)
+            begin = time.perf_counter()
+            run(policy, flights)
+            flown.append(flights.record(time.perf_counter() - begin))
     finally:
         robots.close()
     return FlightRecord.joined(flown)
 
 
-def _fly(
-    policy: Steppable,
-    ports: tuple[tuple[str, ...], str],
-    scenario: Scenario,
-    robots: QuadrotorVector,
-    duration_s: float,
-    noise: SensorNoise,
-    on_progress: Callable[[int, int], None],
-) -> FlightRecord:
-    """Fly as many episodes as the flock can at a time."""
-    (inputs, output), contract, count = ports, policy.contract, len(scenario)
-    robots.set_perturbation(scenario.perturbation)
-    robots.set_state(scenario.state)
-    goal = {"goal_position": scenario.goal_position, "goal_orientation": frames.from_yaw(scenario.goal_yaw)}
-    sight = None if scenario.path is None else _Sight(scenario.path, contract.envelope.get("path_ahead_s"))
-    policy.reset(count)
+class _Flights(Trials):
+    """As many episodes as there can be robots at a time."""
 
-    steps = round(duration_s * contract.rate_hz)
-    record = {name: np.empty((steps + 1, *scenario.state[name].shape)) for name in _RECORDED}
-    command = np.empty((steps + 1, *scenario.state["rotor_speed"].shape))
-    gone = np.zeros(count, dtype=bool)
-    start = time.perf_counter()
-    for k in range(steps + 1):
-        state = robots.state()
-        gone |= ~_within_reach(state)
-        for name, array in record.items():
-            array[k] = np.where(gone[:, None], np.nan, state[name])
-        if gone.any():  # one robot that left the numbers must not end the others' flights
-            state = _replaced(state, scenario.state, gone)
-        sensed = noise.applied(
-            {**state, "linear_velocity": frames.rotate_inverse(state["orientation"], state["linear_velocity"])},
-            k / contract.rate_hz,
+    last_command = True
+
+    def __init__(
+        self,
+        contract: Contract,
+        scenario: Scenario,
+        robots: QuadrotorVector,
+        steps: int,
+        noise: SensorNoise,
+        told: OnProgress,
+    ) -> None:
+        super().__init__(len(scenario), contract.rate_hz)
+        self._name, self._scenario, self._robots, self._steps = contract.name, scenario, robots, steps
+        self._noise, self._told = noise, told
+        robots.set_perturbation(scenario.perturbation)
+        robots.set_state(scenario.state)
+        self._goal = {"goal_position": scenario.goal_position, "goal_orientation": frames.from_yaw(scenario.goal_yaw)}
+        ahead_s = contract.envelope.get("path_ahead_s")
+        self._path = None if scenario.path is None else _PathAhead(scenario.path, ahead_s)
+        shapes = {name: scenario.state[name].shape for name in _RECORDED}
+        shapes["command"] = scenario.state["rotor_speed"].shape
+        self._arrays: dict[str, Any] = {name: np.empty((steps + 1, *shape)) for name, shape in shapes.items()}
+        self._gone, self._k = np.zeros(len(scenario), dtype=bool), 0
+
+    def observe(self, k: int) -> Mask:
+        self._k, state = k, self._robots.state()
+        self._gone |= ~_within_reach(state)
+        for name in _RECORDED:
+            self._arrays[name][k] = np.where(self._gone[:, None], np.nan, state[name])
+        # a diverged robot must not end the others' flights
+        self._state = _replaced(state, self._scenario.state, self._gone) if self._gone.any() else state
+        return np.full(len(self), k == self._steps)
+
+    def signals(self, names: Sequence[str]) -> dict[str, Array]:
+        state, time_s = self._state, self._k / self.rate_hz
+        ahead = frames.rotate_inverse(state["orientation"], state["linear_velocity"])
+        sensed = self._noise.applied({**state, "linear_velocity": ahead}, time_s)
+        known = {**sensed, **self._goal, **({} if self._path is None else self._path.at(time_s))}
+        return {name: known[name] for name in names}
+
+    def command(self, k: int, command: Array) -> None:
+        self._arrays["command"][k] = command
+
+    def step(self, command: Array, over: Mask) -> None:
+        self._robots.step(self._arrays["command"][self._k])
+        self._told(self._k + 1, self._steps)
+
+    def record(self, wall_s: float) -> FlightRecord:
+        """Return the flights."""
+        return FlightRecord(
+            simulator=self._robots.label,
+            driver=self._name,
+            rate_hz=self.rate_hz,
+            **self._arrays,
+            goal_position=self._scenario.goal_over(np.arange(self._steps + 1) / self.rate_hz),
+            labels=self._scenario.labels,
+            wall_s=wall_s,
         )
-        readings = {**sensed, **goal, **(sight.at(k / contract.rate_hz) if sight is not None else {})}
-        try:
-            command[k] = policy.step({name: readings[name] for name in inputs})[output]
-        except PolicyOutputError as error:
-            raise UserError(f"{error} That was {k / contract.rate_hz:g} s into the flights: train it again.") from error
-        if k < steps:
-            robots.step(command[k])
-            on_progress(k + 1, steps)
-    return FlightRecord(
-        simulator=robots.label,
-        driver=contract.name,
-        rate_hz=contract.rate_hz,
-        **record,
-        command=command,
-        goal_position=scenario.goal_over(np.arange(steps + 1) / contract.rate_hz),
-        labels=scenario.labels,
-        wall_s=time.perf_counter() - start,
-    )
 
 
-class _Sight:
+_AHEAD = 768
+"""Random numbers drawn at a time for each flight."""
+
+
+class FlightNormals:
+    """Gives standard normals to whoever asks for them for all flights at once, as a numpy generator does.
+
+    Args:
+        seed: Of all flights, at least 0.
+        flights: The number of each flight, which with the seed makes its stream.
+    """
+
+    def __init__(self, seed: int, flights: Sequence[int]) -> None:
+        self._streams = [np.random.default_rng([seed, flight]) for flight in flights]
+        self._drawn: Array = np.empty((len(self._streams), 0))
+        self._used = 0
+
+    def standard_normal(self, size: tuple[int, ...]) -> Array:
+        """Return normals (flights, width)."""
+        count, width = size
+        if count != len(self._streams):
+            raise ValueError(f"the shape {size} is not allowed: there are {len(self._streams)} flights.")
+        if self._used + width > self._drawn.shape[1]:
+            self._drawn = np.stack([stream.standard_normal(max(_AHEAD, width)) for stream in self._streams])
+            self._used = 0
+        self._used += width
+        return self._drawn[:, self._used - width : self._used]
+
+
+class _PathAhead:
     """What of paths a policy is shown at a time.
 
     Args:
@@ -181,7 +209,7 @@ class _Sight:
         }
 
 
-def _check_ports(policy: Steppable, scenario: Scenario) -> tuple[tuple[str, ...], str]:
+def _check_ports(policy: Steppable, scenario: Scenario) -> None:
     contract, where = policy.contract, policy.path
     inputs = tuple(port.name for port in contract.inputs)
     outputs = tuple(port.name for port in contract.outputs)
@@ -199,7 +227,6 @@ def _check_ports(policy: Steppable, scenario: Scenario) -> tuple[tuple[str, ...]
         )
     if outputs != ("rotor_speed",):
         raise UserError(f"{where} commands {', '.join(outputs)}, but what is flown in process takes rotor_speed alone.")
-    return inputs, outputs[0]
 
 
 def _within_reach(state: dict[str, Array]) -> np.ndarray:

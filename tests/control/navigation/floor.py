@@ -64,7 +64,7 @@ def simulator(robot: WheeledBase, *floors: FloorMap) -> BaseSimulator:
 
 
 def sensed(robots: BaseSimulator, goal: tuple[float, float] | Any) -> dict[str, np.ndarray]:
-    from rlstack.verification.senses import Senses
+    from rlstack.verification.drive import CourseSensors
 
     pose, twist = robots.pose(), robots.twist()
     goals = np.broadcast_to(np.asarray(goal, dtype=float), (len(pose), 2))
@@ -78,5 +78,5 @@ def sensed(robots: BaseSimulator, goal: tuple[float, float] | Any) -> dict[str, 
         "goal_position",
         "goal_orientation",
     )
-    senses = Senses(robots, None, None, names, 10.0)  # type: ignore[arg-type]  # there are no people to be tracked
+    senses = CourseSensors(robots, None, None, names, 10.0)  # type: ignore[arg-type]  # there are no people to be tracked
     return senses.signals(pose, twist, goals)

@@ -29,11 +29,12 @@ from rlstack.sim.vector import BATCH
 from rlstack.tasks.catalog.base_exploration import ExplorationTask
 from rlstack.tasks.core.settings import within
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.exploration import Explorer, explore
+from rlstack.verification.exploration import explore
 from rlstack.verification.exploration_plots import draw_exploration
 from rlstack.verification.exploration_score import score_exploration
 from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.report import environment
+from rlstack.verification.runner import Driver
 from rlstack.verification.trials import TrialColumn, TrialVerification
 
 SITES = 300
@@ -221,7 +222,7 @@ def _floor(expedition: ExplorationSetting, sites: Sites, number: int) -> FloorMa
 def _on_grids(
     request: Request, expedition: ExplorationSetting, sites: Sites, planners: list[str]
 ) -> tuple[ExplorationRecord, dict[str, ExplorationRecord]]:
-    def seen(name: str, explorer: Explorer) -> ExplorationRecord:
+    def seen(name: str, explorer: Driver) -> ExplorationRecord:
         explored = explore(explorer, expedition, sites, name=name)
         if (told := request.shown(BATCH if name == request.loaded.contract.name else f"{BATCH}: {name}")) is not None:
             told(len(sites), len(sites))

@@ -15,7 +15,7 @@ from rlstack.policies import load_policy
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.manipulator.trials import Trials
 from rlstack.verification.arm_cell import ArmCell
-from rlstack.verification.arm_trials import TrialBook, try_in
+from rlstack.verification.manipulation import ManipulationLog, try_in
 from rlstack.verification.records import ManipulationRecord
 
 LEAST_IN_ENGINES = 10
@@ -32,7 +32,7 @@ def try_in_parallel(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ManipulationRecord:
-    """Do what :func:`rlstack.verification.arm_trials.try_in` does, in as many processes as are worth it.
+    """Do what :func:`rlstack.verification.manipulation.try_in` does, in as many processes as are worth it.
 
     Raises:
         UserError: The policy or the simulator does not fit, or a command is not finite.
@@ -76,7 +76,7 @@ def try_over_topics(
     """
     recorder = _Recorder(ArmCell(backend_name, task, robot, trials, seed, first), on_progress)
     found = run_episodes(policy, robot_name or robot.name, backend_name, recorder)
-    return replace(recorder.book.judged(found["simulator"]), **{**found, "rate_hz": task.rate_hz})
+    return replace(recorder.log.record(found["simulator"]), **{**found, "rate_hz": task.rate_hz})
 
 
 class _Recorder(EpisodeRecorder):
@@ -84,8 +84,11 @@ class _Recorder(EpisodeRecorder):
 
     def __init__(self, cell: ArmCell, on_progress: OnProgress | None) -> None:
         super().__init__(cell, on_progress)
-        self.book = TrialBook(cell)
+        self.log = ManipulationLog(cell.task, cell.trials)
         self.goals = StillGoals(cell.trials.goal, np.zeros(len(cell.trials)))
 
     def record(self) -> bool:
-        return self.book.keep(self.episode, self.period)
+        k, between = divmod(self.period, self.simulator.every)
+        if between:
+            return False
+        return self.log.observe([self.episode], k, self.simulator.achieved[None], self.simulator.lost)

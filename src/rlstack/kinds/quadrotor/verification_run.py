@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlstack.bringup.episode_runner import FAR, OPEN_FENCE, EpisodeRecorder, run_episodes
+from rlstack.bringup.episode_runner import FAR, EpisodeRecorder, run_episodes
 from rlstack.bringup.parallel import OnProgress
 from rlstack.bringup.system import Parameter
 from rlstack.errors import UserError
@@ -111,7 +111,6 @@ class _Recorder(EpisodeRecorder):
         "tilt_rad": math.pi,
         "linear_velocity_m_s": FAR,
         "angular_velocity_rad_s": FAR,
-        **OPEN_FENCE,
     }
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.bringup.episode_runner import OPEN_FENCE, EpisodeRecorder, run_episodes
+from rlstack.bringup.episode_runner import EpisodeRecorder, run_episodes
 from rlstack.bringup.parallel import OnProgress, run_trials
 from rlstack.control.navigation import EXPLORER, PLANNERS
 from rlstack.control.navigation.driver import Motion, Scanner
@@ -180,8 +180,6 @@ class _Floors(NewWorlds):
 
 class _Recorder(EpisodeRecorder):
     """Records what an occupancy grid of the scans knows; an episode is a floor."""
-
-    guard_parameters = OPEN_FENCE
 
     def __init__(
         self,

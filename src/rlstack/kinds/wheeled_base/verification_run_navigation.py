@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.bringup.episode_runner import OPEN_FENCE, EpisodeRecorder, StillGoals, run_episodes
+from rlstack.bringup.episode_runner import EpisodeRecorder, StillGoals, run_episodes
 from rlstack.bringup.parallel import OnProgress, run_trials
 from rlstack.control.navigation import PLANNERS
 from rlstack.interfaces.backend import Signals
@@ -177,8 +177,6 @@ class _Maps(NewWorlds):
 
 class _Recorder(EpisodeRecorder):
     """Records drives; an episode is a way."""
-
-    guard_parameters = OPEN_FENCE
 
     def __init__(self, simulator: _Maps, course: Course, arrival_m: float, on_progress: OnProgress | None) -> None:
         super().__init__(simulator, on_progress)

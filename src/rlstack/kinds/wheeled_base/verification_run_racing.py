@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.episode_runner import OPEN_FENCE, EpisodeRecorder, run_episodes
+from rlstack.bringup.episode_runner import EpisodeRecorder, run_episodes
 from rlstack.bringup.parallel import OnProgress, run_trials
 from rlstack.kinds.wheeled_base.simulation_vector import RACE_PHYSICS_HZ
 from rlstack.kinds.wheeled_base.spec import WheeledBase
@@ -141,8 +141,6 @@ class _Tracks(NewWorlds):
 
 class _Recorder(EpisodeRecorder):
     """Records races; an episode is one of them."""
-
-    guard_parameters = OPEN_FENCE
 
     def __init__(self, simulator: _Tracks, tracks: Sequence[Track], laps: int, on_progress: OnProgress | None) -> None:
         super().__init__(simulator, on_progress)

@@ -13,7 +13,8 @@ from rlstack.policies import load_policy
 from rlstack.tasks import TASKS
 from rlstack.training.measure.clock import latency
 from rlstack.verification.metrics import score
-from rlstack.verification.rollout import Steppable, rollout
+from rlstack.verification.rollout import rollout
+from rlstack.verification.runner import Steppable
 
 REPORT_SEED = 20_261_121
 """Of the starts that figures are quoted on: neither those of training nor those that its best policy is chosen on."""

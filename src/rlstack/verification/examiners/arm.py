@@ -8,7 +8,7 @@ from typing import Any
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.verification.examiner import Marks
 from rlstack.verification.manipulation import held_out, manipulate
-from rlstack.verification.rollout import Steppable
+from rlstack.verification.runner import Steppable
 
 
 class ArmExaminer:

@@ -9,7 +9,7 @@ import numpy as np
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.verification.crowds import drive_among_people
 from rlstack.verification.examiner import Marks
-from rlstack.verification.rollout import Steppable
+from rlstack.verification.runner import Steppable
 
 _APART = 7_000_000
 """Added to the seed: training draws its scenes from small ones."""

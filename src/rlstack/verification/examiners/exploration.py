@@ -7,7 +7,7 @@ from typing import Any
 from rlstack.robots import RobotSpec
 from rlstack.verification.examiner import Marks
 from rlstack.verification.exploration import explore
-from rlstack.verification.rollout import Steppable
+from rlstack.verification.runner import Steppable
 
 
 class ExplorationExaminer:

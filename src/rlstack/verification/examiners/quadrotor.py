@@ -11,7 +11,8 @@ import numpy as np
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.verification.examiner import Marks
 from rlstack.verification.metrics import Score, score
-from rlstack.verification.rollout import Steppable, rollout
+from rlstack.verification.rollout import rollout
+from rlstack.verification.runner import Steppable
 
 _FIGURES = ("episodes", "success", "within_0_1", "lost", "error_m")
 

@@ -10,7 +10,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, draw_track
 from rlstack.verification.examiner import Marks
 from rlstack.verification.racing import race
-from rlstack.verification.rollout import Steppable
+from rlstack.verification.runner import Steppable
 
 VALIDATION = 100_000
 """The last so many of the held-out seeds are what runs choose their best policy by; no report uses them."""

@@ -11,7 +11,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.verification.courses import held_out_course
 from rlstack.verification.drive import drive
 from rlstack.verification.examiner import Marks
-from rlstack.verification.rollout import Steppable
+from rlstack.verification.runner import Steppable
 
 
 class BaseExaminer:
