@@ -114,7 +114,7 @@ class NavigationLog:
             pose: (n, 3) x and y in m, yaw in rad.
             twist: (n, 3) m/s, m/s, rad/s.
             clearance: (n,) m, to what stands.
-            people: (n, P, 5) as in :class:`rlstack.sim.bases.pedestrians.Pedestrians`; None: there are none.
+            people: (n, P, 5) as in :class:`rlstack.sim.bases.pedestrians.PedestrianCrowd`; None: there are none.
             people_m: (n,) m to the nearest of them.
             gave_up: (n,) whose driver says that there is no way, which counts when its time is over.
         """

@@ -13,7 +13,7 @@ from rlstack.kinds.wheeled_base.simulation_kinematics import limited_twist
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames
 from rlstack.sim.bases.layout import CIRCLE_ROWS
-from rlstack.sim.bases.pedestrians import Pedestrians, move_pedestrians, with_pedestrians
+from rlstack.sim.bases.pedestrians import PedestrianCrowd, move_pedestrians, with_pedestrians
 from rlstack.sim.bases.race import RaceSimulator, TrackProgress
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.bases.simulator import BaseSimulator
@@ -171,8 +171,8 @@ def people_signals(people: Array) -> dict[str, Array]:
     }
 
 
-def _people_of(people: Scenes | None, pool: MapPool, robot: WheeledBase, rate_hz: float) -> Pedestrians | None:
-    return None if people is None else Pedestrians(people, pool, robot, 1.0 / rate_hz)
+def _people_of(people: Scenes | None, pool: MapPool, robot: WheeledBase, rate_hz: float) -> PedestrianCrowd | None:
+    return None if people is None else PedestrianCrowd(people, pool, robot, 1.0 / rate_hz)
 
 
 class _BatchAmongPeople(BaseSimulator):

@@ -17,7 +17,7 @@ from rlstack.interfaces.backend import Signals
 from rlstack.kinds.wheeled_base.simulation_vector import PHYSICS_HZ, clearance_at
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
-from rlstack.sim.bases.pedestrians import Pedestrians, move_pedestrians, with_pedestrians
+from rlstack.sim.bases.pedestrians import PedestrianCrowd, move_pedestrians, with_pedestrians
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
@@ -144,7 +144,7 @@ class _Maps(NewWorlds):
 
     def __init__(self, name: str, robot: WheeledBase, course: Course, seed: int) -> None:
         self._course = course
-        self._walkers: Pedestrians | None = None
+        self._walkers: PedestrianCrowd | None = None
         self._walked_s = 0.0  # of the present period
         super().__init__(name, robot, len(course), seed, PHYSICS_HZ)
 
@@ -152,7 +152,7 @@ class _Maps(NewWorlds):
         world, way = world_of(self._course.pool.maps[number]), self._course.take(slice(number, number + 1))
         if way.movers is None:
             return world
-        self._walkers = Pedestrians(way.movers, way.pool, self.robot, 1.0 / self.robot.control_rate_hz)
+        self._walkers = PedestrianCrowd(way.movers, way.pool, self.robot, 1.0 / self.robot.control_rate_hz)
         self._walked_s = 0.0
         return with_pedestrians(world, self._walkers.people[0])
 

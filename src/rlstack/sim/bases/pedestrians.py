@@ -1,4 +1,4 @@
-"""Pedestrians around robots that drive, in the batch simulator and in engines alike."""
+"""PedestrianCrowd around robots that drive, in the batch simulator and in engines alike."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _THERE_M = 0.02
 """Who has a smaller radius is not there."""
 
 
-class Pedestrians:
+class PedestrianCrowd:
     """P people around each of N robots; see :class:`rlstack.sim.bases.people.WalkingPeople`.
 
     Args:
