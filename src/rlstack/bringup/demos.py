@@ -146,15 +146,15 @@ class DemoFilter:
 
     def run(self) -> int:
         """Judge, say why, and write."""
-        from rlstack.demonstrations import judging
+        from rlstack.demonstrations import filtering
 
         if self.out is not None:
-            judging.check_out(self.dataset, self.out)
-        verdicts = judging.judge(self.dataset, self.base, self.least, self.seed)
+            filtering.check_out(self.dataset, self.out)
+        verdicts = filtering.judge(self.dataset, self.base, self.least, self.seed)
         for verdict in verdicts:
             print(verdict.describe())
         if self.out is not None:
-            count = judging.filtered(self.dataset, self.out, verdicts)
+            count = filtering.filtered(self.dataset, self.out, verdicts)
             print(f"{count} of {len(verdicts)} were written into {self.out}.")
         return 0
 
