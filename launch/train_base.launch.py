@@ -7,7 +7,8 @@ new policy drives it. Starts what `rlstack up train` starts, from the same descr
 from typing import Any
 
 from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, maybe_integer, maybe_numbers, words
-from rlstack.bringup.system import System, train_system
+from rlstack.bringup.process import System
+from rlstack.bringup.system import train_system
 
 
 def build(task: str, recipe: str, **options: Any) -> System:

@@ -12,15 +12,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlstack.bringup.process import Process, System
+from rlstack.bringup.robot_group import checked_namespace
 from rlstack.bringup.supervisor import child_environment
-from rlstack.bringup.system import (
-    Process,
-    System,
-    checked_namespace,
-    deploy_system,
-    simulate_system,
-    train_system,
-)
+from rlstack.bringup.system import deploy_system, simulate_system, train_system
 from rlstack.errors import UserError
 from rlstack.sim.world import load_world
 from tests.kinds.manipulator.guard_loop import panda

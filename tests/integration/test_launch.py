@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from rlstack.bringup.process import Process, System
 from rlstack.bringup.supervisor import Supervisor, child_environment
-from rlstack.bringup.system import Process, System
 
 pytest.importorskip("launch", reason="ROS 2's launch is not installed (it is not on PyPI)")
 pytest.importorskip("launch_ros", reason="launch_ros is not installed (it is not on PyPI)")
@@ -44,7 +44,7 @@ LAUNCH = """
 import json, sys
 from launch import LaunchDescription, LaunchService
 from rlstack.bringup.launch_file import launch_actions
-from rlstack.bringup.system import Process, System
+from rlstack.bringup.process import Process, System
 
 def read(data):
     if data is None:

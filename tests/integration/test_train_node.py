@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.bringup.system import Process, train_system
+from rlstack.bringup.process import Process
+from rlstack.bringup.system import train_system
 from rlstack.errors import UserError
 from rlstack.nodes import train
 from rlstack.nodes.shutdown import shut_down

@@ -11,10 +11,11 @@ from typing import Any
 
 from rlstack.bringup.deployment import deployment_of
 from rlstack.bringup.monitor import Monitor
+from rlstack.bringup.process import Process, System
 from rlstack.bringup.proof import alone_in, require_proof, write_json
 from rlstack.bringup.robot_group import robot_group
 from rlstack.bringup.supervisor import Outcome, Supervisor
-from rlstack.bringup.system import START_S, Process, System, deploy_system, simulate_system
+from rlstack.bringup.system import START_S, deploy_system, simulate_system
 from rlstack.bringup.teleop import with_human
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
@@ -29,9 +30,6 @@ STILL_S = 20.0
 """How long the robot's time may stand still in a flight that is to end at a given one."""
 
 _STATUS_PERIOD_S = 1.0
-
-MOVES = ("policy", "planner", "nav2")
-"""Nodes of which one moves each robot."""
 
 
 def checked_deployment(
@@ -124,7 +122,7 @@ def deploy(
     from rlstack.nodes.runtime import prepare_environment
 
     prepare_environment()
-    policies = [process for process in system.processes if process.node_name in MOVES]
+    policies = [process for process in system.processes if "goal_yaw" in process.parameters]
     deployment = deployment_of(load_robot(robot))
     inputs = [port.name for port in system.contract.inputs] if system.contract is not None else []
     goals = {process.namespace: _goal(process) for process in policies}
@@ -148,7 +146,7 @@ def deploy(
             shown = now
             print(monitor.line(), flush=True)
         if not monitor.armed and not {process.name for process in policies} & set(supervisor.alive()):
-            return False  # without a policy nothing will fly; in the air the guard goes on without it
+            return False  # without a policy nothing will move; once armed, the guard goes on without it
         return seconds is None or monitor.seconds < seconds
 
     try:

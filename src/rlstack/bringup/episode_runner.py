@@ -16,7 +16,8 @@ from rlstack.bringup.deployment import deployment_of
 from rlstack.bringup.goal_publisher import GoalPublisher, Goals
 from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.parallel import OnProgress
-from rlstack.bringup.system import Parameter, System, deploy_system
+from rlstack.bringup.process import Parameter, System
+from rlstack.bringup.system import deploy_system
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Reading, Signals
 from rlstack.verification.episode_simulator import EpisodeSimulator

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rlstack.bringup.system import Process, System, python_module
+from rlstack.bringup.process import Process, System, python_module
 from rlstack.errors import UserError, unknown_name
 
 if TYPE_CHECKING:

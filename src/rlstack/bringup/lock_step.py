@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rlstack.bringup.process import System
 from rlstack.bringup.supervisor import Supervisor
-from rlstack.bringup.system import System
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Reading, Signals
 from rlstack.nodes.shutdown import shut_down

@@ -14,7 +14,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from rlstack.bringup.system import Process, System
+from rlstack.bringup.process import Process, System
 from rlstack.errors import UserError
 from rlstack.processes import catches, die_with_parent
 

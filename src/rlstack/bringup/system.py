@@ -13,27 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.deployment import Options, PolicyPorts, deployment_of, policy_ports
-from rlstack.bringup.process import Parameter, Process, System, WhenItEnds, python_module
-from rlstack.bringup.robot_group import TOPICS, absolute_file, checked_namespace, is_simulator, robot_group
+from rlstack.bringup.process import Parameter, Process, System, WhenItEnds
+from rlstack.bringup.robot_group import absolute_file, is_simulator, robot_group
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
 from rlstack.robots import load_robot
 from rlstack.sim.world import load_world
-
-__all__ = [
-    "TOPICS",
-    "Parameter",
-    "Process",
-    "System",
-    "WhenItEnds",
-    "checked_namespace",
-    "deploy_system",
-    "is_simulator",
-    "python_module",
-    "simulate_system",
-    "train_system",
-]
 
 START_S = 20.0
 """How long the policy waits for the first messages when all nodes start at once: a node takes 2 s of a processor to

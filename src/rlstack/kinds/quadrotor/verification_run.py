@@ -11,7 +11,7 @@ import numpy as np
 
 from rlstack.bringup.episode_runner import FAR, EpisodeRecorder, run_episodes
 from rlstack.bringup.parallel import OnProgress
-from rlstack.bringup.system import Parameter
+from rlstack.bringup.process import Parameter
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
 from rlstack.kinds.quadrotor.spec import Quadrotor
