@@ -130,7 +130,7 @@ def _own(recipe: Any, _: Any, folder: Path, trials: int, stop_at: float) -> dict
     from rlstack.data.replay import ReplayReader
     from rlstack.policies import load_policy
     from rlstack.training import run
-    from rlstack.training.interventions import INTERVENTIONS
+    from rlstack.training.hindsight_replay import INTERVENTIONS
     from rlstack.training.recipe import recipe_to_yaml
 
     def watch(progress: run.Progress) -> None:

@@ -131,7 +131,7 @@ def written(folder: Path, pixels: int) -> tuple[Path, Path]:
     from rlstack.training.algorithms.bc import Cloner
     from rlstack.training.algorithms.bc_camera import BCCameraSettings
     from rlstack.training.export import PolicyGraph, export_policy, make_contract
-    from rlstack.training.sight import Encoder, SeeingActor, split_of
+    from rlstack.training.vision_encoder import Encoder, VisionActor, split_of
 
     torch.manual_seed(0)
     panda = load_robot("panda")
@@ -143,7 +143,7 @@ def written(folder: Path, pixels: int) -> tuple[Path, Path]:
     split = split_of(pipeline, "bc_camera")
     encoder = Encoder(split, look.channels, look.hidden, look.size)
     head = Cloner(settings, split.state + encoder.size, pipeline.action_size, 0).actor
-    graph = PolicyGraph(pipeline, SeeingActor(encoder, head).eval().requires_grad_(False), task.inputs)
+    graph = PolicyGraph(pipeline, VisionActor(encoder, head).eval().requires_grad_(False), task.inputs)
     contract = make_contract("untrained", "arm_pick_place_camera", task, robot, graph)
     export_policy(graph, contract, robot, stem.with_suffix(".onnx"))
     stem.with_suffix(".yaml").write_text(yaml.safe_dump(schema.to_data(robot)))

@@ -29,10 +29,10 @@ from rlstack.training import ALGORITHMS
 from rlstack.training.algorithms.hil_serl import HILSERLSettings
 from rlstack.training.algorithms.rlpd import RLPDSettings
 from rlstack.training.checkpoint import CHECKPOINT, load_checkpoint, save_checkpoint
-from rlstack.training.interveners import IntervenerSettings
+from rlstack.training.intervention_strategies import IntervenerSettings
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.training.run import RECIPE
-from rlstack.training.soft import SquashedActor
+from rlstack.training.soft_actor_critic import SquashedActor
 from rlstack.verification.metrics import wilson
 
 CURVE = "curve.json"

@@ -18,7 +18,7 @@ from rlstack.demonstrations.filtering import judge
 from rlstack.demonstrations.teleoperation import Teleoperator
 from rlstack.hardware.devices import device_called
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
-from rlstack.training.recorded import recorded
+from rlstack.training.dataset_demonstrations import recorded
 
 PANDA = metadata.arm_called("panda")
 

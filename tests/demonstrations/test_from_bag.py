@@ -15,7 +15,7 @@ from rlstack.demonstrations import from_bag, metadata
 from rlstack.errors import UserError
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.training.recorded import recorded
+from rlstack.training.dataset_demonstrations import recorded
 
 pytest.importorskip("rosbags")
 

@@ -16,7 +16,7 @@ from rlstack.data.replay import ReplayReader
 from rlstack.interfaces import topics
 from rlstack.interfaces.teleop_data import INTERVENE, TWIST, TYPES
 from rlstack.training import run
-from rlstack.training.interventions import INTERVENTIONS
+from rlstack.training.hindsight_replay import INTERVENTIONS
 from rlstack.training.recipe import recipe_from_data
 from tests.support.ros import PATIENCE_S, Listener
 

@@ -16,7 +16,7 @@ from rlstack.tasks.gymnasium_adapter import Array, GymnasiumAdapter, ScriptedGym
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
-from rlstack.training.interveners import IntervenerSettings
+from rlstack.training.intervention_strategies import IntervenerSettings
 
 SMALL: dict[str, Any] = {"hidden": (16,), "batch": 16, "warm_up": 0, "updates": 0.25, "critics": 2}
 

@@ -1,4 +1,4 @@
-"""Of :mod:`rlstack.training.attention` and :mod:`rlstack.training.autograd_tape`."""
+"""Of :mod:`rlstack.training.attention` and :mod:`rlstack.training.autograd_bptt`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.training.algorithms.bc import BC, BCSettings, Cloner, CloneSettings, steps_of
-from rlstack.training.experience import Experience
+from rlstack.training.hindsight_replay import HindsightReplay
 from tests.support.reaching import Reaching, success
 
 SMALL: dict[str, Any] = {"hidden": (64,), "batch": 64, "demonstrations": 60, "learning_rate": 5e-3}
@@ -44,7 +44,7 @@ def test_it_goes_on_exactly(tmp_path: Path) -> None:
 
 
 def test_steps_keep_to_their_episodes(tmp_path: Path) -> None:
-    kept = Experience(Reaching(), 1000, tmp_path, lanes=1)
+    kept = HindsightReplay(Reaching(), 1000, tmp_path, lanes=1)
     for length in (3, 1, 4):
         kept.add_episode([row(10.0 * length + k) for k in range(length + 1)])
     seen, done, bounds = steps_of(kept)

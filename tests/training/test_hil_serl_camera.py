@@ -18,9 +18,9 @@ from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.hil_serl_camera import HILSERLCamera, HILSERLCameraSettings
 from rlstack.training.checkpoint import save_checkpoint
-from rlstack.training.interveners import IntervenerSettings
-from rlstack.training.judged import Judged, JudgeSettings
-from rlstack.training.sight import Encoder, split_of
+from rlstack.training.intervention_strategies import IntervenerSettings
+from rlstack.training.reward_classifier import ClassifiedEnvironment, RewardClassifierSettings
+from rlstack.training.vision_encoder import Encoder, split_of
 from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
@@ -44,12 +44,12 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
         hidden=(16,),
         batch=16,
         warm_up=0,
-        judge=JudgeSettings(shown=400, updates=100, hidden=(16,)),
+        judge=RewardClassifierSettings(shown=400, updates=100, hidden=(16,)),
         intervener=IntervenerSettings(kind="random", rate=0.3),
     )
     algorithm = HILSERLCamera(settings, made)
     judged = algorithm.environment
-    assert isinstance(judged, Judged)
+    assert isinstance(judged, ClassifiedEnvironment)
     grip, nobody = torch.zeros(4, judged.pipeline.action_size), torch.zeros(4, dtype=torch.bool)
     told = []
     for side in (1.0, -1.0):
@@ -74,7 +74,7 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
     other = HILSERLCamera(settings, made)
     other.load_state_dict(algorithm.state_dict())
     other.open(tmp_path / "again")  # the classifier is there: nothing is shown again
-    assert isinstance(other.environment, Judged)
+    assert isinstance(other.environment, ClassifiedEnvironment)
     assert other.environment.figures == judged.figures
     made.close()
 

@@ -11,7 +11,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.tasks.core.interface import GoalStep
-from rlstack.training.algorithm import KeepsExperience
+from rlstack.training.algorithm import KeepsReplay
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from tests.support.reaching import Reaching, success
@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"hidden": (32, 32), "batch": 64, "warm_up": 200, "learn
 def test_sac_learns_a_sparse_task_by_hindsight(tmp_path: Path) -> None:
     torch.manual_seed(1)
     algorithm = SAC(SACSettings(**SMALL), Reaching())
-    assert isinstance(algorithm, KeepsExperience)
+    assert isinstance(algorithm, KeepsReplay)
     algorithm.open(tmp_path)
     before = success(algorithm)
     for k in range(22):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rlstack.training.algorithms.wsrl import WSRL, WSRLSettings, earned
-from rlstack.training.demonstrated import open_demonstrations
+from rlstack.training.demonstrations import open_demonstrations
 from tests.support.reaching import Reaching, success
 
 SMALL: dict[str, Any] = {"hidden": (32,), "batch": 64, "warm_up": 64, "critics": 2, "learning_rate": 5e-3}

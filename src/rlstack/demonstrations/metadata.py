@@ -31,7 +31,7 @@ SHEET = "meta/rlstack.json"
 VERSION = 1
 
 SENSED = "observation."
-"""Before the name of each input of the policy, as it is sensed; :mod:`rlstack.training.recorded` learns from these."""
+"""Before the name of each input of the policy, as sensed: what is learned from."""
 STATE = "observation.state"
 """The joints again, as LeRobot's policies take them: of each ``NAME.pos`` rad or m, then ``NAME.vel`` rad/s or m/s."""
 WORLD = "observation.environment_state"

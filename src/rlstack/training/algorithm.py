@@ -86,7 +86,7 @@ class Algorithm(Protocol):
 
 
 @runtime_checkable
-class KeepsExperience(Protocol):
+class KeepsReplay(Protocol):
     """An algorithm that keeps what it learns from on disk, so that no checkpoint has to hold it."""
 
     def open(self, folder: Path) -> None:

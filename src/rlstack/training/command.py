@@ -18,7 +18,7 @@ from rlstack.files import write_atomically
 from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched
 
 if TYPE_CHECKING:
-    from rlstack.training.hands import Devices
+    from rlstack.training.human_intervention import Devices
     from rlstack.training.run import Result
 
 Chosen = TypeVar("Chosen")

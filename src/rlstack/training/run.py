@@ -25,17 +25,17 @@ from rlstack.files import write_atomically
 from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
-from rlstack.training.algorithm import Actor, Algorithm, KeepsExperience, NotFinite, TakesMore
+from rlstack.training.algorithm import Actor, Algorithm, KeepsReplay, NotFinite, TakesMore
 from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.folder import FIGURES, POLICY, RECIPE, held, made, never_learned, nothing_in, taken
 from rlstack.training.interrupt import deferred_interrupt
-from rlstack.training.interveners import asks_for_a_hand
+from rlstack.training.intervention_strategies import needs_human
 from rlstack.training.recipe import Recipe, check_recipe, read_recipe, recipe_to_yaml
 from rlstack.verification.examiner import EXAMINERS, Examiner, Marks
 
 if TYPE_CHECKING:
-    from rlstack.training.hands import Devices, HandIntervener
+    from rlstack.training.human_intervention import Devices, HumanIntervener
 
 CHECKPOINT_EVERY_S = 30.0
 """Wall time between checkpoints."""
@@ -145,13 +145,13 @@ def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices
             return run.learn(on_progress, hand)
 
 
-def _led(run: _Run, devices: Devices | None) -> AbstractContextManager[HandIntervener | None]:
+def _led(run: _Run, devices: Devices | None) -> AbstractContextManager[HumanIntervener | None]:
     """Return what lets a hand intervene, where the recipe asks for one."""
-    if not asks_for_a_hand(run.recipe.algorithm_settings):
+    if not needs_human(run.recipe.algorithm_settings):
         return nullcontext()
-    from rlstack.training.hands import led_by_hand
+    from rlstack.training.human_intervention import human_intervener
 
-    return led_by_hand(run.algorithm, run.environment, devices)
+    return human_intervener(run.algorithm, run.environment, devices)
 
 
 def export(folder: Path, out: Path | None = None) -> Path:
@@ -225,13 +225,13 @@ class _Run:
 
     def open(self) -> None:
         """Have all that learning begins with in the folder."""
-        if isinstance(self.algorithm, KeepsExperience):
+        if isinstance(self.algorithm, KeepsReplay):
             self.algorithm.open(self.folder)
         self.setup_cpu_seconds = time.process_time()
         if not self.iteration:
             self.save()  # so that there is always one to go back to
 
-    def learn(self, on_progress: OnProgress | None, hand: HandIntervener | None = None) -> Result:
+    def learn(self, on_progress: OnProgress | None, hand: HumanIntervener | None = None) -> Result:
         from torch.utils.tensorboard import SummaryWriter
 
         saved_at = time.monotonic()

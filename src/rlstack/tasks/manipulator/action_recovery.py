@@ -47,7 +47,7 @@ def followed(pipeline: ArmPipeline, seen: Iterable[Mapping[str, NDArray[Any]]], 
 
     By the tool and not by the joints, whose commands need not be those of a policy: an arm with more joints than it
     needs can be led there in many ways. Each begins where the command before it led, as
-    :mod:`rlstack.training.recorded` has it, too.
+    :mod:`rlstack.training.dataset_demonstrations` has it, too.
 
     Args:
         pipeline: Of the task.

@@ -20,10 +20,10 @@ from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.attention import AttentionNetwork, members_of
-from rlstack.training.autograd_tape import AutogradTape
+from rlstack.training.autograd_bptt import AutogradBPTT
+from rlstack.training.network_bptt import NetworkBPTT
 from rlstack.training.networks import Network
 from rlstack.training.optimisers import Adam
-from rlstack.training.tape import NetworkTape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class APG:
         self.optimiser = Adam(self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), fused=True)
         self._learn_normalisation()
 
-    def _made(self, pipeline: Pipeline) -> tuple[Network | AttentionNetwork, NetworkTape | AutogradTape]:
+    def _made(self, pipeline: Pipeline) -> tuple[Network | AttentionNetwork, NetworkBPTT | AutogradBPTT]:
         settings, device = self.settings, self.environment.device
         columns, actions = pipeline.size, pipeline.action_size
         if settings.network == "attention":
@@ -102,7 +102,7 @@ class APG:
                 settings.initial_action,
                 getattr(pipeline, "action_scale", 1.0),
             ).to(device)
-            return attending, AutogradTape(attending, self.window, settings.window - settings.tail)
+            return attending, AutogradBPTT(attending, self.window, settings.window - settings.tail)
         policy = Network(
             columns,
             actions,
@@ -111,7 +111,7 @@ class APG:
             settings.activation,
             settings.initial_action,
         ).to(device)
-        return policy, NetworkTape(policy, self.window)
+        return policy, NetworkBPTT(policy, self.window)
 
     @torch.no_grad()
     def iterate(self, done: float) -> IterationResult:

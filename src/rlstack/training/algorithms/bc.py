@@ -18,10 +18,10 @@ from torch import Tensor
 
 from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.training.action_chunking import ChunkActor
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite
-from rlstack.training.chunks import ChunkActor
-from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
-from rlstack.training.experience import Experience
+from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
+from rlstack.training.hindsight_replay import HindsightReplay
 from rlstack.training.optimisers import AdamW
 
 _UPDATES = 50
@@ -56,7 +56,7 @@ class CloneSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BCSettings(CloneSettings, DemonstratedSettings):
+class BCSettings(CloneSettings, DemonstrationSettings):
     """Settings of behaviour cloning."""
 
     demonstrations: int = value(100, at_least=1)
@@ -122,7 +122,7 @@ class Cloner:
         self.rng.bit_generator.state = state["random"]
 
 
-def steps_of(*kept: Experience) -> tuple[Tensor, Tensor, Tensor]:
+def steps_of(*kept: HindsightReplay) -> tuple[Tensor, Tensor, Tensor]:
     """Return all steps that are kept: observations, actions, and bounds; see :meth:`Cloner.update`."""
     seen, done, bounds, count = [], [], [], 0
     for experience in kept:

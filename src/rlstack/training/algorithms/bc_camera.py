@@ -22,10 +22,10 @@ from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite
 from rlstack.training.algorithms.bc import Cloner, CloneSettings
-from rlstack.training.demonstrated import DemonstratedSettings, scripted
+from rlstack.training.demonstrations import DemonstrationSettings, scripted
+from rlstack.training.image_replay import ImageReplay, chunks, open_image_replay, taken
 from rlstack.training.optimisers import AdamW
-from rlstack.training.pictured import Pictured, chunks, open_pictured, taken
-from rlstack.training.sight import LABELS, Encoder, SeeingActor, rate_at, shifted, split_of
+from rlstack.training.vision_encoder import LABELS, Encoder, VisionActor, rate_at, shifted, split_of
 
 _LOOKED, _CLONED = 20, 300
 """Updates in an iteration: of the encoder, then of the clone."""
@@ -53,7 +53,7 @@ class EncoderSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BCCameraSettings(CloneSettings, DemonstratedSettings):
+class BCCameraSettings(CloneSettings, DemonstrationSettings):
     """Settings of behaviour cloning from pictures."""
 
     demonstrations: int = value(250, at_least=1)
@@ -84,7 +84,7 @@ class Looker:
         self._head = nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, actions))
         self._optimiser = AdamW(self._parameters(), lr=settings.learning_rate, weight_decay=1e-4)
 
-    def update(self, shown: Pictured, share: float) -> dict[str, Tensor]:
+    def update(self, shown: ImageReplay, share: float) -> dict[str, Tensor]:
         """Fit it to a batch of steps once; return what to log.
 
         Args:
@@ -148,7 +148,7 @@ class BCCamera:
         self.looker = Looker(look, encoder, pipeline.action_size, self.generator)
         columns = self.split.state + encoder.size
         self.cloner = Cloner(settings, columns, pipeline.action_size, torch.initial_seed() % 2**32)
-        self._shown: Pictured | None = None
+        self._shown: ImageReplay | None = None
         self._steps: tuple[Tensor, Tensor, Tensor] | None = None
         self._begun = self._cloning = False
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -164,7 +164,7 @@ class BCCamera:
             labelled = settings.encoder.labels > 0.0
             self._shown = taken(self.environment, self.split, folder, wanted, settings.dataset, labelled)
         else:
-            self._shown = open_pictured(
+            self._shown = open_image_replay(
                 self.environment, self.split, folder, wanted, settings.stills, settings.stray, self.generator
             )
         if not self._begun:
@@ -210,7 +210,7 @@ class BCCamera:
 
     def actor(self) -> Actor:
         """Return a copy of the present actor."""
-        return copy.deepcopy(SeeingActor(self.looker.encoder, self.cloner.actor)).eval().requires_grad_(False)
+        return copy.deepcopy(VisionActor(self.looker.encoder, self.cloner.actor)).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers and random state; the demonstrations are in their files."""

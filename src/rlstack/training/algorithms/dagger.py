@@ -18,10 +18,9 @@ from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment, failed
 from rlstack.training.algorithm import IterationResult, NotFinite
 from rlstack.training.algorithms.bc import BC, BCSettings, steps_of
-from rlstack.training.demonstrated import open_demonstrations
-from rlstack.training.experience import Experience
-from rlstack.training.interveners import Intervener, IntervenerSettings, intervener_of
-from rlstack.training.interventions import Interventions
+from rlstack.training.demonstrations import open_demonstrations
+from rlstack.training.hindsight_replay import HindsightReplay, InterventionReplay
+from rlstack.training.intervention_strategies import Intervener, IntervenerSettings, intervener_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +60,8 @@ class DAgger(BC):
         super().__init__(settings, environment)
         self.steps_per_iteration = settings.rollout * environment.count
         self.intervener: Intervener = intervener_of(settings.intervener, self.environment, self._seed)
-        self._prior: Experience | None = None
-        self._interventions: Interventions | None = None
+        self._prior: HindsightReplay | None = None
+        self._interventions: InterventionReplay | None = None
         self._observation: Tensor | None = None
         self._begins = torch.ones(environment.count, dtype=torch.bool)
         """Whose episode begins with the coming step."""
@@ -75,7 +74,7 @@ class DAgger(BC):
         self._prior = open_demonstrations(
             self.environment, folder, settings.demonstrations, settings.dataset, self._seed, earned=False
         )
-        self._interventions = Interventions(self.environment, settings.capacity, folder, self._seed)
+        self._interventions = InterventionReplay(self.environment, settings.capacity, folder, self._seed)
         if not self._begun:
             self._steps = steps_of(self._prior)
             self.cloner.actor.normalise_by(self._steps[0])

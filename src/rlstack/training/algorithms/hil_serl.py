@@ -22,12 +22,11 @@ from rlstack.schema import value
 from rlstack.tasks.core.interface import GoalStep, LearningEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
-from rlstack.training.apart import LearnerProcess
-from rlstack.training.demonstrated import DEMONSTRATIONS
-from rlstack.training.experience import REPLAY, Experience
-from rlstack.training.interveners import Intervener, IntervenerSettings, Intervention, intervener_of
-from rlstack.training.interventions import INTERVENTIONS, Interventions
-from rlstack.training.lessons import Lessons
+from rlstack.training.demonstrations import DEMONSTRATIONS
+from rlstack.training.hindsight_replay import INTERVENTIONS, REPLAY, HindsightReplay, InterventionReplay
+from rlstack.training.intervention_strategies import Intervener, IntervenerSettings, Intervention, intervener_of
+from rlstack.training.learner_process import LearnerProcess
+from rlstack.training.mixed_replay import MixedReplay
 
 _WAIT_S = 0.005
 """Between looks at what the learner has done."""
@@ -76,7 +75,7 @@ class HILSERL(RLPD):
     def __init__(self, settings: HILSERLSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment)
         self.intervener: Intervener = intervener_of(settings.intervener, self.environment, torch.initial_seed() % 2**63)
-        self.interventions: Interventions | None = None
+        self.interventions: InterventionReplay | None = None
         self.apart: LearnerProcess | None = None
         self.extra_steps = 0
         """Of all robots, beyond those of the iterations: those that ended episodes after a learner had died."""
@@ -197,11 +196,11 @@ class HILSERL(RLPD):
         self._gripped = torch.where(result.done, 0.0, torch.where(told == 0.0, self._gripped, told))
         return result.reward - self.settings.gripper_penalty * changed
 
-    def _lessons(self, prior: Experience, folder: Path | None) -> Lessons:
+    def _lessons(self, prior: HindsightReplay, folder: Path | None) -> MixedReplay:
         assert self._experience is not None
         seed = torch.initial_seed() % 2**32
-        self.interventions = Interventions(self.environment, self.settings.capacity, folder, seed)
-        return Lessons(self.settings, self._experience, prior, self.interventions.steps, self.unrewarded)
+        self.interventions = InterventionReplay(self.environment, self.settings.capacity, folder, seed)
+        return MixedReplay(self.settings, self._experience, prior, self.interventions.steps, self.unrewarded)
 
 
 ALGORITHM = HILSERL

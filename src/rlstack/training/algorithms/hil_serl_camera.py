@@ -1,7 +1,7 @@
 """HIL-SERL from pictures: a frozen encoder, success told by a classifier on what it sees, and somebody who intervenes.
 
 See :mod:`rlstack.training.algorithms.hil_serl`, :mod:`rlstack.training.algorithms.rlpd_camera` and
-:mod:`rlstack.training.judged`.
+:mod:`rlstack.training.reward_classifier`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlstack.tasks.core.interface import ScriptedEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
-from rlstack.training.judged import Judged, JudgeSettings
+from rlstack.training.reward_classifier import ClassifiedEnvironment, RewardClassifierSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class HILSERLCameraSettings(HILSERLSettings, RLPDCameraSettings):
 
     judged: bool = True
     """Whether a classifier tells success, and not the task: then task_settings: ends: false."""
-    judge: JudgeSettings = field(default_factory=JudgeSettings)
+    judge: RewardClassifierSettings = field(default_factory=RewardClassifierSettings)
     """The classifier."""
 
 
@@ -45,20 +45,22 @@ class HILSERLCamera(RLPDCamera, HILSERL):
     def open(self, folder: Path | None) -> None:
         """Take the encoder, teach the classifier on what it sees, and keep steps in a run's folder."""
         self.see()
-        if isinstance(self.environment, Judged) and not self.environment.figures:
+        if isinstance(self.environment, ClassifiedEnvironment) and not self.environment.figures:
             self.environment.learn()
         super().open(folder)
 
     def iterate(self, done: float) -> IterationResult:
         """Step the robots and learn; raise ``NotFinite`` naming what broke."""
         result = super().iterate(done)
-        figures = self.environment.figures if isinstance(self.environment, Judged) else {}
+        figures = self.environment.figures if isinstance(self.environment, ClassifiedEnvironment) else {}
         judged = {f"judge/{name}": figure for name, figure in figures.items()}
         return replace(result, scalars={**result.scalars, **judged})
 
     def _judged(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
         assert isinstance(settings, HILSERLCameraSettings)
-        return Judged(environment, settings.judge, torch.initial_seed()) if settings.judged else environment
+        return (
+            ClassifiedEnvironment(environment, settings.judge, torch.initial_seed()) if settings.judged else environment
+        )
 
 
 ALGORITHM = HILSERLCamera

@@ -16,7 +16,7 @@ from torch import Tensor
 from rlstack.errors import UserError
 from rlstack.tasks.core.interface import GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
-from rlstack.training.interveners import IntervenerSettings
+from rlstack.training.intervention_strategies import IntervenerSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,13 +18,13 @@ from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment, ScriptedEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.sac import SAC, SACSettings
-from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
-from rlstack.training.experience import Experience
-from rlstack.training.lessons import Lessons
+from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
+from rlstack.training.hindsight_replay import HindsightReplay
+from rlstack.training.mixed_replay import MixedReplay
 
 
 @dataclass(frozen=True, kw_only=True)
-class RLPDSettings(SACSettings, DemonstratedSettings):
+class RLPDSettings(SACSettings, DemonstrationSettings):
     """Settings of RLPD."""
 
     critics: int = value(10, at_least=1)
@@ -63,7 +63,7 @@ class RLPD(SAC):
 
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
-        self.lessons: Lessons | None = None
+        self.lessons: MixedReplay | None = None
         self._pretrained, self._done = False, 0.0
         self._drawn_lessons: dict[str, Any] | None = None
 
@@ -112,9 +112,9 @@ class RLPD(SAC):
         assert self.lessons is not None
         return self.lessons.batches(count)
 
-    def _lessons(self, prior: Experience, folder: Path | None) -> Lessons:
+    def _lessons(self, prior: HindsightReplay, folder: Path | None) -> MixedReplay:
         assert self._experience is not None
-        return Lessons(self.settings, self._experience, prior)
+        return MixedReplay(self.settings, self._experience, prior)
 
 
 ALGORITHM = RLPD

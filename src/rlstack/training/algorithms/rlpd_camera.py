@@ -1,7 +1,7 @@
 """RLPD from pictures, with the encoder that cloning has learned, frozen: what is kept are its few numbers, no pictures.
 
 So an update costs as much as one from states; see :mod:`rlstack.training.algorithms.rlpd` and
-:mod:`rlstack.training.encoded`.
+:mod:`rlstack.training.encoded_environment`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rlstack.training.algorithm import Actor
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.checkpoint import load_checkpoint
-from rlstack.training.demonstrated import scripted
-from rlstack.training.encoded import Encoded
-from rlstack.training.sight import Encoder, SeeingActor, split_of
+from rlstack.training.demonstrations import scripted
+from rlstack.training.encoded_environment import EncodedEnvironment
+from rlstack.training.vision_encoder import Encoder, VisionActor, split_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class RLPDCamera(RLPD):
         self.encoder = Encoder(split_of(environment.pipeline, "rlpd_camera"), look.channels, look.hidden, look.size)
         self.encoder.eval().requires_grad_(False)
         self._seeing = False
-        super().__init__(settings, self._judged(Encoded(inner, self.encoder), settings))
+        super().__init__(settings, self._judged(EncodedEnvironment(inner, self.encoder), settings))
 
     def open(self, folder: Path | None) -> None:
         """Take the encoder, unless this goes on; then keep steps and demonstrations in a run's folder."""
@@ -71,7 +71,7 @@ class RLPDCamera(RLPD):
 
     def actor(self) -> Actor:
         """Return a copy of the present actor, with its encoder."""
-        return SeeingActor(copy.deepcopy(self.encoder), super().actor()).eval().requires_grad_(False)
+        return VisionActor(copy.deepcopy(self.encoder), super().actor()).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; the steps are in their files."""

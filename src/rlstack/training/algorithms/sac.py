@@ -1,7 +1,7 @@
 """Soft actor-critic with automatic temperature and hindsight.
 
 Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (arXiv 1812.05905); Andrychowicz et al., "Hindsight
-Experience Replay" (arXiv 1707.01495).
+HindsightReplay Replay" (arXiv 1707.01495).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.interface import GoalEnvironment, GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite
-from rlstack.training.experience import REPLAY, Experience, dealt
-from rlstack.training.soft import SoftLearner, SoftSettings
+from rlstack.training.hindsight_replay import REPLAY, HindsightReplay, dealt
+from rlstack.training.soft_actor_critic import SoftActorCriticLearner, SoftActorCriticSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class SACSettings(SoftSettings):
+class SACSettings(SoftActorCriticSettings):
     """Settings of soft actor-critic."""
 
     rollout: int = value(8, at_least=1)
@@ -78,8 +78,8 @@ class SAC:
         pipeline = environment.pipeline
         # of its own, so that what is drawn here changes nothing of what the environment draws
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
-        self.learner = SoftLearner(settings, pipeline.size, pipeline.action_size, self.generator)
-        self._experience: Experience | None = None
+        self.learner = SoftActorCriticLearner(settings, pipeline.size, pipeline.action_size, self.generator)
+        self._experience: HindsightReplay | None = None
         self._drawn: dict[str, Any] | None = None
         """Of the experience of a run that is gone on with, until it is opened."""
         self._observation: Tensor | None = None
@@ -160,9 +160,9 @@ class SAC:
             self._experience.load_state_dict(self._drawn)
         self._observation = None
 
-    def _kept(self, folder: Path | None, name: str, capacity: int, lanes: int | None = None) -> Experience:
+    def _kept(self, folder: Path | None, name: str, capacity: int, lanes: int | None = None) -> HindsightReplay:
         where = None if folder is None else folder / name
-        return Experience(self.environment, capacity, where, torch.initial_seed() % 2**32, lanes)
+        return HindsightReplay(self.environment, capacity, where, torch.initial_seed() % 2**32, lanes)
 
     def _advance(self) -> GoalStep:
         """Step the robots once, keep what came of it, and return it."""

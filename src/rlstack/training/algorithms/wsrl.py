@@ -18,12 +18,12 @@ from torch import Tensor
 from rlstack.schema import value
 from rlstack.tasks.core.interface import LearningEnvironment, ScriptedEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
-from rlstack.training.demonstrated import DemonstratedSettings, open_demonstrations, scripted
-from rlstack.training.experience import Experience
+from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
+from rlstack.training.hindsight_replay import HindsightReplay
 
 
 @dataclass(frozen=True, kw_only=True)
-class WSRLSettings(SACSettings, DemonstratedSettings):
+class WSRLSettings(SACSettings, DemonstrationSettings):
     """Settings of WSRL; demonstrations are learned from before the first step, and not after it."""
 
     pretraining: int = value(2000, at_least=0)
@@ -88,7 +88,7 @@ class WSRL(SAC):
         return self.learner.act(observation)
 
 
-def earned(prior: Experience, gamma: float) -> Tensor:
+def earned(prior: HindsightReplay, gamma: float) -> Tensor:
     """Return what was earned from each step to its episode's end, discounted (steps,), by the steps' indices.
 
     Args:

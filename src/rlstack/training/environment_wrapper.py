@@ -10,7 +10,7 @@ _ANYTHING: Any = object
 """What a type checker lets stand for any protocol."""
 
 
-class Wrapped(_ANYTHING):  # type: ignore[misc]
+class EnvironmentWrapper(_ANYTHING):  # type: ignore[misc]
     """A :class:`ScriptedEnvironment`; what a subclass does not define is the inner one's.
 
     Args:

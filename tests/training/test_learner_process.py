@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.training import apart
+from rlstack.training import learner_process
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from tests.support.reaching import Reaching
@@ -97,8 +97,8 @@ def test_what_diverged_is_not_saved_when_the_learner_is_ended(tmp_path: Path, mo
     algorithm = HILSERL(SETTINGS, Reaching())
     for weights in algorithm.learner.critics.parameters():
         torch.nn.init.constant_(weights, float("nan"))
-    monkeypatch.setattr(apart.LearnerProcess, "start", lambda self: None)
-    monkeypatch.setattr(apart.LearnerProcess, "running", True)
+    monkeypatch.setattr(learner_process.LearnerProcess, "start", lambda self: None)
+    monkeypatch.setattr(learner_process.LearnerProcess, "running", True)
     algorithm.open(tmp_path)
     for _ in range(2):
         algorithm.iterate(0.0)
@@ -114,13 +114,13 @@ def test_what_diverged_is_not_saved_when_the_learner_is_ended(tmp_path: Path, mo
         return 128, 0.0
 
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
-    monkeypatch.setattr(apart, "die_with_parent", lambda parent: None)
-    monkeypatch.setattr(apart, "_told", told)
-    monkeypatch.setattr(apart, "_PUBLISH_S", 1e9)
+    monkeypatch.setattr(learner_process, "die_with_parent", lambda parent: None)
+    monkeypatch.setattr(learner_process, "_told", told)
+    monkeypatch.setattr(learner_process, "_PUBLISH_S", 1e9)
     with pytest.raises(NotFinite, match=r"mean in an update is not finite$"):
-        apart.learn(tmp_path / apart.LEARNER, os.getpid())
+        learner_process.learn(tmp_path / learner_process.LEARNER, os.getpid())
     assert len(asked) == 3
-    assert torch.load(tmp_path / apart.LEARNER / "state.pt", weights_only=True)["updates"] == 0
+    assert torch.load(tmp_path / learner_process.LEARNER / "state.pt", weights_only=True)["updates"] == 0
 
 
 def test_it_needs_a_folder_and_no_hindsight() -> None:

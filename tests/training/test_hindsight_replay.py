@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.training.experience import Experience
+from rlstack.training.hindsight_replay import HindsightReplay
 from tests.support.reaching import Reaching
 
 
-def filled(environment: Reaching, steps: int, folder: Path | None = None) -> Experience:
-    experience = Experience(environment, 4000, folder)
+def filled(environment: Reaching, steps: int, folder: Path | None = None) -> HindsightReplay:
+    experience = HindsightReplay(environment, 4000, folder)
     experience.begin(environment.observe()[0])
     for _ in range(steps):
         action = 2.0 * torch.rand(environment.count, 2, generator=environment.generator) - 1.0
@@ -57,7 +57,7 @@ def test_steps_outlive_the_object(tmp_path: Path) -> None:
     first = filled(environment, 20, tmp_path / "replay")
     drawn = first.buffer.gather(first.buffer.indices())
     first.close()
-    again = Experience(environment, 4000, tmp_path / "replay")
+    again = HindsightReplay(environment, 4000, tmp_path / "replay")
     for name, array in again.buffer.gather(again.buffer.indices()).items():
         np.testing.assert_array_equal(array, drawn[name])
 
@@ -90,4 +90,4 @@ def test_several_steps_rewards_are_added_up_to_the_end_of_the_episode() -> None:
 def test_a_capacity_that_holds_no_step_of_each_is_refused_in_words() -> None:
     environment = Reaching()
     with pytest.raises(UserError, match=rf"capacity: 3 is not allowed: {environment.count} robots want two steps each"):
-        Experience(environment, 3)
+        HindsightReplay(environment, 3)

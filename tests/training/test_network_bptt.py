@@ -14,8 +14,8 @@ from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
+from rlstack.training.network_bptt import NetworkBPTT
 from rlstack.training.networks import Network
-from rlstack.training.tape import NetworkTape
 from tests.support.eager import Start
 from tests.support.learning import small_task
 
@@ -31,7 +31,7 @@ NETWORKS = {
 every_network = pytest.mark.parametrize("kind", list(NETWORKS))
 
 
-def taped(kind: str, task: Any, steepest: float = NO_BOUND, seed: int = 0) -> NetworkTape:
+def taped(kind: str, task: Any, steepest: float = NO_BOUND, seed: int = 0) -> NetworkBPTT:
     torch.manual_seed(seed)
     robot = task.reference(load_quadrotor("crazyflie"))
     env = QuadrotorEnvironment(task, robot, task.pipeline(robot), ROBOTS, seed=3)
@@ -42,13 +42,13 @@ def taped(kind: str, task: Any, steepest: float = NO_BOUND, seed: int = 0) -> Ne
             parameter.add_(0.05 * torch.randn(parameter.shape))
     network.normalise_by(torch.randn(50, env.pipeline.size) * torch.rand(env.pipeline.size) * 4.0 + 0.3)
     network.requires_grad_(True)
-    tape = NetworkTape(network, env.rollout(STEPS, steepest))
+    tape = NetworkBPTT(network, env.rollout(STEPS, steepest))
     if width:
         tape.hidden[:, 0, :ROBOTS].uniform_(-0.5, 0.5)
     return tape
 
 
-def fly(tape: NetworkTape) -> None:
+def fly(tape: NetworkBPTT) -> None:
     with torch.no_grad():
         tape.window.begin()
         tape.begin()
@@ -57,7 +57,7 @@ def fly(tape: NetworkTape) -> None:
             tape.window.advance(t)
 
 
-def hidden_of(tape: NetworkTape, copies: int = 1) -> dict[str, Tensor]:
+def hidden_of(tape: NetworkBPTT, copies: int = 1) -> dict[str, Tensor]:
     if not tape.network.gru_width:
         return {}
     return {"hidden": tape.hidden[:, 0, :ROBOTS].T.double().repeat_interleave(copies, dim=0)}

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlstack.training.experience import Replay, dealt
+from rlstack.training.hindsight_replay import ReplaySampler, dealt
 
 
-class Lessons:
+class MixedReplay:
     """Where batches for RLPD and what is built on it come from.
 
     Args:
@@ -23,13 +23,18 @@ class Lessons:
     """
 
     def __init__(
-        self, settings: Any, own: Replay, prior: Replay, corrections: Replay | None = None, unrewarded: bool = False
+        self,
+        settings: Any,
+        own: ReplaySampler,
+        prior: ReplaySampler,
+        corrections: ReplaySampler | None = None,
+        unrewarded: bool = False,
     ) -> None:
         self.settings, self.own, self.prior, self.corrections = settings, own, prior, corrections
         self.unrewarded = unrewarded
 
     def batches(self, count: int) -> list[dict[str, Tensor]]:
-        """Return batches for :class:`rlstack.training.soft.SoftLearner`, with ``demonstrated`` (n,)."""
+        """Return batches for a soft actor-critic, with ``demonstrated`` (n,)."""
         settings = self.settings
         half = settings.batch // 2 if len(self.prior) or self._corrected() else 0
         own = self._drawn(self.own, count * (settings.batch - half), settings.hindsight, 0.0)
@@ -68,10 +73,10 @@ class Lessons:
     def _corrected(self) -> int:
         return len(self.corrections) if self.corrections is not None else 0
 
-    def _all(self) -> dict[str, Replay]:
+    def _all(self) -> dict[str, ReplaySampler]:
         every = {"own": self.own, "prior": self.prior, "corrections": self.corrections}
         return {name: replay for name, replay in every.items() if replay is not None}
 
-    def _drawn(self, replay: Replay, count: int, hindsight: float, demonstrated: float) -> dict[str, Tensor]:
+    def _drawn(self, replay: ReplaySampler, count: int, hindsight: float, demonstrated: float) -> dict[str, Tensor]:
         batch = replay.sample(count, hindsight, self.settings.ahead, self.settings.gamma)
         return {**batch, "demonstrated": torch.full((count,), demonstrated)}

@@ -123,7 +123,7 @@ class Encoder(nn.Module):
         return seen
 
 
-class SeeingActor(Actor):
+class VisionActor(Actor):
     """An encoder, then a policy on the state and what the encoder makes of the pictures.
 
     Args:

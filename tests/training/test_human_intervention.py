@@ -22,10 +22,9 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.tasks.manipulator.trials import Motion
 from rlstack.training import ALGORITHMS, run
-from rlstack.training.experience import REPLAY
-from rlstack.training.hands import HandIntervener, led_by_hand
-from rlstack.training.interveners import IntervenerSettings, intervener_of
-from rlstack.training.interventions import INTERVENTIONS
+from rlstack.training.hindsight_replay import INTERVENTIONS, REPLAY
+from rlstack.training.human_intervention import HumanIntervener, human_intervener
+from rlstack.training.intervention_strategies import IntervenerSettings, intervener_of
 from rlstack.training.recipe import recipe_from_data
 from tests.support.reaching import Reaching
 
@@ -85,7 +84,7 @@ def test_what_a_hand_does_is_done_and_learned_from_as_a_correction(
     moves.write_text(MOVES)
     learner = made(algorithm, f"script:{moves}")
     learner.open(tmp_path)
-    with led_by_hand(learner, learner.environment, teleop_device):
+    with human_intervener(learner, learner.environment, teleop_device):
         assert sum(learner.iterate(0.0).logged()["train/intervened"] for _ in range(6)) == pytest.approx(18 / 8)
     said = capsys.readouterr().err
     assert "The script leads." in said and said.count("You lead.") == 2 and said.count("The policy acts.") == 2
@@ -149,13 +148,13 @@ STILL, UP = np.zeros(3), np.array([0.0, 0.0, 1.0])
 def without_limits(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """What only decides who leads has no arm."""
     if "decided" in request.function.__code__.co_names:
-        monkeypatch.setattr("rlstack.training.hands.clippings", lambda *_: [])
+        monkeypatch.setattr("rlstack.training.human_intervention.clippings", lambda *_: [])
 
 
 def decided(device: Device, *begins: int) -> list[bool]:
     """Return who led each step; no limits are looked at."""
     environment: Any = SimpleNamespace(task=SimpleNamespace(axes=("x", "y", "z"), rate_hz=20.0), senses=dict)
-    hand = HandIntervener(device, environment)
+    hand = HumanIntervener(device, environment)
     found = []
     for step in range(len(device.hands)):
         told = hand.decide(torch.zeros(1, 4), torch.full((1, 3), 0.3), torch.tensor([step in begins]))
@@ -183,7 +182,7 @@ def test_a_hand_that_is_gone_hands_back_and_ends_the_run(capsys: pytest.CaptureF
     device = Device(TeleopInput(UP), UserError("The gamepad is gone."), "not read")
     assert decided(device, 0) == [True, False, False] and device.hands == ["not read"]
     said: list[str] = []
-    hand = HandIntervener(Device(UserError("It is gone."), TeleopInput(said=(STOP,))), SimpleNamespace(), said.append)  # type: ignore[arg-type]
+    hand = HumanIntervener(Device(UserError("It is gone."), TeleopInput(said=(STOP,))), SimpleNamespace(), said.append)  # type: ignore[arg-type]
     assert not hand.stopped and hand._read().intervene is False and hand.stopped and said == ["It is gone."]
 
 
@@ -237,7 +236,7 @@ def test_several_arms_and_what_is_none_are_refused() -> None:
     algorithm: Any = SimpleNamespace(settings=settings)
 
     def enter(environment: Any, device: Device | None = None) -> None:
-        with led_by_hand(algorithm, environment, lambda *given: device):
+        with human_intervener(algorithm, environment, lambda *given: device):
             raise AssertionError("it should have been refused")
 
     with pytest.raises(UserError, match="this task moves none"):

@@ -18,6 +18,8 @@ from rlstack.tasks.core.interface import GoalEnvironment, GoalStep
 
 REPLAY = "replay"
 """Folder of a run that holds its steps."""
+INTERVENTIONS = "interventions"
+"""Folder of a run that holds them."""
 
 
 Rows = dict[str, NDArray[np.float32]]
@@ -58,7 +60,7 @@ def dealt(rows: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
     return [{name: values[k::count] for name, values in rows.items()} for k in range(count)]
 
 
-class Replay:
+class ReplaySampler:
     """Steps that are kept on disk, to draw batches from; who writes them may be another process.
 
     Args:
@@ -75,7 +77,7 @@ class Replay:
         return len(self.buffer)
 
     def sample(self, count: int, hindsight: float = 0.0, ahead: int = 1, gamma: float = 1.0) -> dict[str, Tensor]:
-        """Return a batch for :class:`rlstack.training.soft.SoftLearner`.
+        """Return a batch for :class:`rlstack.training.soft_actor_critic.SoftActorCriticLearner`.
 
         Args:
             count: Steps in it.
@@ -146,7 +148,7 @@ class Replay:
         batch[name][rows] = self._environment.relabelled(batch[name][rows], achieved, goal)
 
 
-class Experience(Replay):
+class HindsightReplay(ReplaySampler):
     """The steps of N robots, each an episode of its own.
 
     Args:
@@ -210,3 +212,43 @@ class Experience(Replay):
         self.buffer.close()
         if self._temporary is not None:
             self._temporary.cleanup()
+
+
+class InterventionReplay:
+    """Steps of N robots in which the policy was overruled.
+
+    Args:
+        environment: Whose.
+        capacity: Steps that are kept.
+        folder: The run's; None: a temporary one.
+        seed: Of what is drawn.
+    """
+
+    def __init__(self, environment: GoalEnvironment, capacity: int, folder: Path | None, seed: int) -> None:
+        where = None if folder is None else folder / INTERVENTIONS
+        self.steps = HindsightReplay(environment, capacity, where, seed)
+        self._running = np.zeros(environment.count, dtype=np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def keep(self, now: Tensor, observation: Tensor, achieved: Tensor, action: Tensor, result: GoalStep) -> None:
+        """Keep a step of those robots whose policy was overruled.
+
+        Args:
+            now: (N,) bool: whose.
+            observation: (N, columns) before the step.
+            achieved: (N, goal) before the step.
+            action: (N, actions) what was done.
+            result: What came of it.
+        """
+        who, buffer = now.numpy(), self.steps.buffer
+        fresh, robots = np.flatnonzero(who & ~self._running), np.flatnonzero(who)
+        if len(fresh):
+            before = {"observation": observation.numpy()[fresh], "achieved": achieved.numpy()[fresh]}
+            buffer.begin_lanes(before, fresh)
+        if len(robots):
+            rows, spec = rows_of(action, result), buffer.spec
+            made = {name: rows[name][robots] for name in spec.transitions}
+            buffer.add_lanes(made, {name: rows[name][robots] for name in spec.observations}, robots)
+        self._running = who & ~result.done.numpy()

@@ -26,9 +26,9 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.processes import die_with_parent
 from rlstack.training.algorithm import NotFinite
-from rlstack.training.experience import Replay
-from rlstack.training.lessons import Lessons
-from rlstack.training.soft import SoftLearner
+from rlstack.training.hindsight_replay import ReplaySampler
+from rlstack.training.mixed_replay import MixedReplay
+from rlstack.training.soft_actor_critic import SoftActorCriticLearner
 
 LEARNER = "learner"
 """Folder of a run that holds what its learner has learned."""
@@ -53,14 +53,14 @@ class LearnerProcess:
         learner: What the learner begins with, where it has not begun yet.
         settings: :class:`rlstack.training.algorithms.rlpd.RLPDSettings`.
         sources: Folders of the run that hold what the robots did, demonstrations, and corrections.
-        unrewarded: See :class:`rlstack.training.lessons.Lessons`.
+        unrewarded: See :class:`rlstack.training.mixed_replay.MixedReplay`.
         seed: Of what is drawn.
     """
 
     def __init__(
         self,
         folder: Path,
-        learner: SoftLearner,
+        learner: SoftActorCriticLearner,
         settings: Any,
         sources: tuple[str, str, str],
         unrewarded: bool,
@@ -115,7 +115,7 @@ class LearnerProcess:
         self._begun_at = self.updates
         with (self.folder / _LOG).open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "rlstack.training.apart", str(self.folder), str(os.getpid())],
+                [sys.executable, "-m", "rlstack.training.learner_process", str(self.folder), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -171,11 +171,12 @@ def learn(folder: Path, parent: int) -> None:
     module, name = plan["kind"]
     settings = schema.load(getattr(importlib.import_module(module), name), plan["settings"], str(folder / _PLAN))
     generator = torch.Generator().manual_seed(plan["seed"])
-    learner = SoftLearner(settings, plan["columns"], plan["actions"], generator)
+    learner = SoftActorCriticLearner(settings, plan["columns"], plan["actions"], generator)
     own, prior, corrections = (
-        Replay(ReplayReader(folder.parent / source), plan["seed"] + k) for k, source in enumerate(plan["sources"])
+        ReplaySampler(ReplayReader(folder.parent / source), plan["seed"] + k)
+        for k, source in enumerate(plan["sources"])
     )
-    lessons = Lessons(settings, own, prior, corrections, plan["unrewarded"])
+    lessons = MixedReplay(settings, own, prior, corrections, plan["unrewarded"])
     state = torch.load(folder / _STATE, weights_only=True)
     learner.load_state_dict(state["learner"])
     if state["lessons"] is not None:

@@ -18,15 +18,15 @@ from torch.nn import functional
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.interface import GoalStep, ScriptedEnvironment
+from rlstack.training.environment_wrapper import EnvironmentWrapper
 from rlstack.training.optimisers import Adam
-from rlstack.training.wrapped import Wrapped
 
 _FOR_FITTING = 0.8
 """Share of what is shown; by the rest it is measured how well the classifier tells."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeSettings:
+class RewardClassifierSettings:
     """Of the classifier."""
 
     shown: int = value(12_000, at_least=100)
@@ -41,7 +41,7 @@ class JudgeSettings:
     learning_rate: float = value(1e-3, above=0.0)
 
 
-class Judge(nn.Module):
+class RewardClassifier(nn.Module):
     """How likely it is done, from an observation.
 
     Args:
@@ -68,7 +68,7 @@ class Judge(nn.Module):
         return odds
 
 
-class Judged(Wrapped):
+class ClassifiedEnvironment(EnvironmentWrapper):
     """An environment whose success is told by a classifier: what it earns, and when it ends.
 
     Args:
@@ -80,7 +80,7 @@ class Judged(Wrapped):
         UserError: Success ends the task's episodes, which gives away what is to be told.
     """
 
-    def __init__(self, inner: ScriptedEnvironment, settings: JudgeSettings, seed: int) -> None:
+    def __init__(self, inner: ScriptedEnvironment, settings: RewardClassifierSettings, seed: int) -> None:
         super().__init__(inner)
         if getattr(self.task, "ends", False):
             raise UserError(
@@ -88,7 +88,7 @@ class Judged(Wrapped):
                 " task_settings: ends: false."
             )
         self.settings, self.generator = settings, torch.Generator().manual_seed(seed % 2**63)
-        self.judge = Judge(self.pipeline.size, settings.hidden)
+        self.judge = RewardClassifier(self.pipeline.size, settings.hidden)
         self.hold_steps = int(getattr(self.task, "hold_steps", 1))
         self.figures: dict[str, float] = {}
         """How well it tells, of steps that it was not fitted to: ``precision`` and ``recall``, 0 to 1."""

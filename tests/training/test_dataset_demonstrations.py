@@ -22,8 +22,8 @@ from rlstack.tasks.catalog.arm_stack import StackTask
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import ArmNoise, Motion
-from rlstack.training.demonstrated import open_demonstrations
-from rlstack.training.recorded import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
+from rlstack.training.dataset_demonstrations import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
+from rlstack.training.demonstrations import open_demonstrations
 
 EXACT = ArmNoise(joint_rad=0.0, joint_velocity_rad_s=0.0, object_m=0.0, object_rad=0.0)
 """What is sensed says then whether it is done as the simulator itself does."""

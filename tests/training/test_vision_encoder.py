@@ -21,8 +21,8 @@ from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.training.algorithms.bc_camera import BCCamera, BCCameraSettings, EncoderSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
 from rlstack.training.checkpoint import save_checkpoint
-from rlstack.training.experience import keep_episode
-from rlstack.training.sight import Encoder, SoftArgmax, encoded, shifted, split_of
+from rlstack.training.hindsight_replay import keep_episode
+from rlstack.training.vision_encoder import Encoder, SoftArgmax, encoded, shifted, split_of
 from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
@@ -115,7 +115,7 @@ def test_what_was_stopped_while_it_demonstrated_has_no_episode_twice(
         left -= 1
         keep_episode(*given)
 
-    monkeypatch.setattr("rlstack.training.pictured.keep_episode", until)
+    monkeypatch.setattr("rlstack.training.image_replay.keep_episode", until)
     made = environment()
     with pytest.raises(KeyboardInterrupt):
         cloning(made).open(tmp_path / "stopped")

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from rlstack.tasks.core.interface import GoalStep, ScriptedEnvironment
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.training.sight import Encoder, encoded
-from rlstack.training.wrapped import Wrapped
+from rlstack.training.environment_wrapper import EnvironmentWrapper
+from rlstack.training.vision_encoder import Encoder, encoded
 
 
 class EncodedPipeline:
@@ -37,7 +37,7 @@ class EncodedPipeline:
         return [*self.inner.table()[:-1], self._seen]
 
 
-class Encoded(Wrapped):
+class EncodedEnvironment(EnvironmentWrapper):
     """See :class:`rlstack.tasks.core.interface.ScriptedEnvironment`.
 
     Args:

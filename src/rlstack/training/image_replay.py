@@ -17,10 +17,10 @@ from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.demonstrations.metadata import KNOWN, TOLD
 from rlstack.tasks.core.interface import GoalStep, ScriptedEnvironment
 from rlstack.tasks.manipulator.terms import DECIMETRES
-from rlstack.training.demonstrated import successes
-from rlstack.training.experience import Rows, each, keep_episode, went_on
-from rlstack.training.recorded import feature_of, fitting, frame_features, remembered, successful
-from rlstack.training.sight import LABELS, Split, turned
+from rlstack.training.dataset_demonstrations import feature_of, fitting, frame_features, remembered, successful
+from rlstack.training.demonstrations import successes
+from rlstack.training.hindsight_replay import Rows, each, keep_episode, went_on
+from rlstack.training.vision_encoder import LABELS, Split, turned
 
 FOLDER = "pictures"
 """Of a run: its demonstrations with pictures."""
@@ -36,7 +36,7 @@ _KEPT = 0.85
 """Share of what a hand strays that is left a step later."""
 
 
-class Pictured:
+class ImageReplay:
     """Demonstrations with pictures: all in memory but these.
 
     Args:
@@ -71,7 +71,7 @@ def chunks(index: NDArray[Any]) -> list[NDArray[Any]]:
     return np.split(index, range(_TOGETHER, len(index), _TOGETHER))
 
 
-def open_pictured(
+def open_image_replay(
     environment: ScriptedEnvironment,
     split: Split,
     folder: Path,
@@ -79,7 +79,7 @@ def open_pictured(
     stills: int,
     stray: float,
     generator: torch.Generator,
-) -> Pictured:
+) -> ImageReplay:
     """Return demonstrations of the task's scripted expert in a run's folder; those that are there are used again.
 
     Args:
@@ -103,10 +103,10 @@ def open_pictured(
         if held < wanted + stills:  # all over again where it was stopped, or what is there already would come twice
             _begin_only(environment, split, buffer, stills, held)
             _demonstrate(environment, split, buffer, wanted, max(0, held - stills), stray, generator)
-    return Pictured(ReplayReader(folder / FOLDER))
+    return ImageReplay(ReplayReader(folder / FOLDER))
 
 
-def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: str, labelled: bool) -> Pictured:
+def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: str, labelled: bool) -> ImageReplay:
     """Return demonstrations of a dataset in the LeRobot layout, put into a run's folder; those there are used again.
 
     Args:
@@ -122,7 +122,7 @@ def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: st
     """
     where = folder / FOLDER
     if (where / SPEC_FILE).is_file() and len((there := ReplayReader(where)).episodes()) >= wanted:
-        return Pictured(there)  # the dataset may be gone by now
+        return ImageReplay(there)  # the dataset may be gone by now
     told = {KNOWN + name: Feature("float32", (size,)) for name, size in TOLD.items()} if labelled else {}
     held = fitting(Path(dataset), environment, {**frame_features(environment), **told})
     good = successful(held, wanted)
@@ -130,7 +130,7 @@ def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: st
     with ReplayBuffer(where, _spec(environment, split, max(1000, steps))) as buffer:
         for number in good[len(buffer.episodes()) :]:
             keep_episode(buffer, _as_seen(held[number], environment, split, labelled))
-    return Pictured(ReplayReader(where))
+    return ImageReplay(ReplayReader(where))
 
 
 def _as_seen(frames: dict[str, NDArray[Any]], environment: Any, split: Split, labelled: bool) -> list[Rows]:

@@ -31,7 +31,7 @@ _ELSEWHERE = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftSettings:
+class SoftActorCriticSettings:
     """Settings of the networks and their updates."""
 
     hidden: tuple[int, ...] = value((256, 256), at_least=1)
@@ -157,7 +157,7 @@ class Critics(nn.Module):
         return list(arrays) if members is None else [array[members] for array in arrays]
 
 
-class SoftLearner:
+class SoftActorCriticLearner:
     """Policy, critics and temperature, and how a batch of steps changes them.
 
     A batch holds by name: ``observation``, ``next_observation`` (n, columns), ``action`` (n, actions), ``reward`` (n,),
@@ -170,7 +170,9 @@ class SoftLearner:
         generator: Draws actions and critics.
     """
 
-    def __init__(self, settings: SoftSettings, columns: int, actions: int, generator: torch.Generator) -> None:
+    def __init__(
+        self, settings: SoftActorCriticSettings, columns: int, actions: int, generator: torch.Generator
+    ) -> None:
         self.settings, self.generator = settings, generator
         self.columns, self.actions = columns, actions
         self.actor = SquashedActor(columns, actions, settings.hidden)

@@ -8,7 +8,7 @@ import pytest
 
 from rlstack.data.replay import ReplayBuffer
 from rlstack.errors import UserError
-from rlstack.training.demonstrated import open_demonstrations
+from rlstack.training.demonstrations import open_demonstrations
 from tests.support.reaching import Reaching
 
 

@@ -9,11 +9,11 @@ from rlstack.tasks.core.rollout import DifferentiableRollout, shortened
 from rlstack.training.algorithm import Actor
 
 
-class AutogradTape:
+class AutogradBPTT:
     """Takes an :class:`~rlstack.training.algorithm.Actor` through a window and gradients back.
 
     On the way back each step is computed once more and differentiated by torch, so that no step's graph is kept. It is
-    slower than :class:`rlstack.training.tape.NetworkTape` and asks nothing of the network.
+    slower than :class:`rlstack.training.network_bptt.NetworkBPTT` and asks nothing of the network.
 
     Args:
         actor: Its gradients are written into ``parameter.grad``; its memory, if it has one, is called ``hidden``.

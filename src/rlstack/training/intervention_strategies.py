@@ -17,7 +17,7 @@ from torch import Tensor
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.interface import ScriptedEnvironment
-from rlstack.training.soft import Critics
+from rlstack.training.soft_actor_critic import Critics
 
 _ENDED = -1
 """Of the steps that an intervention has left, after its last one."""
@@ -32,7 +32,7 @@ class Intervention:
 
 
 class Intervener(Protocol):
-    """Whoever intervenes: a script, or a human's hand (:mod:`rlstack.training.hands`)."""
+    """Whoever intervenes: a script, or a human's hand (:mod:`rlstack.training.human_intervention`)."""
 
     def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
         """Return what is done in the coming step.
@@ -92,7 +92,7 @@ class IntervenerSettings:
             raise ValueError(f"teleop, namespace and view are a hand's, not allowed with kind: {self.kind}: set hand.")
 
 
-def asks_for_a_hand(settings: Any) -> bool:
+def needs_human(settings: Any) -> bool:
     """Return whether an algorithm's settings let a human's hand intervene."""
     intervener = getattr(settings, "intervener", None)
     return isinstance(intervener, IntervenerSettings) and intervener.kind == "hand"
@@ -104,10 +104,10 @@ def intervener_of(settings: IntervenerSettings, environment: ScriptedEnvironment
     Raises:
         UserError: Critics are asked for that are not there, or are of another task.
     """
-    return Nobody() if settings.kind == "hand" else ScriptedIntervener(settings, environment, seed)
+    return NoIntervention() if settings.kind == "hand" else ScriptedIntervener(settings, environment, seed)
 
 
-class Nobody:
+class NoIntervention:
     """See :class:`Intervener`: a hand that is not there, as where a run is only read."""
 
     def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:

@@ -18,14 +18,14 @@ from rlstack.hardware.intervention import InterventionDetector
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.trials import Motion
-from rlstack.training.interveners import IntervenerSettings, Intervention
+from rlstack.training.intervention_strategies import IntervenerSettings, Intervention
 
 Devices = Callable[[str, Manipulator, Motion, str], Any]
 """Returns a device, not opened yet: by its name, for an arm, what full speed is, and the namespace of its topics."""
 
 
-class HandIntervener:
-    """See :class:`rlstack.training.interveners.Intervener`.
+class HumanIntervener:
+    """See :class:`rlstack.training.intervention_strategies.Intervener`.
 
     For when a hand takes over see :class:`rlstack.hardware.intervention.InterventionDetector`.
 
@@ -90,7 +90,7 @@ class HandIntervener:
 
 
 @contextmanager
-def led_by_hand(algorithm: Any, environment: Any, devices: Devices | None) -> Iterator[HandIntervener]:
+def human_intervener(algorithm: Any, environment: Any, devices: Devices | None) -> Iterator[HumanIntervener]:
     """Let a hand intervene, as an algorithm's settings ask for; its device is open as long as the context lasts.
 
     Args:
@@ -116,7 +116,7 @@ def led_by_hand(algorithm: Any, environment: Any, devices: Devices | None) -> It
         device.open()
         if device.live and device.read().joints is not None:
             raise UserError(f"{settings.teleop} gives joints, and actions move the tool: use another device.")
-        hand = HandIntervener(device, environment, _say, _shown(environment, opened) if settings.view else _nothing)
+        hand = HumanIntervener(device, environment, _say, _shown(environment, opened) if settings.view else _nothing)
         _say(device.keys)
         algorithm.intervener = hand
         yield hand

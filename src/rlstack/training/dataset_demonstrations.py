@@ -28,7 +28,7 @@ from rlstack.interfaces.robot_signals import shape_of
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.core.pipeline import Tensors
-from rlstack.training.experience import Rows
+from rlstack.training.hindsight_replay import Rows
 
 OBSERVATION = "observation."
 SUCCESS = "next.success"

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.training.chunks import ChunkActor
+from rlstack.training.action_chunking import ChunkActor
 
 
 def carried_out(actor: ChunkActor, seen: torch.Tensor) -> torch.Tensor:

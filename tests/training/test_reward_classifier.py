@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.training.judged import Judged, JudgeSettings
+from rlstack.training.reward_classifier import ClassifiedEnvironment, RewardClassifierSettings
 from tests.support.reaching import Reaching, ReachTask
 
-QUICK = JudgeSettings(shown=3000, updates=400, threshold=0.85, hidden=(32, 32), learning_rate=5e-3)
+QUICK = RewardClassifierSettings(shown=3000, updates=400, threshold=0.85, hidden=(32, 32), learning_rate=5e-3)
 
 
 class Endless(Reaching):
@@ -31,16 +31,16 @@ class Endless(Reaching):
 
 
 @pytest.fixture(scope="module")
-def judged() -> Judged:
+def judged() -> ClassifiedEnvironment:
     torch.manual_seed(0)
-    environment = Judged(Endless(32), QUICK, seed=3)
+    environment = ClassifiedEnvironment(Endless(32), QUICK, seed=3)
     environment.learn()
     return environment
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_half_of_the_episodes_it_is_shown_are_blunders(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = Judged(Endless(count), replace(QUICK, shown=800 * count, stray=0.0), seed=3)
+    environment = ClassifiedEnvironment(Endless(count), replace(QUICK, shown=800 * count, stray=0.0), seed=3)
     expert, steps = environment.inner.expert_action, []
     step = environment.inner.step
 
@@ -53,14 +53,14 @@ def test_half_of_the_episodes_it_is_shown_are_blunders(count: int, monkeypatch: 
     assert 0.25 < torch.stack(steps).float().mean() < 0.75
 
 
-def test_it_tells_what_is_done_of_steps_it_was_not_shown(judged: Judged) -> None:
+def test_it_tells_what_is_done_of_steps_it_was_not_shown(judged: ClassifiedEnvironment) -> None:
     assert judged.figures["precision"] > 0.9
     assert judged.figures["recall"] > 0.5  # it must be sure
     offset = torch.tensor([[0.0, 0.0], [0.02, 0.01], [0.5, 0.0], [0.0, -0.4]])
     assert judged.tell(torch.cat([torch.zeros(4, 2), offset], dim=1)).tolist() == [True, True, False, False]
 
 
-def test_it_ends_episodes_and_earns_by_the_classifier_alone(judged: Judged) -> None:
+def test_it_ends_episodes_and_earns_by_the_classifier_alone(judged: ClassifiedEnvironment) -> None:
     judged.restart(torch.arange(32))
     judged.observe()
     finished = 0
@@ -79,8 +79,8 @@ def test_it_ends_episodes_and_earns_by_the_classifier_alone(judged: Judged) -> N
     assert finished > 50
 
 
-def test_it_goes_on_from_its_state(judged: Judged) -> None:
-    other = Judged(Endless(32), QUICK, seed=4)
+def test_it_goes_on_from_its_state(judged: ClassifiedEnvironment) -> None:
+    other = ClassifiedEnvironment(Endless(32), QUICK, seed=4)
     other.load_state_dict(judged.state_dict())
     seen = torch.randn(50, 4)
     assert torch.equal(other.judge(seen), judged.judge(seen))
@@ -91,11 +91,11 @@ def test_a_task_that_ends_by_itself_is_refused() -> None:
     environment = Reaching()
     environment.task = type("Ending", (ReachTask,), {"ends": True})()
     with pytest.raises(UserError, match="ends: false"):
-        Judged(environment, QUICK, seed=0)
+        ClassifiedEnvironment(environment, QUICK, seed=0)
 
 
 def test_nothing_but_failure_is_refused() -> None:
     environment = Endless(8)
     environment.reward_of = lambda achieved, desired: torch.full((len(achieved),), -1.0)  # type: ignore[method-assign]
     with pytest.raises(UserError, match="0 were successful"):
-        Judged(environment, replace(QUICK, shown=200), seed=0).learn()
+        ClassifiedEnvironment(environment, replace(QUICK, shown=200), seed=0).learn()

@@ -13,7 +13,7 @@ from rlstack.tasks.core.rollout import DifferentiableRollout, shortened
 from rlstack.training.networks import Network
 
 
-class NetworkTape:
+class NetworkBPTT:
     """Takes a :class:`Network` through a :class:`DifferentiableRollout` and gradients back, without a graph to keep.
 
     Each step is a handful of matrix products into memory that is used again for every window; what the weights'

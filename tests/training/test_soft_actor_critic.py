@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rlstack.training.soft import Critics, SoftLearner, SoftSettings, SquashedActor
+from rlstack.training.soft_actor_critic import Critics, SoftActorCriticLearner, SoftActorCriticSettings, SquashedActor
 
 
 def test_the_density_of_a_drawn_action_is_that_of_the_squashed_gaussian() -> None:
@@ -58,8 +58,8 @@ def test_an_ensemble_is_its_members_one_by_one(normalised: bool) -> None:
 
 def test_values_come_to_what_the_rewards_add_up_to() -> None:
     torch.manual_seed(0)
-    settings = SoftSettings(hidden=(32,), gamma=0.9, learning_rate=1e-2, tau=0.1, entropy_backup=False)
-    learner = SoftLearner(settings, 2, 1, torch.Generator().manual_seed(0))
+    settings = SoftActorCriticSettings(hidden=(32,), gamma=0.9, learning_rate=1e-2, tau=0.1, entropy_backup=False)
+    learner = SoftActorCriticLearner(settings, 2, 1, torch.Generator().manual_seed(0))
     seen = torch.randn(64, 2)
     one = {"observation": seen, "next_observation": seen, "action": torch.zeros(64, 1), "reward": torch.ones(64)}
     ends = (torch.arange(64) % 2).float()
@@ -77,16 +77,16 @@ def test_values_come_to_what_the_rewards_add_up_to() -> None:
 
 def test_the_temperature_brings_the_entropy_to_its_target() -> None:
     torch.manual_seed(0)
-    settings = SoftSettings(hidden=(16,), learning_rate=1e-2, target_entropy=-0.3)
-    learner = SoftLearner(settings, 2, 3, torch.Generator().manual_seed(0))
+    settings = SoftActorCriticSettings(hidden=(16,), learning_rate=1e-2, target_entropy=-0.3)
+    learner = SoftActorCriticLearner(settings, 2, 3, torch.Generator().manual_seed(0))
     batch = {"observation": torch.randn(128, 2)}
     logged = [learner.update_actor(batch)["entropy"].item() for _ in range(500)]
     assert sum(logged[-100:]) / 100 == pytest.approx(-0.9, abs=0.3)
 
 
 def test_it_goes_on_exactly_from_its_state() -> None:
-    settings = SoftSettings(hidden=(8,), critics=3, layer_norm=True)
-    learners = [SoftLearner(settings, 2, 1, torch.Generator().manual_seed(k)) for k in range(2)]
+    settings = SoftActorCriticSettings(hidden=(8,), critics=3, layer_norm=True)
+    learners = [SoftActorCriticLearner(settings, 2, 1, torch.Generator().manual_seed(k)) for k in range(2)]
     batch = {"observation": torch.randn(16, 2), "next_observation": torch.randn(16, 2), "action": torch.rand(16, 1)}
     batch = {**batch, "reward": torch.randn(16), "goes_on": torch.ones(16)}
     learners[0].update_critics(batch)
@@ -102,13 +102,13 @@ def test_it_goes_on_exactly_from_its_state() -> None:
 
 
 def test_it_goes_on_at_the_rate_that_is_set_now() -> None:
-    settings = SoftSettings(hidden=(8,), learning_rate=1e-3)
+    settings = SoftActorCriticSettings(hidden=(8,), learning_rate=1e-3)
     batch = {"observation": torch.randn(16, 2), "next_observation": torch.randn(16, 2), "action": torch.rand(16, 1)}
     batch = {**batch, "reward": torch.randn(16), "goes_on": torch.ones(16)}
-    before = SoftLearner(settings, 2, 1, torch.Generator().manual_seed(0))
+    before = SoftActorCriticLearner(settings, 2, 1, torch.Generator().manual_seed(0))
     before.update_critics(batch)
     before.update_actor(batch)
-    learner = SoftLearner(replace(settings, learning_rate=1e-12), 2, 1, torch.Generator().manual_seed(0))
+    learner = SoftActorCriticLearner(replace(settings, learning_rate=1e-12), 2, 1, torch.Generator().manual_seed(0))
     learner.load_state_dict(before.state_dict())
     assert [group["lr"] for o in learner._optimisers() for group in o.param_groups] == [1e-12] * 3
     learner.update_critics(batch)
@@ -121,7 +121,7 @@ def test_it_goes_on_at_the_rate_that_is_set_now() -> None:
 
 def test_more_drawn_critics_than_there_are_is_an_error() -> None:
     with pytest.raises(ValueError, match="drawn_critics: 3 is not allowed"):
-        SoftSettings(critics=2, drawn_critics=3)
+        SoftActorCriticSettings(critics=2, drawn_critics=3)
 
 
 def test_bounded_targets_are_what_rewards_can_add_up_to() -> None:
@@ -135,8 +135,8 @@ def test_bounded_targets_are_what_rewards_can_add_up_to() -> None:
     }
     losses = {}
     for bounded in (False, True):
-        settings = SoftSettings(hidden=(8,), gamma=0.9, entropy_backup=False, bounded=bounded)
-        learner = SoftLearner(settings, 3, 2, torch.Generator().manual_seed(0))
+        settings = SoftActorCriticSettings(hidden=(8,), gamma=0.9, entropy_backup=False, bounded=bounded)
+        learner = SoftActorCriticLearner(settings, 3, 2, torch.Generator().manual_seed(0))
         with torch.no_grad():
             learner.targets.biases[-1].fill_(20.0)  # nobody can earn that
             learner.critics.biases[-1].zero_()
@@ -148,13 +148,13 @@ def test_bounded_targets_are_what_rewards_can_add_up_to() -> None:
 
 def test_bounds_are_refused_where_there_are_none() -> None:
     with pytest.raises(ValueError, match="bounded: true is not allowed"):
-        SoftSettings(bounded=True)
+        SoftActorCriticSettings(bounded=True)
 
 
 def test_critics_begin_where_they_are_told() -> None:
     torch.manual_seed(5)
-    settings = SoftSettings(hidden=(16,), critics=3, start_value=-30.0)
-    learner = SoftLearner(settings, 3, 2, torch.Generator().manual_seed(0))
+    settings = SoftActorCriticSettings(hidden=(16,), critics=3, start_value=-30.0)
+    learner = SoftActorCriticLearner(settings, 3, 2, torch.Generator().manual_seed(0))
     values = learner.critics(torch.randn(50, 3), torch.rand(50, 2))
     assert (values + 30.0).abs().max() < 3.0
     assert torch.equal(

@@ -16,8 +16,8 @@ from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.interface import GoalStep, LearningEnvironment, ScriptedEnvironment
-from rlstack.training.experience import Experience, Rows, each, rows_of
-from rlstack.training.recorded import recorded
+from rlstack.training.dataset_demonstrations import recorded
+from rlstack.training.hindsight_replay import HindsightReplay, Rows, each, rows_of
 
 DEMONSTRATIONS = "demonstrations"
 """Folder of a run that holds the demonstrations it learns from."""
@@ -26,11 +26,11 @@ _TRIES = 20
 """Episodes of all robots in which the demonstrations must be had, for each that is wanted."""
 
 Episode = list[Rows]
-"""Its first observation, then what each step was and led to; see :class:`rlstack.training.experience.Experience`."""
+"""Its first observation, then what each step was and led to; :mod:`rlstack.training.hindsight_replay` keeps it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemonstratedSettings:
+class DemonstrationSettings:
     """Which demonstrations an algorithm learns from."""
 
     demonstrations: int = value(20, at_least=1)
@@ -60,7 +60,7 @@ def open_demonstrations(
     dataset: str = "",
     seed: int = 0,
     earned: bool = True,
-) -> Experience:
+) -> HindsightReplay:
     """Return demonstrations as they are kept in a run's folder; those that are there already are used again.
 
     Args:
@@ -83,7 +83,7 @@ def open_demonstrations(
         )
     where = None if folder is None else folder / DEMONSTRATIONS
     if where is not None and (where / SPEC_FILE).is_file():  # a dataset that they came from may be gone by now
-        kept = Experience(environment, read_spec(where / SPEC_FILE).capacity, where, seed, lanes=1)
+        kept = HindsightReplay(environment, read_spec(where / SPEC_FILE).capacity, where, seed, lanes=1)
         missing = wanted - len(kept.buffer.episodes())
         found = _episodes(environment, wanted, dataset)[-missing:] if missing > 0 else []
         room = kept.buffer.spec.capacity - len(kept.buffer)
@@ -99,7 +99,7 @@ def open_demonstrations(
         if where is not None:
             _make(environment, capacity, where, found)
             found = []
-        kept = Experience(environment, capacity, where, seed, lanes=1)
+        kept = HindsightReplay(environment, capacity, where, seed, lanes=1)
     for episode in found:
         kept.add_episode(episode)
     return kept
@@ -110,7 +110,7 @@ def _make(environment: ScriptedEnvironment, capacity: int, where: Path, found: l
     beside = where.with_name(f".{where.name}.new")
     for left in (beside, where):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
-    made = Experience(environment, capacity, beside, lanes=1)
+    made = HindsightReplay(environment, capacity, beside, lanes=1)
     for episode in found:
         made.add_episode(episode)
     made.buffer.flush()
