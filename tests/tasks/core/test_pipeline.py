@@ -14,7 +14,8 @@ from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots import frames
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.core.pipeline import Pipeline, rotation_matrix, to_body, to_world
-from rlstack.tasks.quadrotor.terms import ActionHistory, AngularVelocity, LinearVelocity, Up
+from rlstack.tasks.core.terms import ActionHistory
+from rlstack.tasks.quadrotor.terms import AngularVelocity, LinearVelocity, Up
 from tests.support.learning import small_task
 
 ROBOT = load_quadrotor("crazyflie")

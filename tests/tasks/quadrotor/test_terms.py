@@ -16,6 +16,7 @@ from rlstack.robots import frames
 from rlstack.sim.batch import BatchSimulator
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.core.pipeline import Pipeline, rotation_matrix
+from rlstack.tasks.core.terms import ActionHistory
 from rlstack.tasks.quadrotor import terms
 from tests.support.policies import hover_gains
 from tests.support.robots import crazyflie, large
@@ -69,7 +70,7 @@ def test_velocities_pass_through() -> None:
 
 @pytest.mark.parametrize("length", [1, 3])
 def test_history_is_newest_first_and_forgets(length: int) -> None:
-    term = terms.ActionHistory(2, length)
+    term = ActionHistory(2, length)
     memory = {"action_history": torch.zeros(1, 2 * length)}
     for k in range(1, 6):
         memory = term.remember({}, memory, torch.tensor([[k, -k]]).float())

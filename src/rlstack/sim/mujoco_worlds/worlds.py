@@ -95,6 +95,11 @@ class MujocoWorlds(ABC):
         pose = self.state[:, self._pose(name)]
         return pose[:, :3], pose[:, [4, 5, 6, 3]]
 
+    def twist(self, name: str) -> tuple[Array, Array]:
+        """Return linear velocity (N, 3) m/s, world, and angular velocity (N, 3) rad/s, body, of what moves freely."""
+        first = 1 + self.model.nq + int(self.model.joint(name).dofadr[0])
+        return self.state[:, first : first + 3], self.state[:, first + 3 : first + 6]
+
     def slide(self, name: str) -> Array:
         """Return the position (N,) m or rad of a joint of the scene, such as a drawer's."""
         return self.state[:, 1 + int(self.model.joint(name).qposadr[0])]

@@ -190,6 +190,7 @@ class CrowdTask(BaseTask):
 
     def terms(self, robot: WheeledBase) -> list[Term]:
         """Return the terms of the observation."""
+        from rlstack.tasks.core.terms import ActionHistory
         from rlstack.tasks.wheeled_base import terms
 
         settings = self.observation
@@ -200,7 +201,7 @@ class CrowdTask(BaseTask):
             terms.GoalOffset(settings.goal_bound_m),
             terms.GoalRange(),
             terms.Twist(),
-            terms.LastAction(2),
+            ActionHistory(2, name="last_action", memory="past_actions"),
             terms.Closeness(self.rays(robot), settings.half_m),
             terms.Encounters(settings.slots, settings.reach_m, robot.radius_m),
         ]

@@ -122,6 +122,7 @@ class NavigationTask(BaseTask):
 
     def terms(self, robot: WheeledBase) -> list[Term]:
         """Return the terms of the observation."""
+        from rlstack.tasks.core.terms import ActionHistory
         from rlstack.tasks.wheeled_base import terms
 
         settings = self.observation
@@ -129,7 +130,7 @@ class NavigationTask(BaseTask):
             terms.GoalOffset(settings.goal_bound_m),
             terms.GoalHeading(),
             terms.Twist(),
-            terms.LastAction(2),
+            ActionHistory(2, name="last_action", memory="past_actions"),
             terms.Closeness(self.rays(robot), settings.half_m),
         ]
 

@@ -148,6 +148,7 @@ class FoundationTask(QuadrotorTask):
 
     def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline, which is the same for every robot."""
+        from rlstack.tasks.core.terms import ActionHistory
         from rlstack.tasks.quadrotor import terms
         from rlstack.tasks.quadrotor.pipeline import CanonicalPipeline
 
@@ -159,7 +160,7 @@ class FoundationTask(QuadrotorTask):
             terms.PathHeading(),
             terms.LinearVelocity(),
             terms.AngularVelocity(),
-            terms.ActionHistory(4, 1),
+            ActionHistory(4, 1),
         ]
         return CanonicalPipeline(chosen, "rotor_speed")
 

@@ -110,6 +110,7 @@ class HoverTask(QuadrotorTask):
 
     def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
+        from rlstack.tasks.core.terms import ActionHistory
         from rlstack.tasks.quadrotor import terms
 
         settings = self.observation
@@ -120,7 +121,7 @@ class HoverTask(QuadrotorTask):
             terms.LinearVelocity(),
             terms.AngularVelocity(),
             terms.RotorSpeedEstimate(robot, self.rate_hz),
-            terms.ActionHistory(len(robot.rotors), settings.action_history),
+            ActionHistory(len(robot.rotors), settings.action_history),
         ]
         if settings.disturbance_estimate:
             chosen.append(terms.DisturbanceEstimate(robot, self.rate_hz, settings.disturbance_bandwidth_hz))

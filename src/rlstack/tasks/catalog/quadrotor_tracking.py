@@ -155,6 +155,7 @@ class TrackingTask(QuadrotorTask):
 
     def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
+        from rlstack.tasks.core.terms import ActionHistory
         from rlstack.tasks.quadrotor import terms
 
         settings = self.observation
@@ -166,7 +167,7 @@ class TrackingTask(QuadrotorTask):
             terms.LinearVelocity(),
             terms.AngularVelocity(),
             terms.RotorSpeedEstimate(robot, self.rate_hz),
-            terms.ActionHistory(len(robot.rotors), settings.action_history),
+            ActionHistory(len(robot.rotors), settings.action_history),
         ]
         return rotor_pipeline(chosen, robot)
 

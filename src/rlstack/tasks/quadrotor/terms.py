@@ -112,27 +112,6 @@ class AngularVelocity(Term):
         return inputs["angular_velocity"]
 
 
-class ActionHistory(Term):
-    """The last actions, newest first."""
-
-    name, unit, meaning = "action_history", "-1..1", "past actions, newest first"
-
-    def __init__(self, actions: int, length: int) -> None:
-        super().__init__()
-        self.size = actions * length
-        self.memory: Mapping[str, tuple[int, ...]] = {"action_history": (self.size,)}
-        self.actions = actions
-
-    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
-        """Return (batch, actions * length)."""
-        return memory["action_history"]
-
-    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
-        """Push the newest action to the front."""
-        kept = memory["action_history"][:, : self.size - self.actions]
-        return {"action_history": torch.cat([action, kept], dim=-1)}
-
-
 class RotorSpeedEstimate(Term):
     """What the rotors should be doing by now: a model of their lag, driven by the policy's own commands."""
 

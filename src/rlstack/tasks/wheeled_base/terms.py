@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -83,25 +83,6 @@ class Closeness(Term):
         # evenly spaced rays are a slice, which exports and traces plainly
         first, step = self.rays[0], self.rays[1] - self.rays[0] if self.size > 1 else 1
         return slice(first, self.rays[-1] + 1, step)
-
-
-class LastAction(Term):
-    """The last actions, newest first."""
-
-    name, unit, meaning = "last_action", "-1..1", "past actions, newest first"
-
-    def __init__(self, actions: int, length: int = 1) -> None:
-        super().__init__()
-        self.size, self.actions = actions * length, actions
-        self.memory: Mapping[str, tuple[int, ...]] = {"past_actions": (self.size,)}
-
-    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
-        """Return (batch, actions * length)."""
-        return memory["past_actions"]
-
-    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
-        """Push the newest action to the front."""
-        return {"past_actions": torch.cat([action, memory["past_actions"][:, : self.size - self.actions]], dim=-1)}
 
 
 Frame = Literal["goal", "body"]
