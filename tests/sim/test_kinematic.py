@@ -51,7 +51,7 @@ def test_who_is_moved_is_seen_where_they_are_and_stops_nobody(name: str) -> None
     assert backend.read().signals["position"][0] > 1.0  # through them: whoever drives must not
     backend.reset()
     assert seen() == pytest.approx(0.5 - 0.25 - mount, abs=0.02)  # a reset is of robots
-    with pytest.raises(ValueError, match="the kinematic obstacles are \\['somebody'\\]"):
+    with pytest.raises(ValueError, match="the obstacles that are kinematic: \\['somebody'\\]"):
         backend.simulation.engine.move_obstacle("nobody", np.zeros(3))
     backend.close()
 

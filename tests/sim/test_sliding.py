@@ -90,7 +90,7 @@ def test_it_slides_down_by_the_formula_with_its_parts_and_through_what_is_fixed(
         backend.reset()
         np.testing.assert_allclose(engine.obstacle_pose("sled")[0], SLED.position_m, atol=1e-12)
         with pytest.raises(
-            ValueError, match="'flag' is not allowed: the obstacles that can be pushed are \\['sled'\\]"
+            ValueError, match="'flag' is not allowed: the obstacles that can be pushed: \\['sled'\\]"
         ):
             engine.obstacle_pose("flag")
     finally:

@@ -1,5 +1,4 @@
-"""Edges of the solids that an arm's links are made of, from its model's collision shapes: what a guard needs of their
-extent."""
+"""Edges of links' collision shapes, from a robot's URDF: the guard bounds the robot's extent by them."""
 
 from __future__ import annotations
 

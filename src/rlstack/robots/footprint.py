@@ -1,4 +1,4 @@
-"""What a base covers of the floor, seen from above: its convex outline, and discs that cover it."""
+"""Footprint of a base: its convex outline seen from above, and discs that cover it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Outline:
-    """What a base covers of the floor: a disc about ``base_link``, or a polygon of which the convex hull counts."""
+    """Footprint of a base: a disc about ``base_link``, or the convex hull of a polygon."""
 
     radius_m: float | None = value(None, unit="m", above=0.0)
     corners_m: tuple[tuple[float, float], ...] = value((), unit="m")

@@ -62,7 +62,7 @@ class RevoluteJoint:
 
     @property
     def driven(self) -> DrivenJoint:
-        """It, as engines drive it."""
+        """The joint as engines drive it."""
         unlimited = self.position_min_rad is None or self.position_max_rad is None
         return DrivenJoint(
             name=self.name,
@@ -100,7 +100,7 @@ class PrismaticJoint:
 
     @property
     def driven(self) -> DrivenJoint:
-        """It, as engines drive it."""
+        """The joint as engines drive it."""
         return DrivenJoint(
             name=self.name,
             type="prismatic",

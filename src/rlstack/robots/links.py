@@ -29,7 +29,7 @@ class LinkInertial:
 
     @property
     def piece(self) -> Inertial:
-        """It, as numpy has it, in the link's frame."""
+        """Mass, centre of mass and inertia as arrays, in the link's frame."""
         xx, yy, zz, xy, xz, yz = self.inertia_kg_m2
         matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         return Inertial(self.mass_kg, np.array(self.centre_m), matrix)
@@ -37,7 +37,7 @@ class LinkInertial:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkBox:
-    """A box that is seen and felt."""
+    """A box, for collisions and for viewers."""
 
     size_m: Three = value(unit="m", above=0.0)
     """Full extents."""
@@ -48,7 +48,7 @@ class LinkBox:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkCylinder:
-    """A cylinder along z that is seen and felt."""
+    """A cylinder along z, for collisions and for viewers."""
 
     radius_m: float = value(unit="m", above=0.0)
     length_m: float = value(unit="m", above=0.0)

@@ -117,7 +117,7 @@ class RobotSpec:
 
     @property
     def sha256(self) -> str:
-        """Of its :meth:`identity`: by it a proof knows the robot that it is of.
+        """Digest of :meth:`identity`; verification records name their robot by it.
 
         Raises:
             UserError: A file that belongs to it is missing.

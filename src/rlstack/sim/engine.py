@@ -173,23 +173,17 @@ class Engine(Protocol):
         """Release everything."""
 
 
-def pushed_one(known: Mapping[str, int], name: str) -> int:
-    """Return what an engine holds for an obstacle that can be pushed.
+def find_obstacle(known: Mapping[str, int], name: str, what: Literal["can be pushed", "are kinematic"]) -> int:
+    """Return what an engine holds for an obstacle.
+
+    Args:
+        known: By name, those that are meant.
+        name: Of one.
+        what: The obstacles that are meant, for errors.
 
     Raises:
         ValueError: There is none of this name.
     """
     if name not in known:
-        raise ValueError(f"'{name}' is not allowed: the obstacles that can be pushed are {sorted(known)}.")
-    return known[name]
-
-
-def moved_one(known: Mapping[str, int], name: str) -> int:
-    """Return what an engine holds for a kinematic obstacle.
-
-    Raises:
-        ValueError: There is none of this name.
-    """
-    if name not in known:
-        raise ValueError(f"'{name}' is not allowed: the kinematic obstacles are {sorted(known)}.")
+        raise ValueError(f"'{name}' is not allowed: the obstacles that {what}: {sorted(known)}.")
     return known[name]

@@ -1,4 +1,4 @@
-"""One robot of a simulation, behind the protocol that hardware has as well."""
+"""One robot of a simulation, behind the same protocol as hardware."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SimulatedRobot:
         noise_seed: Of the noise that the robot file gives the sensors; None: readings without noise.
 
     Raises:
-        UserError: The seed is no whole number from 0 on.
+        UserError: The seed is not a whole number of at least 0.
         ValueError: The simulation has no such robot.
     """
 

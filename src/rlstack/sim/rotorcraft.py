@@ -75,7 +75,7 @@ class Rotorcraft:
         self.parameters = _rows(PARAMETER_WIDTH, count)
         """(PARAMETER_WIDTH, N), see :mod:`rlstack.sim.batch.layout`."""
         self.air = _rows(3, count)
-        """(3, N) m/s, world: how the air moves at each robot; whoever knows writes it."""
+        """(3, N) m/s, world: the air's velocity at each robot; the caller writes it."""
         # velocities that the engine held a step ago, and before the coming step
         self._held = [_rows(6, count) for _ in range(2)]
         self._instant = _rows(6, count)  # velocities at the instant of the positions
@@ -180,7 +180,7 @@ class Rotorcraft:
         self._launches[0]()
 
     def passed(self) -> None:
-        """Take note of a physics step that followed :meth:`prepare`."""
+        """Advance rotors, batteries and time after a physics step that followed :meth:`prepare`."""
         self._velocities = None
         self._held.reverse()
         if self._some_fresh:
@@ -218,10 +218,10 @@ class Rotorcraft:
             self._limit()
 
     def rest(self, index: NDArray[np.integer]) -> None:
-        """Take note that robots which were just reset stand on something, and have for a while.
+        """Mark robots that were just reset as resting on something.
 
-        Contact carries them with all of its force: the half kick of a first step would throw them up. Those whose
-        rotors carry more than their weight are about to leave.
+        Contact already carries their weight: the half kick of a first step would throw them up. Robots whose rotors
+        lift more than the weight are about to take off and stay unmarked.
         """
         self._launches[0]()
         coming, last = self._gains
@@ -265,7 +265,7 @@ class Rotorcraft:
 
     def _limit(self) -> None:
         assert self.batteries is not None
-        # whoever's battery is not computed is not limited, not even to the file's range: commands are already
+        # robots without a computed battery have no limit here: their commands are clipped already
         self.parameters[_TOP_SPEED] = np.where(self.batteries.present, self.batteries.top_speed, np.inf)
 
     def _clock(self) -> None:
@@ -286,7 +286,7 @@ class Rotorcraft:
 
 
 _BATTERY_S = 0.01
-"""What is drawn from a battery is looked at as often, s: it changes over seconds."""
+"""Period at which batteries are updated, s: they change over seconds."""
 _TOP_SPEED = PARAMETERS["speed_range"].stop - 1
 _RANGE = ("speed_min_rad_s", "speed_max_rad_s")
 _GRAVITY = np.array([0.0, 0.0, STANDARD_GRAVITY])

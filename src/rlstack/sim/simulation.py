@@ -1,4 +1,4 @@
-"""A simulation: N robots in one world of one physics engine, and what is the same whatever the engine.
+"""A simulation: N robots in one world of one physics engine; everything that is independent of the engine.
 
 Time, commands, motors, disturbances and sensors are here and in :mod:`rlstack.sim.rotorcraft`; an engine
 (:mod:`rlstack.sim.engine`) only integrates. Used in two ways: robots that share a world, each behind the
@@ -99,7 +99,7 @@ class Simulation:
         blows = world is not None and world.wind is not None
         switches, self._floor = (world.physics, world.floor) if world else (None, True)
         self.models = tuple(models_of(robot, switches, blows, named, floor=self._floor) for robot in flying)
-        """What of the physics is computed for each quadrotor: its own file's and the world's say alone."""
+        """Physics models that are on for each quadrotor, by its own file and the world."""
         self._air = Air(flying, self.models, world.wind if world else None, isolated, seed)
         count = len(robots)
         self.starts_m = start_places(count, world, isolated) if starts_m is None else checked_starts(starts_m, count)
@@ -108,9 +108,9 @@ class Simulation:
         self._engine: Engine | None = None
         self._closed = False
         self.before_step: list[Callable[[float, float], None]] = []
-        """Called before each physics step with the time at which it begins and its length, s, where not all fly."""
+        """Called before each physics step with its start time and length, s; only where some robots have no rotors."""
         self._steps = 0  # time is counted in whole steps, so it never drifts
-        self._owed_s = 0.0  # of the durations asked for, what was less than a step
+        self._owed_s = 0.0  # remainder of the requested durations, less than a step
 
     def __len__(self) -> int:
         return len(self.robots)
@@ -314,7 +314,7 @@ class Simulation:
         return np.asarray((pushed + np.array([0.0, 0.0, STANDARD_GRAVITY])) @ turn)
 
     def _advance(self, engine: Engine, count: int) -> None:
-        """Let physics steps pass where all robots fly."""
+        """Take physics steps where all robots have rotors."""
         craft, body, air = self.rotorcraft, self._body, self._air
         force, torque, moves = craft.force, craft.torque, air.moves
         for _ in range(count):
@@ -327,7 +327,7 @@ class Simulation:
             craft.passed()
 
     def _advance_mixed(self, engine: Engine) -> None:
-        """Let one physics step pass where some robots do not fly."""
+        """Take one physics step where some robots have no rotors."""
         craft = self._rotorcraft
         if craft is not None:
             wrench = self._wrench
@@ -343,7 +343,7 @@ class Simulation:
             craft.passed()
 
     def _lost(self, engine: Engine) -> list[int]:
-        """Return the robots whose state is not finite; the base of an arm stays where it is."""
+        """Return the robots whose body or joints have a state that is not finite."""
         sound: NDArray[np.bool_] = np.all(np.isfinite(self._body), axis=0)
         for index in self._jointed:
             sound[index] &= bool(np.isfinite(engine.joints(index).position).all())

@@ -19,7 +19,7 @@ from rlstack.sim.world import World
 SPACING_M = 1.0
 """Between the start places of robots in a world that names none, m."""
 _AT_REST_M = 1e-6
-"""By how much the height of a robot at rest may be off."""
+"""Tolerance on the height of a robot at rest, m."""
 
 
 class SpawnHeights:
@@ -28,7 +28,7 @@ class SpawnHeights:
     Contact is slightly soft, so each engine carries them some micrometres below their rest height.
 
     Args:
-        engine: It steps, and the robots are left wherever they have come to.
+        engine: It steps, and leaves the robots where they settle.
         robots: N robots.
         starts_m: (N, 3) m.
         floor: Whether there is one at z = 0.
@@ -84,7 +84,7 @@ def checked_starts(starts_m: ArrayLike, count: int) -> Array:
     """Return start places (count, 3), m.
 
     Raises:
-        UserError: They are of another shape, or no finite numbers.
+        UserError: The shape is wrong, or a number is not finite.
     """
     try:
         starts = np.array(starts_m, dtype=float)
@@ -101,7 +101,7 @@ def start_places(count: int, world: World | None = None, isolated: bool = False)
     """Return where robots stand at first (count, 3), m: the world's places, or a grid about the origin.
 
     Raises:
-        UserError: The world has not as many.
+        UserError: The world has too few.
     """
     places = np.array(world.starts_m if world else (), dtype=float).reshape(-1, 3)
     if isolated or count == 1:

@@ -21,10 +21,10 @@ _MOST_STEPS_PER_S = 1e5
 
 
 def checked_robots(robots: Sequence[RobotSpec]) -> tuple[RobotSpec, ...]:
-    """Return the robots of a simulation, of which there must be one.
+    """Return the robots of a simulation: at least one.
 
     Raises:
-        UserError: There is none, or something else among them, or a base without wheels.
+        UserError: The list is empty, or holds something else, or a robot that no engine can move.
     """
     if isinstance(robots, RobotSpec):
         raise UserError(f"robots: {robots.name} alone is not allowed: must be a list, such as [{robots.name}].")
@@ -41,7 +41,7 @@ def checked_world(world: World | str | Path | None, isolated: bool) -> World | N
     """Return the world, loaded if it was named.
 
     Raises:
-        UserError: There is no such world, or isolated robots would share what can be pushed in it.
+        UserError: There is no such world, or isolated robots would share its movable obstacles.
     """
     if isinstance(world, (str, Path)):
         world = load_world(str(world))
@@ -63,7 +63,7 @@ def checked_rate(rate_hz: Any, usual_hz: float, robots: Sequence[RobotSpec]) -> 
     """Return the physics rate, Hz.
 
     Raises:
-        UserError: It is no number, below the slowest robot's control rate, or too high.
+        UserError: It is not a number, below the highest control rate of the robots, or too high.
     """
     if rate_hz is not None and (isinstance(rate_hz, bool) or not isinstance(rate_hz, (int, float, np.number))):
         raise UserError(f"physics_rate_hz: {rate_hz!r} is not allowed: must be a number.")
@@ -81,7 +81,7 @@ def checked_seed(name: str, seed: Any) -> int:
     """Return a seed.
 
     Raises:
-        UserError: It is no whole number from 0 on.
+        UserError: It is not a whole number of at least 0.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise UserError(f"{name}: {seed!r} is not allowed: must be a whole number from 0 on.")
@@ -89,15 +89,15 @@ def checked_seed(name: str, seed: Any) -> int:
 
 
 def check_options(options: Collection[str], engine: type[Engine], *makers: Callable[..., Any]) -> None:
-    """Refuse options that nobody takes.
+    """Refuse unknown options.
 
     Args:
-        options: Names that were given.
-        engine: Which may have options of its own.
-        makers: Whose keyword arguments these may be as well.
+        options: Names of the options.
+        engine: May have options of its own.
+        makers: Callables whose keyword arguments are options as well.
 
     Raises:
-        UserError: One is unknown; the nearest are named.
+        UserError: An option is unknown; lists the nearest names.
     """
     known = {
         p.name for maker in makers for p in inspect.signature(maker).parameters.values() if p.kind is p.KEYWORD_ONLY
@@ -164,7 +164,7 @@ def checked_jointed_state(state: Mapping[str, ArrayLike], joints: int) -> dict[s
 
 
 def checked_index(index: Any, count: int) -> int:
-    """Return which of ``count`` robots is meant.
+    """Return the number of one of ``count`` robots.
 
     Raises:
         ValueError: There is no such robot.
@@ -175,10 +175,10 @@ def checked_index(index: Any, count: int) -> int:
 
 
 def checked_indices(index: ArrayLike, count: int) -> Index:
-    """Return which of ``count`` robots are meant, (robots,).
+    """Return the numbers (robots,) of some of ``count`` robots.
 
     Raises:
-        ValueError: There is one that is not, one is there twice, or these are no whole numbers.
+        ValueError: A number is out of range, repeated, or not whole.
     """
     which = np.asarray(index)
     if which.ndim != 1 or (which.size and which.dtype.kind not in "iu"):

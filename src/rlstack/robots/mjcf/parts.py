@@ -1,4 +1,4 @@
-"""What the models of all kinds of robots in MuJoCo have in common."""
+"""Building blocks of MuJoCo models: names, groups, inertia, joints, actuators, the tracking camera."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def new_world(*, timestep_s: float = 0.001, world: str | Path | None = None, flo
     spec.option.timestep = timestep_s
     # Semi-implicit, as other engines are; what makes it second order is in rlstack.sim.rotorcraft.
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
-    # A diverged simulation must be seen as such, not put back to the start without a word.
+    # A diverged simulation must show as diverged: MuJoCo would reset it silently.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     spec.option.gravity = [0.0, 0.0, -STANDARD_GRAVITY]
     return spec

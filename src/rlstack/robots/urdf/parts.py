@@ -1,4 +1,4 @@
-"""What the URDFs of all kinds of robots have in common."""
+"""Building blocks of URDFs: links, joints, shapes, sensor frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOTHING = Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
 
 
 def number(x: float) -> str:
-    """Return a number as text that reads back as the very same."""
+    """Return a number as text that reads back exactly."""
     return repr(float(x) + 0.0)  # no -0.0
 
 
@@ -50,9 +50,9 @@ def robot_element(robot: RobotSpec) -> ET.Element:
 
 
 def add_link(root: ET.Element, name: str, piece: Inertial | None = None) -> ET.Element:
-    """Add a link; without a piece it is a frame that weighs nothing.
+    """Add a link; without a piece it is a massless frame.
 
-    That is said in so many words, because PyBullet takes a link without an inertial for 1 kg.
+    Its inertial is written out, because PyBullet takes a link without one for 1 kg.
     """
     mass, centre, inertia = piece or _NOTHING
     link = ET.SubElement(root, "link", name=name)

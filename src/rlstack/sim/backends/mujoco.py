@@ -14,7 +14,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
-from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one, pushed_one
+from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, find_obstacle
 from rlstack.sim.mujoco_bodies import FreeBodies, Joints, Loose, mass_properties
 from rlstack.sim.mujoco_renderer import Renderer, add_renderer_camera
 from rlstack.sim.robot import SingleRobotBackend
@@ -143,11 +143,11 @@ class MujocoEngine:
 
     def move_obstacle(self, name: str, position: Array) -> None:
         """Put a kinematic obstacle elsewhere."""
-        self.data.mocap_pos[moved_one(self._moved, name)] = position
+        self.data.mocap_pos[find_obstacle(self._moved, name, "are kinematic")] = position
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
         """Return where an obstacle is that can be pushed."""
-        first = pushed_one(self._pushed, name)
+        first = find_obstacle(self._pushed, name, "can be pushed")
         if name in self._sliding:
             return slid(self._sliding[name], float(self.data.qpos[first]))
         pose = self.data.qpos[first : first + 7]

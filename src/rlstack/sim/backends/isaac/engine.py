@@ -21,7 +21,7 @@ from rlstack.errors import UserError
 from rlstack.robots import frames
 from rlstack.sim.backends.isaac import api_5, application, convert, installation, stage
 from rlstack.sim.backends.isaac.robots import Robots
-from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, moved_one
+from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, find_obstacle
 from rlstack.sim.obstacle import OBJECT
 from rlstack.sim.robot import SingleRobotBackend
 from rlstack.sim.world import World
@@ -121,7 +121,7 @@ class IsaacEngine:
 
     def move_obstacle(self, name: str, position: Array) -> None:
         """Refuse: there are no kinematic obstacles here."""
-        moved_one({}, name)
+        find_obstacle({}, name, "are kinematic")
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
         """Refuse: where obstacles have been pushed to is not asked of PhysX yet."""

@@ -1,4 +1,4 @@
-"""What the rotors of an arm's motors add to its joints' inertia (``armature``), which PyBullet has no number for.
+"""Motor inertia of joints (``armature``), which PyBullet does not model.
 
 A rotor turns with its joint alone, so that it adds to the diagonal of the mass matrix. As inertia of the link that it
 moves it is felt by contacts and motors within the step, but by every joint before it, too: the SO-100's shoulder would
@@ -38,7 +38,7 @@ def carry(server: Server, body: int, number: int, armature: float) -> Array:
 
 
 class Armature:
-    """The rotors of one arm that stands fixed.
+    """The motor inertia of one robot with a fixed base.
 
     Args:
         server: Where the arm is.

@@ -28,8 +28,7 @@ from rlstack.sim.engine import (
     MassProperties,
     Scene,
     View,
-    moved_one,
-    pushed_one,
+    find_obstacle,
 )
 from rlstack.sim.robot import SingleRobotBackend
 from rlstack.sim.sliding import parts_of
@@ -192,13 +191,13 @@ class PybulletEngine:
 
     def move_obstacle(self, name: str, position: Array) -> None:
         """Put a kinematic obstacle elsewhere."""
-        still = (0.0, 0.0, 0.0)
-        self._server.move(moved_one(self._moved, name), position.tolist(), (0.0, 0.0, 0.0, 1.0), still, still)
+        still, body = (0.0, 0.0, 0.0), find_obstacle(self._moved, name, "are kinematic")
+        self._server.move(body, position.tolist(), (0.0, 0.0, 0.0, 1.0), still, still)
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
         """Return where an obstacle is that can be pushed."""
         sliding = {held: thing.body for held, thing in self._sliding.items()}
-        body = pushed_one({obstacle.name: body for body, obstacle in self._loose} | sliding, name)
+        body = find_obstacle({obstacle.name: body for body, obstacle in self._loose} | sliding, name, "can be pushed")
         if name in sliding:
             return self._sliding[name].pose()
         position, orientation, *_ = self._server.motion(body)

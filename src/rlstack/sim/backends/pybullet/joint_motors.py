@@ -1,4 +1,4 @@
-"""What drives a robot's joints in PyBullet: the gains and limits of the robot file, on PyBullet's velocity motors.
+"""Joint drives in PyBullet: the robot file's gains and limits, on PyBullet's velocity motors.
 
 A drive's effort is ``stiffness * (target - position) - damping * velocity``, or ``damping * (target - velocity)``.
 Taken explicitly it would be unstable at usual steps for a light wheel in the air. With the position at the step's end,
