@@ -89,9 +89,7 @@ def test_it_slides_down_by_the_formula_with_its_parts_and_through_what_is_fixed(
         np.testing.assert_allclose(engine.obstacle_pose("sled")[0], SLED.position_m + TRAVEL * down, atol=5e-3)
         backend.reset()
         np.testing.assert_allclose(engine.obstacle_pose("sled")[0], SLED.position_m, atol=1e-12)
-        with pytest.raises(
-            ValueError, match="'flag' is not allowed: the obstacles that can be pushed: \\['sled'\\]"
-        ):
+        with pytest.raises(ValueError, match="'flag' is not allowed: the obstacles that can be pushed: \\['sled'\\]"):
             engine.obstacle_pose("flag")
     finally:
         backend.close()
