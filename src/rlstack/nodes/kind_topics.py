@@ -10,14 +10,43 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.guard import Decision
 from rlstack.interfaces.backend import Backend, Signals
 from rlstack.kinds import find_kind, kind_names
-from rlstack.nodes.guard_senses import GuardSenses
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.robots import RobotSpec
 
 Filler = Callable[[int, Signals], Any]
 """Makes the message of a topic from a stamp, ns, and what was sensed."""
+
+
+SeenClock = Callable[[int], "tuple[float, float] | None"]
+"""Returns the time and the seconds of a stamp, ns, on the node's clock; None before there is one."""
+
+
+class GuardSenses:
+    """Subscribes to nothing; a kind whose guard needs a scan or a goal adds that.
+
+    Args:
+        node: The guard node.
+        guard: The guard.
+        clock: The node's clock.
+        take: Called with the guard's decision on what came.
+        lock_step: The guard takes in what comes without answering it.
+    """
+
+    def __init__(
+        self, node: Any, guard: Any, clock: SeenClock, take: Callable[[Decision], None], lock_step: bool
+    ) -> None:
+        self.counts: dict[str, int] = {}
+        """Figures for diagnostics."""
+
+    def is_due(self, stamp_ns: int) -> bool:
+        """Return whether something that goes with the observation of ``stamp_ns`` is still on its way (lock step)."""
+        return False
+
+    def forget(self) -> None:
+        """Begin another episode."""
 
 
 class KindTopics(ABC):

@@ -16,8 +16,7 @@ from typing import Any
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
-from rlstack.nodes.shared_memory import remove_left_behind
-from rlstack.nodes.shutdown import shut_down
+from rlstack.nodes.shutdown import remove_left_behind, shut_down
 from rlstack.resources import find_resource
 
 try:

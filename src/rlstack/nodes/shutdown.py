@@ -1,16 +1,25 @@
-"""Shut down with a deadline: Fast DDS teardown may hang."""
+"""Shut down with a deadline, because Fast DDS teardown may hang; clean up after nodes that were killed."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import os
+import re
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 _TIMEOUT_S = 60
 """A callback takes microseconds, on a machine that has been stopped as long as that lasts."""
+
+_SEGMENT = re.compile(r"fastrtps_[0-9a-f]{16}_el")
+_YOUNG_S = 10.0
+"""A file that is younger may belong to a process that is about to lock it."""
 
 
 def shut_down(*nodes: Any) -> None:
@@ -75,3 +84,25 @@ def _fastdds_functions() -> tuple[Callable[[int], int | None], Callable[[int, No
     find.argtypes, find.restype = [ctypes.c_void_p], ctypes.c_void_p
     take.argtypes, take.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], ctypes.c_uint32
     return lambda node: find(rmw_node(node)), take
+
+
+def remove_left_behind(folder: Path = Path("/dev/shm")) -> int:
+    """Remove the shared memory of processes that no longer run, megabytes each, and return how many segments.
+
+    Fast DDS holds a lock on the ``_el`` file of a segment for as long as its process lives.
+    """
+    removed = 0
+    now = time.time()
+    with contextlib.suppress(OSError):  # no such folder: no shared memory
+        for entry in list(os.scandir(folder)):
+            if not _SEGMENT.fullmatch(entry.name):
+                continue
+            with contextlib.suppress(OSError):  # another's, or another is removing it, too
+                if now - entry.stat().st_mtime < _YOUNG_S:
+                    continue
+                with open(entry.path, "rb") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    Path(entry.path.removesuffix("_el")).unlink(missing_ok=True)
+                    Path(entry.path).unlink()
+                    removed += 1
+    return removed

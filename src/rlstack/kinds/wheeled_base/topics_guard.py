@@ -16,7 +16,7 @@ from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
 from rlstack.kinds.wheeled_base.guard_config import SCAN
 from rlstack.nodes.goal_path import QUALITIES
 from rlstack.nodes.guard_parameters import NAN, OWN, STALENESS, unset
-from rlstack.nodes.guard_senses import GuardSenses, SeenClock
+from rlstack.nodes.kind_topics import GuardSenses, SeenClock
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.readers import SCAN_PARAMETERS, scan_every_ns
 

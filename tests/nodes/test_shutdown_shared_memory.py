@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from rlstack.nodes.shared_memory import remove_left_behind
+from rlstack.nodes.shutdown import remove_left_behind
 
 DEAD, ALIVE, YOUNG = (f"fastrtps_{digit * 16}" for digit in "abc")
 
