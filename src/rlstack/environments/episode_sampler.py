@@ -1,4 +1,4 @@
-"""Episodes of one robot, drawn ahead from a generator of its own: robots flown together do as they would alone."""
+"""Samples the episodes of one robot from a generator of its own: it does together with others what it does alone."""
 
 from __future__ import annotations
 

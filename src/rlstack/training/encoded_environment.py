@@ -1,4 +1,4 @@
-"""A task with cameras as one without: a frozen encoder stands between, so that what is kept and learned from is small.
+"""A task with cameras as one without: a frozen encoder turns its pictures into a few numbers.
 
 As in HIL-SERL (Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning",
 arXiv 2410.21845), which keeps its encoder of pictures fixed.

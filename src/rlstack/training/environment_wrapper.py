@@ -1,4 +1,4 @@
-"""An environment that another one stands in front of; everything that is not said otherwise is passed on."""
+"""A base class for wrappers of environments."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 from rlstack.tasks.core.interface import ScriptedEnvironment
 
 _ANYTHING: Any = object
-"""What a type checker lets stand for any protocol."""
+"""A base class that lets a type checker accept wrappers as any protocol."""
 
 
 class EnvironmentWrapper(_ANYTHING):  # type: ignore[misc]
-    """A :class:`ScriptedEnvironment`; what a subclass does not define is the inner one's.
+    """Wraps a :class:`ScriptedEnvironment` and forwards what a subclass does not define.
 
     Args:
-        inner: What stands behind.
+        inner: The wrapped environment.
     """
 
     def __init__(self, inner: ScriptedEnvironment) -> None:
         self.inner = inner
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the inner environment has under a name."""
+        """Return the attribute of the wrapped environment."""
         if name == "inner":  # not made yet, as when it is copied
             raise AttributeError(name)
         return getattr(self.inner, name)

@@ -1,4 +1,4 @@
-"""A human intervenes in learning: the policy acts until the hand takes over, in real time."""
+"""Human intervention: the policy acts in real time until a person takes over by teleoperation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning in a process of its own, while the robots go on in another.
+"""An asynchronous learner: it learns in a process of its own while the robots go on in another.
 
 The two share a run's folder: the robots' process writes steps, the learner reads them, and what it has learned lies in
 ``learner/``, written whole or not at all. So either may die at any moment, and both go on from what is there.

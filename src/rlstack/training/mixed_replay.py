@@ -1,4 +1,4 @@
-"""Batches of what the policy did itself and of what was shown to it, half and half."""
+"""Symmetric sampling: batches that are half own steps and half demonstrations."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rlstack.training.hindsight_replay import ReplaySampler, dealt
 
 
 class MixedReplay:
-    """Where batches for RLPD and what is built on it come from.
+    """Draws batches for RLPD and what is built on it.
 
     Args:
         settings: :class:`rlstack.training.algorithms.rlpd.RLPDSettings`.
-        own: What the robots did.
+        own: Steps of the policy.
         prior: Demonstrations.
-        corrections: What was done while somebody intervened; these are shown, too.
+        corrections: Steps of interventions, which count as demonstrations.
         unrewarded: Whether demonstrations earn nothing, whatever the task's reward was, and corrections need not be
             right: they are learned from, not cloned.
     """

@@ -1,4 +1,4 @@
-"""Success by a classifier that tells it from what is observed, pictures too, as on a robot that nobody measures.
+"""A reward classifier: tells success from observations, pictures too, as on a real robot.
 
 Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning" (HIL-SERL, arXiv
 2410.21845): before reinforcement learning begins, somebody shows what success looks like and what it does not, a
@@ -27,7 +27,7 @@ _FOR_FITTING = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class RewardClassifierSettings:
-    """Of the classifier."""
+    """Settings of the classifier."""
 
     shown: int = value(12_000, at_least=100)
     """Steps that it is shown, half of them the scripted expert's, who strays; the other half go wrong on purpose."""
