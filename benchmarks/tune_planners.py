@@ -85,7 +85,7 @@ def carried(name: str, robot: WheeledBase) -> dict[str, float]:
     local = {"orca": ORCA, "dwa": DWA}["orca" if name == "orca" else "dwa"]
     found = {key: getattr(planner.local.settings, key.rpartition(".")[2]) for key in local}
     for key in PATH if name != "dwa" else ():
-        settings = planner.guide.settings.costs if ".costs." in key else planner.guide.settings
+        settings = planner.global_planner.settings.costs if ".costs." in key else planner.global_planner.settings
         found[key] = getattr(settings, key.rpartition(".")[2])
     if name == "orca":
         found["orca.offset_m"] = planner.local.offset
@@ -109,7 +109,7 @@ def driven(
     # drives of about the same length together: all are computed until the last has ended
     course, many = course.take(np.argsort(course.pool.shortest_m)), 10
     if known:
-        planner.guide.use_map(true_maps(course))
+        planner.global_planner.use_map(true_maps(course))
         many = len(course)
     return drive(planner, course, robot, rate_hz=10.0, arrival_m=ARRIVAL_M, name=name, at_once=many)
 

@@ -1,4 +1,4 @@
-"""Control of an arm by velocities: of its joints, and of its tool (resolved motion rate control, Whitney 1969).
+"""Velocity control of an arm: of its joints, and of its tool (resolved motion rate control, Whitney 1969).
 
 Arms that take positions alone follow targets that the velocities lead on, never further ahead of the joints than these
 could go in a moment. numpy and torch alike up to :class:`JointVelocity`, which keeps targets, for N robots.

@@ -1,4 +1,4 @@
-"""The fastest way around a track, by nonlinear programming, and a pure-pursuit controller that follows it.
+"""The racing line of a track by nonlinear programming, and a pure-pursuit controller that follows it.
 
 It is the yardstick of the racing task: it knows the track and where the car is, which a policy that sees the scan
 alone does not. The car is a bicycle with limits of speed, acceleration, grip and steering rate, in the coordinates of
@@ -22,7 +22,7 @@ NODES = 192
 
 @dataclass(frozen=True, kw_only=True)
 class CarLimits:
-    """What a car can do."""
+    """Limits of a car."""
 
     speed_m_s: float
     acceleration_m_s2: float

@@ -1,4 +1,4 @@
-"""Where N robots shall be and how they shall move there: what tracking controllers follow."""
+"""Reference trajectories of N robots, which tracking controllers follow."""
 
 from __future__ import annotations
 

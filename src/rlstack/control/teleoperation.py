@@ -1,4 +1,4 @@
-"""Leading an arm by hand: from how the tool, or the joints, are to move to targets of the joints, within all limits.
+"""Teleoperation of an arm: from wanted motions of tool or joints to joint targets within all limits.
 
 What a human asks for is followed as far as the limits of tool, workspace and joints allow; what was clipped is said in
 sentences. Pure and without a clock: the nodes call it once for every reading of the joints.

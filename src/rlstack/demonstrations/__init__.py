@@ -1,1 +1,1 @@
-"""Demonstrations of arms' tasks: recorded into datasets, shown, replayed and judged."""
+"""Demonstrations of arm tasks: recorded into datasets, summarised, replayed and filtered."""

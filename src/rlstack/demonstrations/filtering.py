@@ -1,4 +1,4 @@
-"""Which demonstrations of a dataset fight the others, or those of another one.
+"""Filtering demonstrations: which of a dataset conflict with the others, or with those of another dataset.
 
 Each demonstration is judged by an ensemble that has learnt from others and not from it, by the compatibility measure of
 :mod:`rlstack.data.compatibility`: where the ensemble's members agree on what to do, one that does something else fights

@@ -1,4 +1,4 @@
-"""A bag of a real or simulated arm at a task, as a demonstration that policies learn from."""
+"""Converts a bag of an arm at a task into a demonstration."""
 
 from __future__ import annotations
 

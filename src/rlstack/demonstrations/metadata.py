@@ -1,4 +1,4 @@
-"""What a dataset of demonstrations holds, and of which task it is: features by name, and a file beside them.
+"""Features and task of a dataset of demonstrations; the task is in a file beside it.
 
 The file is ``meta/rlstack.json``; LeRobot leaves what it does not know alone.
 """

@@ -1,4 +1,4 @@
-"""A policy file shows it: its commands to the joints, and the motions of the tool that they are."""
+"""Demonstrations by a policy file: its joint commands become tool motions."""
 
 from __future__ import annotations
 

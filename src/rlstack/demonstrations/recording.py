@@ -1,4 +1,4 @@
-"""Recording demonstrations: somebody decides what the arm does, and each episode becomes one of a dataset."""
+"""Recording demonstrations: a human, a policy or a script chooses actions; episodes go into a dataset."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class Choice:
-    """What is to be done now.
+    """The action for the next step.
 
     Attributes:
         action: (actions,) in -1..1.

@@ -1,4 +1,4 @@
-"""Replaying a demonstration: the recorded commands again, from the recorded start, and how far that departs."""
+"""Replaying a demonstration: the recorded commands from the recorded start, and the deviation from the record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 
 @dataclass(frozen=True)
 class Replayed:
-    """How a replay went.
+    """The result of a replay.
 
     Attributes:
         episode: Its number in the dataset.

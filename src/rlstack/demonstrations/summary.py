@@ -1,4 +1,4 @@
-"""What a dataset holds, in words."""
+"""A text summary of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A human shows it: what a hand does becomes the action, in real time, alone or as a correction of who else acts."""
+"""Demonstrations by teleoperation, in real time: a human acts alone, or corrects another who acts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Teleoperator:
 
 
 class Pace:
-    """Lets steps take as long as they should, where a human must keep up."""
+    """Paces steps in real time."""
 
     def __init__(self) -> None:
         self._due = 0.0

@@ -1,4 +1,4 @@
-"""When a hand takes over from whatever else moves an arm."""
+"""Detects when a human intervenes and takes over an arm."""
 
 from __future__ import annotations
 

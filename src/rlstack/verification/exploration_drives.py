@@ -105,7 +105,7 @@ class _Floors(Trials):
 
     def command(self, k: int, command: Array) -> None:
         if k % self._every == 0:
-            known = self._explorer.guide.grids
+            known = self._explorer.global_planner.grids
             self.coverage[:, k // self._every] = [known_share(known, n, there) for n, there in enumerate(self._places)]
         self.collided |= self._robots.clearance() < 0.0
 

@@ -76,7 +76,7 @@ def test_it_explores_all_that_can_be_seen_and_says_so(name: str) -> None:
         if driver.status[0] == Status.ARRIVED:
             break
     assert driver.status[0] == Status.ARRIVED
-    grids = driver.guide.grids
+    grids = driver.global_planner.grids
     side = np.arange(-1.9, 1.95, 0.1)
     places = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     places = places[drawn.distance(places) > 0.15]

@@ -103,12 +103,12 @@ def test_the_part_that_is_planned_on_holds_what_was_seen_and_the_places() -> Non
 def test_rays_of_people_leave_no_trace() -> None:
     drawn = floor(start=(0.0, 0.0, 0.0), circles=[(1.0, 0.0, 0.25)])
     scan = sensed(simulator(ROBOT, drawn), (0.0, 0.0))["scan"]
-    echoes = SCANNER.read(scan)
-    person = np.linalg.norm(echoes.points - [1.0, 0.0], axis=2) < 0.4
+    scan_points = SCANNER.read(scan)
+    person = np.linalg.norm(scan_points.points - [1.0, 0.0], axis=2) < 0.4
     for ignored, expected in ((None, True), (person, False)):
         grids = OccupancyGrids(SCANNER, SETTINGS)
         for _ in range(3):
-            grids.update(at(0.0, 0.0), echoes, ignored)
+            grids.update(at(0.0, 0.0), scan_points, ignored)
         row, column = grids.field.cell(0, np.array([0.76, 0.0]))
         assert grids.field.occupied[0][row - 1 : row + 2, column - 1 : column + 2].any() == expected
 

@@ -44,14 +44,14 @@ def test_it_goes_around_a_pocket_that_it_did_not_know() -> None:
 def test_with_a_map_it_does_not_look_into_the_pocket_first() -> None:
     drawn = floor(POCKET)
     known, grid = planner(), occupancy(drawn)
-    known.guide.use_map(  # type: ignore[attr-defined]
+    known.global_planner.use_map(  # type: ignore[attr-defined]
         Field(grid.occupied[None], np.zeros_like(grid.occupied)[None], np.array([grid.frame.origin_m]), 0.05)
     )
     driven = drive(known, course(ROBOT, drawn), ROBOT, rate_hz=10.0, arrival_m=0.2, name="known", at_once=1)
     assert driven.ending[0] == "arrived"
     around = 2.0 * np.hypot(1.7, 1.0)  # past an end of the pocket's wall
     assert driven.length_m[0] < 1.15 * around
-    assert not known.guide.grids.seen.any(), "nothing is added to a given map"  # type: ignore[attr-defined]
+    assert not known.global_planner.grids.seen.any(), "nothing is added to a given map"  # type: ignore[attr-defined]
 
 
 def test_people_are_passed_and_leave_no_trace_in_the_map() -> None:
@@ -64,7 +64,7 @@ def test_people_are_passed_and_leave_no_trace_in_the_map() -> None:
         robots.step(driver.step(signals)["twist"])
         assert robots.clearance()[0] > 0.05
     assert robots.pose()[0, 0] > 0.5, "it is past"
-    grid = driver.guide.grids.field  # type: ignore[attr-defined]
+    grid = driver.global_planner.grids.field  # type: ignore[attr-defined]
     row, column = grid.cell(0, np.array([-0.15, 0.05]))
     assert not grid.occupied[0][row - 3 : row + 4, column - 2 : column + 8].any()
 
@@ -120,11 +120,11 @@ def test_odometry_that_jumps_makes_the_map_void() -> None:
     driver.reset(1)
     for _ in range(30):
         robots.step(driver.step(sensed(robots, (1.5, 0.0)))["twist"])
-    assert driver.guide.grids.seen.sum() > 1000  # type: ignore[attr-defined]
+    assert driver.global_planner.grids.seen.sum() > 1000  # type: ignore[attr-defined]
     signals = sensed(robots, (1.5, 0.0))
     signals["position"] = signals["position"] + [7.0, 0.0, 0.0]
     driver.step(signals)
-    grid = driver.guide.grids.field  # type: ignore[attr-defined]
+    grid = driver.global_planner.grids.field  # type: ignore[attr-defined]
     old = grid.cell(0, robots.pose()[0, :2])
     assert grid.unknown[0][tuple(old)]
 

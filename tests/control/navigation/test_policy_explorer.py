@@ -99,7 +99,7 @@ def test_the_map_reaches_over_all_of_the_area(tmp_path: Path) -> None:
     policy = write_exploring_policy(tmp_path / "p.onnx", turtlebot())
     cells = {"area_min_m": (-9.0, -2.0), "area_max_m": (15.0, 2.0)}
     made = PLANNERS.load("explorer_policy")(turtlebot(), policy=str(policy), cells=cells)
-    grid = made.guide.grids.settings
+    grid = made.global_planner.grids.settings
     assert grid.cells * grid.resolution_m >= 2 * 24.0 and grid.rays == 360
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.sim.maps.generate import draw_map
-from rlstack.sim.maps.shortest_path import clear_between, shortest_way
+from rlstack.sim.maps.shortest_path import clear_between, shortest_length
 
 NOTHING = np.zeros((0, 5)), np.zeros((0, 3))
 
@@ -24,7 +24,7 @@ def walk(*corners: tuple[float, float]) -> np.ndarray:
 
 def test_with_nothing_in_the_way_it_is_the_distance() -> None:
     path = walk((0.0, 0.0), (2.0, 1.0), (4.0, 0.0))
-    assert shortest_way(path, *NOTHING, 0.1) == pytest.approx(4.0)
+    assert shortest_length(path, *NOTHING, 0.1) == pytest.approx(4.0)
 
 
 def test_around_a_thin_wall_it_follows_the_end() -> None:
@@ -34,7 +34,7 @@ def test_around_a_thin_wall_it_follows_the_end() -> None:
     tangent = math.sqrt(2.0 - 0.04)
     turn = 2.0 * (3.0 * math.pi / 4.0 - math.acos(0.2 / math.sqrt(2.0)))
     exact = 2.0 * tangent + 0.2 * turn
-    found = shortest_way(path, wall, np.zeros((0, 3)), 0.2)
+    found = shortest_length(path, wall, np.zeros((0, 3)), 0.2)
     assert exact - 1e-6 <= found <= 1.01 * exact
 
 
@@ -42,7 +42,7 @@ def test_around_a_circle_it_follows_the_circle() -> None:
     circle = np.array([[0.0, 0.0, 0.4]])
     path = walk((-1.0, 0.0), (-0.9, 0.6), (0.9, 0.6), (1.0, 0.0))
     exact = 2.0 * math.sqrt(1.0 - 0.25) + 0.5 * (math.pi - 2.0 * math.acos(0.5))
-    assert exact - 1e-6 <= shortest_way(path, np.zeros((0, 5)), circle, 0.1) <= 1.01 * exact
+    assert exact - 1e-6 <= shortest_length(path, np.zeros((0, 5)), circle, 0.1) <= 1.01 * exact
 
 
 @settings(deadline=None, max_examples=15)

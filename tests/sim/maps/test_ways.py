@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.sim.maps.shortest_path import find_ways
+from rlstack.sim.maps.shortest_path import find_shortest_paths
 
 
 def test_lengths_are_whole_fifths_of_straight_and_diagonal_steps() -> None:
-    ways = find_ways(np.ones((7, 9), dtype=bool), (2, 3))
+    ways = find_shortest_paths(np.ones((7, 9), dtype=bool), (2, 3))
     rows, columns = np.abs(np.mgrid[:7, :9] - np.array([2, 3])[:, None, None])
     diagonal = np.minimum(rows, columns)
     np.testing.assert_array_equal(ways.length, (5 * (np.maximum(rows, columns) - diagonal) + 7 * diagonal) / 5)
@@ -28,7 +28,7 @@ def test_a_way_goes_over_free_cells_and_never_around_a_corner(seed: int) -> None
     free = rng.random((12, 17)) < 0.7
     end = (int(rng.integers(12)), int(rng.integers(17)))
     free[end] = True
-    ways = find_ways(free, end)
+    ways = find_shortest_paths(free, end)
     assert np.isinf(ways.length[~free]).all()
     for cell in np.argwhere(np.isfinite(ways.length))[::7]:
         path = ways.path((int(cell[0]), int(cell[1])))
@@ -47,11 +47,11 @@ def test_what_is_cut_off_is_infinitely_far() -> None:
     free[:, 3] = False
     free[4, 3] = free[3, 4] = True
     free[4, 4] = False  # only a step around a corner would lead on
-    ways = find_ways(free, (0, 0))
+    ways = find_shortest_paths(free, (0, 0))
     assert np.isinf(ways.length[:, 4:]).all() and np.isfinite(ways.length[:, :3]).all()
 
 
 def test_without_scipy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     with pytest.raises(UserError, match=r"scipy cannot be imported.*pip install 'rlstack\[sim\]'"):
-        find_ways(np.ones((3, 3), dtype=bool), (0, 0))
+        find_shortest_paths(np.ones((3, 3), dtype=bool), (0, 0))

@@ -1,4 +1,4 @@
-"""Ways through a grid: A* over cells whose cost rises near obstacles, and shortcuts that straighten what it finds.
+"""Paths on a grid: A* over cells whose cost rises near obstacles, and shortcuts that straighten the path.
 
 A* (P. Hart, N. Nilsson, B. Raphael 1968) is computed as Dijkstra's algorithm on costs reduced by a consistent
 heuristic, which visits the same cells in the same order; so SciPy's compiled one does the work. Moves are to the eight

@@ -1,4 +1,4 @@
-"""A base as planners see it: discs that cover it, how fast it goes, turns and brakes, and what it scans with."""
+"""A base as planners see it: discs that cover its footprint, limits on speed, turning and braking, lidars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every planner is to those who drive with it, and what it makes of the signals that it is given."""
+"""The interface of all planners, and the signals that they read: motion, scans, people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLIND_M = 0.1
 
 
 class Status(IntEnum):
-    """How it goes with one robot; the names in small letters are what is reported."""
+    """Progress of one robot; reported by its name in lower case."""
 
     DRIVING = 0
     ARRIVED = 1
@@ -37,7 +37,7 @@ class Status(IntEnum):
 
 
 class Driver(Protocol):
-    """What drives bases: a planner here, or a policy file behind the same calls.
+    """Drives bases: a planner, or a policy file with the same methods.
 
     ``inputs`` and ``outputs`` are names of signals; ``status`` (N,) holds a :class:`Status` for each robot.
     """
@@ -55,7 +55,7 @@ class Driver(Protocol):
 
 @dataclass(frozen=True)
 class Motion:
-    """Where N robots are and how they move.
+    """Poses and velocities of N robots.
 
     Args:
         position: (N, 2) m, odom.
@@ -81,7 +81,7 @@ class Motion:
 
 @dataclass(frozen=True)
 class ScanPoints:
-    """What N scans met.
+    """Points that N scans hit.
 
     Args:
         points: (N, rays, 2) m, ``base_link``, at the end of each ray.

@@ -1,4 +1,4 @@
-"""The local planner: of many commands, the one whose simulated course is best (dynamic window, trajectory rollout).
+"""The dynamic window approach: of many commands, the one whose simulated trajectory is best.
 
 After D. Fox, W. Burgard, S. Thrun, "The Dynamic Window Approach to Collision Avoidance", IEEE Robotics and Automation
 Magazine 1997: commands that cannot stop before what they would hit are not admissible, the others are weighed by
@@ -114,7 +114,7 @@ class Crowd:
 
 
 class DynamicWindow:
-    """Chooses commands for N robots at once; it keeps nothing but what was chosen last.
+    """Chooses commands for N robots at once; its only state is the last choice.
 
     Args:
         body: The base.

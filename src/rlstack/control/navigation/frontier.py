@@ -1,4 +1,4 @@
-"""Exploration: which edge of the known to drive to next, and driving there.
+"""Frontier exploration: choose a frontier, drive there, repeat.
 
 B. Yamauchi, "A Frontier-Based Approach for Autonomous Exploration", CIRA 1997: frontiers are free cells beside unknown
 ones, and the nearest is chosen (``greedy``). W. Burgard, M. Moors, C. Stachniss, F. Schneider, "Coordinated multi-robot
@@ -48,7 +48,7 @@ class FrontierSettings:
 
 @dataclass(frozen=True)
 class Frontier:
-    """One edge of the known that can be reached.
+    """A reachable frontier: a group of known free cells beside unknown ones.
 
     Args:
         cell: Row and column of the cell of it that is the least way off.
@@ -143,9 +143,9 @@ class FrontierPlanner:
     """
 
     def __init__(self, planner: GoalPlanner, settings: FrontierSettings) -> None:
-        if not isinstance(planner.guide, GridPathPlanner):
+        if not isinstance(planner.global_planner, GridPathPlanner):
             raise TypeError("exploring wants a planner with a map")
-        self.planner, self.guide, self.settings = planner, planner.guide, settings
+        self.planner, self.global_planner, self.settings = planner, planner.global_planner, settings
         self.inputs = tuple(name for name in planner.inputs if name != "goal_position")
         self.outputs = planner.outputs
         self._every = max(1, round(settings.choose_s * planner.settings.rate_hz))
@@ -182,8 +182,8 @@ class FrontierPlanner:
         return command
 
     def _choose(self, n: int, position: Array) -> None:
-        guide, body = self.guide, self.planner.body
-        field = guide.grids.part(n, position[None])
+        global_planner, body = self.global_planner, self.planner.body
+        field = global_planner.grids.part(n, position[None])
         occupied, unknown = field.occupied[0], field.unknown[0]
         distance = astar.clearance(occupied, field.resolution_m)
         clear, cell_m = distance[::2, ::2], 2.0 * field.resolution_m
@@ -192,7 +192,7 @@ class FrontierPlanner:
         start = np.floor((position - origin) / cell_m).astype(int)[::-1]
         if self._step > 3 and self.planner.status[n] != Status.DRIVING:
             self._left[n].append(self.goal[n].copy())  # been there, or cannot get there: what is left of it stays
-        weights = guide.settings.costs
+        weights = global_planner.settings.costs
         cost = astar.costs(clear, blind, body.radius_m, (1.0 + weights.margin) * body.radius_m, weights)
         rows, columns = np.indices(cost.shape)
         to_start = np.hypot(rows - start[0], columns - start[1]) * cell_m
@@ -202,7 +202,7 @@ class FrontierPlanner:
         way = astar.grid_graph(cost.shape).field(cost, (int(start[0]), int(start[1])))
         found = frontiers(~blind & ~solid, blind, way, max(1, round(self.settings.smallest_m / cell_m)))
         found = [f for f in found if not self._given_up(n, origin + (np.array(f.cell[::-1]) + 0.5) * cell_m)]
-        sight = (self.settings.sight_m or guide.grids.sight_m) / cell_m
+        sight = (self.settings.sight_m or global_planner.grids.sight_m) / cell_m
         if not found:
             self.status[n] = Status.ARRIVED
             return
@@ -249,6 +249,6 @@ def build_explorer(rule: Literal["greedy", "utility"], robot: RobotSpec, **optio
     body, period = Body.of(robot), 1.0 / chosen.goal.rate_hz
     scanner = Scanner(body.lidar(chosen.lidar), body.discs)
     grid = chosen.grid or replace(GridSettings.for_body(body), rays=360)
-    guide = GridPathPlanner(body, scanner, chosen.path, grid, period)
-    planner = GoalPlanner(body, scanner, guide, DynamicWindow(body, chosen.dwa, period), chosen.goal)
+    global_planner = GridPathPlanner(body, scanner, chosen.path, grid, period)
+    planner = GoalPlanner(body, scanner, global_planner, DynamicWindow(body, chosen.dwa, period), chosen.goal)
     return FrontierPlanner(planner, replace(chosen.frontier, rule=rule))

@@ -1,4 +1,4 @@
-"""Guides say where to head for: the goal itself, or a place ahead on a way through the map that scans make."""
+"""Global planners: straight for the goal, or A* on a map built from scans; they give the next local goal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rlstack.control.navigation.occupancy import Field, GridSettings, OccupancyG
 from rlstack.schema import value
 
 _COARSE = 2
-"""Ways are searched on every second cell, with clearances of all of them."""
+"""Paths are searched on every second cell, with the clearances of all cells."""
 _STANDING_M_S = 0.2
-"""Who is slower than this is where a way must not lead; who is faster will be elsewhere."""
+"""Slower people are obstacles for the path; faster ones will be elsewhere."""
 _POINTS = 256
-"""Most points of a way that are kept; the way is searched again long before its robot comes to their end."""
+"""Most points of a path that are kept; the path is replanned long before its robot reaches their end."""
 
 
 @dataclass(frozen=True)
 class LocalGoal:
-    """Where N robots are to head for.
+    """The points that local planners of N robots drive to.
 
     Args:
         target: (N, 2) m, odom.
@@ -41,7 +41,7 @@ class LocalGoal:
 
 
 class GlobalPlanner(Protocol):
-    """What is asked where to head for, once a control period."""
+    """Gives local goals, once a control period."""
 
     def reset(self, batch: int = 1) -> None:
         """Forget everything; from now on there are ``batch`` robots."""
@@ -49,14 +49,14 @@ class GlobalPlanner(Protocol):
     def forget(self, robots: Mask) -> None:
         """Forget what was learnt of some robots (N,), whose odometry jumped."""
 
-    def guide(
-        self, motion: Motion, echoes: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
+    def plan(
+        self, motion: Motion, scan_points: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
     ) -> LocalGoal:
-        """Return where to head for.
+        """Return the local goals.
 
         Args:
             motion: Where the robots are.
-            echoes: What their scans met.
+            scan_points: What their scans met.
             goal: (N, 2) m, odom.
             people: (N, rays) which rays met people; None: not known.
             crowd: The people; None: not known.
@@ -64,16 +64,16 @@ class GlobalPlanner(Protocol):
 
 
 class StraightLinePlanner:
-    """Heads for the goal, whatever is in between."""
+    """Returns the goal itself, whatever is in between."""
 
     def reset(self, batch: int = 1) -> None:
-        """Nothing is kept."""
+        """Do nothing: it has no state."""
 
     def forget(self, robots: Mask) -> None:
-        """Nothing is kept."""
+        """Do nothing: it has no state."""
 
-    def guide(
-        self, motion: Motion, echoes: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
+    def plan(
+        self, motion: Motion, scan_points: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
     ) -> LocalGoal:
         """Return the goal."""
         count = len(goal)
@@ -83,7 +83,7 @@ class StraightLinePlanner:
 
 @dataclass(frozen=True, kw_only=True)
 class PathSettings:
-    """How ways are searched and followed."""
+    """How paths are searched and followed."""
 
     replan_s: float = value(1.0, unit="s", above=0.0)
     map_s: float = value(0.2, unit="s", above=0.0)
@@ -96,7 +96,7 @@ class PathSettings:
 
 
 class GridPathPlanner:
-    """A map from scans (or a given one), A* on it once a second, and a target some way ahead on the way.
+    """A* once a second on a map from scans, or a given one; the local goal is some way ahead on the path.
 
     Args:
         body: The base.
@@ -140,13 +140,13 @@ class GridPathPlanner:
         self._goal[robots] = np.nan
         self._seen[robots] = 0.0
 
-    def guide(
-        self, motion: Motion, echoes: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
+    def plan(
+        self, motion: Motion, scan_points: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
     ) -> LocalGoal:
-        """Return places ahead on the ways."""
+        """Return points ahead on the paths."""
         grown = np.zeros(len(goal), dtype=bool)
         if self._known is None and self._step % self._map_every == 0:
-            self.grids.update(motion, echoes, people)
+            self.grids.update(motion, scan_points, people)
         moved = ~(np.linalg.norm(goal - self._goal, axis=1) < 0.1)
         due = moved if self._step % self._plan_every else np.ones(len(goal), dtype=bool)
         for n in np.flatnonzero(due).tolist():

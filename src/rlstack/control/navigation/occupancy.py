@@ -176,12 +176,12 @@ class OccupancyGrids:
         self.log_odds[robots], self.seen[robots] = 0.0, False
         self._placed[robots] = False
 
-    def update(self, motion: Motion, echoes: ScanPoints, ignored: NDArray[np.bool_] | None = None) -> None:
+    def update(self, motion: Motion, scan_points: ScanPoints, ignored: NDArray[np.bool_] | None = None) -> None:
         """Add one scan of each robot.
 
         Args:
             motion: Where they were.
-            echoes: What their scans met.
+            scan_points: What their scans met.
             ignored: (N, rays) rays that say nothing, such as those that met people; None: all count.
         """
         self._follow(motion.position)
@@ -189,7 +189,7 @@ class OccupancyGrids:
         for n in range(len(self.log_odds)):
             # robot by robot: what is worked on stays in the processor's cache
             picked = slice(None, None, self._stride)
-            ranges, hit = echoes.ranges[n, picked], echoes.hit[n, picked]
+            ranges, hit = scan_points.ranges[n, picked], scan_points.hit[n, picked]
             counts = np.ones(len(ranges), dtype=bool) if ignored is None else ~ignored[n, picked]
             cos, sin = np.cos(motion.heading[n]), np.sin(motion.heading[n])
             into = np.array([[cos, sin], [-sin, cos]], dtype=np.float32) / np.float32(s.resolution_m)
@@ -201,7 +201,7 @@ class OccupancyGrids:
             misses[(row * side + column)[inside]] = True
 
             ends = counts & hit & (ranges < self.sight_m)
-            column, row = np.floor(echoes.points[n, picked][ends] @ into + start).astype(np.int32).T
+            column, row = np.floor(scan_points.points[n, picked][ends] @ into + start).astype(np.int32).T
             inside = (column >= 0) & (column < side) & (row >= 0) & (row < side)
             hits = np.unique((row * side + column)[inside])
             misses[hits] = False

@@ -1,4 +1,4 @@
-"""Planners that drive to goals: a guide that says where to head for, and a local planner that goes there safely.
+"""Planners that drive to goals: a global planner gives local goals, a local planner drives there safely.
 
 What each robot does is said by ``status``: driving, arrived, unreachable (the map shows that no way is open) or stuck
 (nothing new was seen and the goal came no nearer for ``patience_s``). A robot that does not move although it should
@@ -37,7 +37,7 @@ from rlstack.schema import value
 
 @dataclass(frozen=True, kw_only=True)
 class GoalSettings:
-    """When a goal counts as reached, and when it is given up."""
+    """When a goal counts as reached, and when it is abandoned."""
 
     rate_hz: float = value(10.0, unit="Hz", above=0.0)
     """At which the planner is called."""
@@ -60,7 +60,7 @@ _RAYS = 360
 
 
 class Local(Protocol):
-    """What chooses commands, once a control period."""
+    """A local planner: chooses commands, once a control period."""
 
     def reset(self, batch: int = 1) -> None:
         """Forget everything; from now on there are ``batch`` robots."""
@@ -77,7 +77,7 @@ class GoalPlanner:
     Args:
         body: The base.
         scanner: Of its lidar; None: it sees people alone.
-        guide: Says where to head for.
+        global_planner: Says where to head for.
         local: Chooses commands.
         settings: When a goal counts as reached.
         sees_people: Whether people are among its inputs.
@@ -87,25 +87,31 @@ class GoalPlanner:
         self,
         body: Body,
         scanner: Scanner | None,
-        guide: GlobalPlanner,
+        global_planner: GlobalPlanner,
         local: Local,
         settings: GoalSettings,
         *,
         sees_people: bool = False,
     ) -> None:
-        self.body, self.scanner, self.guide, self.local, self.settings = body, scanner, guide, local, settings
+        self.body, self.scanner, self.global_planner, self.local, self.settings = (
+            body,
+            scanner,
+            global_planner,
+            local,
+            settings,
+        )
         heading = ("goal_orientation",) if settings.heading_tolerance_rad is not None else ()
         scan = ("scan",) if scanner is not None else ()
         self.inputs = (*POSE, *MOTION, *scan, "goal_position", *heading, *(PEOPLE if sees_people else ()))
         self.outputs = ("planar_twist",) if body.drive == "holonomic" else ("twist",)
         self._stride = 1 if scanner is None else max(1, round(scanner.lidar.rays / _RAYS))
         # a lidar that is blind somewhere around the base is helped out by the map
-        self._remembers = scanner is not None and scanner.misses and isinstance(guide, GridPathPlanner)
+        self._remembers = scanner is not None and scanner.misses and isinstance(global_planner, GridPathPlanner)
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
         """Forget everything; from now on there are ``batch`` robots."""
-        self.guide.reset(batch)
+        self.global_planner.reset(batch)
         self.local.reset(batch)
         self.status = np.full(batch, Status.DRIVING, dtype=np.int8)
         self._position = np.full((batch, 2), np.nan)
@@ -117,12 +123,12 @@ class GoalPlanner:
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return commands, and keep ``status`` up to date."""
         now = motion(inputs)
-        echoes = ScanPoints.none(len(now.position)) if self.scanner is None else self.scanner.read(inputs["scan"])
+        scan_points = ScanPoints.none(len(now.position)) if self.scanner is None else self.scanner.read(inputs["scan"])
         goal = np.asarray(inputs["goal_position"], dtype=float)[:, :2]
         crowd = people(inputs) if "people_position" in self.inputs else None
         self._follow_changes(now, goal)
-        met = None if crowd is None else _rays_on_people(now, echoes, crowd)
-        guidance = self.guide.guide(now, echoes, goal, met, crowd)
+        met = None if crowd is None else _rays_on_people(now, scan_points, crowd)
+        guidance = self.global_planner.plan(now, scan_points, goal, met, crowd)
         there = self._judge(now, goal, guidance)
         backing, turning = self._recover(now)
 
@@ -132,10 +138,13 @@ class GoalPlanner:
         fastest = np.where(turning, 0.0, np.minimum(fastest, self.body.speed_m_s))
         target[backing] = [-self.body.speed_m_s * self.settings.back_s, 0.0]
         picked = slice(None, None, self._stride)
-        points, hit = echoes.points[:, picked], (echoes.hit if met is None else echoes.hit & ~met)[:, picked]
+        points, hit = (
+            scan_points.points[:, picked],
+            (scan_points.hit if met is None else scan_points.hit & ~met)[:, picked],
+        )
         if self._remembers:
-            assert isinstance(self.guide, GridPathPlanner)
-            more, counts = self.guide.remembered(now, 2.0 * self.body.reach_m + 0.5 * self.body.speed_m_s)
+            assert isinstance(self.global_planner, GridPathPlanner)
+            more, counts = self.global_planner.remembered(now, 2.0 * self.body.reach_m + 0.5 * self.body.speed_m_s)
             points, hit = np.concatenate((points, more), axis=1), np.concatenate((hit, counts), axis=1)
         command, good = self.local.choose(
             target,
@@ -159,7 +168,7 @@ class GoalPlanner:
             jumped = np.linalg.norm(now.position - self._position, axis=1) > JUMP_M
             changed = ~(np.linalg.norm(goal - self._goal, axis=1) < 0.01)
         if jumped.any():
-            self.guide.forget(jumped)
+            self.global_planner.forget(jumped)
         new = changed | jumped
         self._position, self._goal = now.position.copy(), goal.copy()
         self._anchor[new] = now.position[new]
@@ -209,14 +218,14 @@ class GoalPlanner:
         self.status[there & (turn != 0.0)] = Status.DRIVING
 
 
-def _rays_on_people(now: Motion, echoes: ScanPoints, crowd: People) -> Mask:
+def _rays_on_people(now: Motion, scan_points: ScanPoints, crowd: People) -> Mask:
     """Return which rays (N, rays) met people."""
-    met = np.zeros(echoes.hit.shape, dtype=bool)
+    met = np.zeros(scan_points.hit.shape, dtype=bool)
     position = now.to_base(crowd.position)
     for k in range(position.shape[1]):
-        away = np.linalg.norm(echoes.points - position[:, k, None], axis=2)
+        away = np.linalg.norm(scan_points.points - position[:, k, None], axis=2)
         met |= away < crowd.radius[:, k, None] + 0.1
-    return met & echoes.hit
+    return met & scan_points.hit
 
 
 def _in_base(now: Motion, crowd: People) -> Crowd:

@@ -1,4 +1,4 @@
-"""Pictures of arms' worlds, one at a time, from the cameras of the robot file, as light and colours are drawn.
+"""Renders images of arms' worlds, one at a time, from the cameras of the robot file, with randomized appearance.
 
 The worlds that are stepped have capsules and boxes for links. What is rendered has the arm's collision meshes, which
 look like the arm from a distance and are drawn five times as fast as the meshes for show.

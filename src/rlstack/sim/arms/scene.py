@@ -1,4 +1,4 @@
-"""The scene of a manipulation task in MuJoCo: an arm on a table, and what it handles.
+"""The scene of a manipulation task in MuJoCo: an arm on a table, and objects.
 
 The arm is the robot file's model, with its drives, limits and gravity compensation. Its meshes are replaced by the
 capsules and boxes that fit them: contact with a mesh costs many times more, and what is grasped touches flat pads.

@@ -1,4 +1,4 @@
-"""MuJoCo's own viewer, for who leads an arm and must see it."""
+"""MuJoCo's viewer, for teleoperation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlstack.robots.mjcf import import_mujoco
 
 
 class Viewer:
-    """Shows states of one world, as they are given.
+    """Shows states of one world.
 
     Args:
         model: A ``mujoco.MjModel``.

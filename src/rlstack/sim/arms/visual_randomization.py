@@ -1,4 +1,4 @@
-"""How worlds of arms look: light, colours, textures, and where cameras really are, drawn anew for each episode."""
+"""Visual randomization of arms' worlds: light, colours, textures and camera poses, drawn for each episode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLES = 10
 
 @dataclass(frozen=True, kw_only=True)
 class AppearanceRange:
-    """What looks are drawn from.
+    """Ranges that appearances are drawn from.
 
     The ranges are our choice, after Tobin et al., "Domain Randomization for Transferring Deep Neural Networks from
     Simulation to the Real World" (arXiv 1703.06907), but for the box's colour, by which it is told from what else lies
@@ -56,7 +56,7 @@ class AppearanceRange:
 
 @dataclass(frozen=True)
 class Appearance:
-    """How N worlds look to C cameras.
+    """Appearances of N worlds to C cameras.
 
     Args:
         sun: (N, 3) red, green, blue.

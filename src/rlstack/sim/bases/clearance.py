@@ -1,4 +1,4 @@
-"""How far a base's footprint is from its obstacles: functions of one robot, which kernels fuse and differentiate.
+"""Clearance of a base's footprint from obstacles: functions of one robot, which kernels fuse and differentiate.
 
 They take object arrays of expressions, or plain arrays whose last axis is robots. The footprint is a set of discs
 (x, y, radius) in base_link, m; obstacles lie as in :mod:`rlstack.sim.bases.layout`. Distances are signed: negative is

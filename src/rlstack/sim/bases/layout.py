@@ -1,4 +1,4 @@
-"""How a base's state and parameters lie in the rows that the fused kernels read: (rows, N), robots along the last axis.
+"""Rows of a base's state and parameters, as the fused kernels read them: (rows, N), robots along the last axis.
 
 All is in the plane: the map's frame is ``odom``, x and y in metres.
 """

@@ -1,4 +1,4 @@
-"""A flat lidar on every robot: ranges to boxes and circles by formula, in one pass over all robots.
+"""A planar lidar on every robot: ranges to boxes and circles in closed form, in one pass over all robots.
 
 A ray that leaves the lidar along the unit vector u meets the line {x: n . x = a} at the range a / (n . u). Its
 inverse, nearness, is linear in u. So each obstacle is brought, once a robot, into a few vectors q whose products with

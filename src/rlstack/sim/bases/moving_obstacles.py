@@ -1,4 +1,4 @@
-"""What moves in maps of rooms and clutter: people and other robots, who walk to and fro over the free floor.
+"""Moving obstacles in maps: people and other robots that go to and fro over the free floor.
 
 Each walks between places from which a straight way leads to the next, with room for the robot beside it: it may be met
 anywhere on it, and can be passed. How they avoid what stands, each other and perhaps the robot, is
@@ -34,7 +34,7 @@ _ALONG = 33
 
 @dataclass(frozen=True, kw_only=True)
 class MovingObstacles:
-    """What moves in each map."""
+    """The moving obstacles of each map."""
 
     count: tuple[int, int] = value((0, 0), at_least=0, at_most=8)
     """The least and the greatest number; fewer where a map has no room for them."""

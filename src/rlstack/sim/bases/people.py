@@ -87,7 +87,7 @@ class SocialForce:
 
 @dataclass(frozen=True)
 class Layout:
-    """What stands where in the rows.
+    """Numbers of people, circles and boxes in the rows.
 
     Args:
         people: How many for each robot.
@@ -106,7 +106,7 @@ class Layout:
 
 
 class Crowd:
-    """Moves everybody by one control period.
+    """Moves all people by one control period.
 
     Args:
         layout: What the arrays hold.

@@ -24,7 +24,7 @@ _AROUND = 4
 
 
 class TrackProgress:
-    """Knows where cars are on their tracks: how far they have come, and how near they are to the walls.
+    """Progress of cars along their tracks, and their clearance from the walls.
 
     Args:
         tracks: One for each of N cars.

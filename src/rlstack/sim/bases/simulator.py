@@ -1,4 +1,4 @@
-"""BaseSimulator: N bases, each in its own map, that are driven from outside."""
+"""N bases, each in its own map, stepped by commands."""
 
 from __future__ import annotations
 

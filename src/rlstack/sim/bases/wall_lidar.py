@@ -1,4 +1,4 @@
-"""A flat lidar between two walls that are chains of straight pieces: what a car on a race track sees.
+"""A planar lidar between two polyline walls: what a car on a race track measures.
 
 As in :mod:`rlstack.sim.bases.lidar`, each piece becomes a vector q once a robot, so that the inverse of a ray's range
 is its product with the ray's direction; a ray meets a piece if it goes between the piece's ends.

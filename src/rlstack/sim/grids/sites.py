@@ -1,4 +1,4 @@
-"""What N rovers set out to explore: ground, where they start, and how much of it there is to be known."""
+"""Exploration problems of N rovers: terrain, start cells, and how many cells can be known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlstack.sim.grids.worlds import MOVES
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """N grid worlds, as an explorer is put into them.
+    """N grid worlds with start cells.
 
     Args:
         occupied: (N, rows, columns).

@@ -21,7 +21,7 @@ from rlstack.sim.maps.grid import occupancy
 
 @dataclass(frozen=True, kw_only=True)
 class Terrain:
-    """From what terrain is drawn: free ground with boulders at random, which may overlap."""
+    """Settings of random terrain: free ground with boulders, which may overlap."""
 
     side: int = value(21, unit="cells", at_least=4)
     """Rows and columns."""
@@ -62,7 +62,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Floors:
-    """From what floors grid worlds are made; a cell is occupied where an obstacle reaches into it."""
+    """Settings of floors as grid worlds; a cell is occupied where an obstacle reaches into it."""
 
     kinds: tuple[str, ...] = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")
     """In turn."""

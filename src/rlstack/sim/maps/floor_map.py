@@ -1,4 +1,4 @@
-"""A map for a mobile base: what stands on a floor, where a robot starts and where it is to go."""
+"""A map for a mobile base: obstacles on a floor, a start and a goal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEIGHT_M = 0.6
 
 @dataclass(frozen=True, eq=False)
 class FloorMap:
-    """Obstacles seen from above, in a frame with its origin in the middle of the floor (ENU), and one way to go.
+    """Obstacles from above, in a frame with its origin in the middle of the floor (ENU), a start and a goal.
 
     Boxes close the floor on all sides. The same kind, seed, difficulty and radius give the same map.
     """

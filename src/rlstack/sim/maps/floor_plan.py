@@ -1,4 +1,4 @@
-"""The floor on which a kind of map is drawn: outer walls, room left for boxes and circles, pieces that keep apart."""
+"""The floor plan of a map while it is drawn: outer walls, numbers of boxes and circles left, spacing of pieces."""
 
 from __future__ import annotations
 

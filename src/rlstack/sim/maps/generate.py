@@ -16,7 +16,7 @@ from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.floor_plan import FloorPlan
 from rlstack.sim.maps.grid import CELL_M, Frame, frame_of
 from rlstack.sim.maps.kinds import find_kind
-from rlstack.sim.maps.shortest_path import find_ways, shortest_way
+from rlstack.sim.maps.shortest_path import find_shortest_paths, shortest_length
 
 TRAINING_SEEDS = range(0, 1_000_000)
 """Of maps to train on."""
@@ -200,7 +200,7 @@ class _Search:
             return []
         for _ in range(4):
             cell = self._places[self._draw(len(self._places))]
-            ways = find_ways(self._free, (int(cell[0]), int(cell[1])))
+            ways = find_shortest_paths(self._free, (int(cell[0]), int(cell[1])))
             far = ways.length[tuple(self._places.T)] * self._frame.resolution_m
             # the way over cells is up to 8% longer than the shortest
             good = np.flatnonzero((far >= 1.08 * length[0]) & (far <= length[1]))
@@ -216,7 +216,7 @@ class _Search:
                     continue
                 path = self._frame.points(ways.path((int(start_cell[0]), int(start_cell[1]))))
                 path = np.concatenate([start[None, :2], path, goal[None, :2]])
-                shortest = round(shortest_way(path, self.boxes, self.circles, self._radius), 4)
+                shortest = round(shortest_length(path, self.boxes, self.circles, self._radius), 4)
                 if length[0] <= shortest <= length[1]:
                     found.append((start, goal, shortest))
             if found:

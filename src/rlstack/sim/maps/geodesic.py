@@ -1,4 +1,4 @@
-"""How far it is to a goal around obstacles, and which way: fields over the cells of many maps.
+"""Geodesic distance and direction to a goal around obstacles: fields over the cells of many maps.
 
 The distance solves the eikonal equation |grad d| = 1 on the cells where a robot fits, so its gradient may point any
 way, not only along the grid's eight. The direction is that of a second solution in which the ground near obstacles

@@ -1,4 +1,4 @@
-"""Many maps as the arrays that the batch simulator takes."""
+"""Many maps as arrays for the batch simulator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AWAY_M, TINY_M = 1e3, 0.01
 
 @dataclass(frozen=True, eq=False)
 class MapPool:
-    """R ways to go, each with its map: several may be on the same."""
+    """R pairs of start and goal, each with its map; several may share one."""
 
     maps: tuple[FloorMap, ...]
     boxes: Array32

@@ -21,8 +21,8 @@ STRAIGHT, DIAGONAL = 5, 7
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
-    """The shortest ways over a grid's free cells to one cell."""
+class ShortestPaths:
+    """The shortest paths over a grid's free cells to one cell."""
 
     length: Array
     """(rows, columns), in cells; inf: there is no way."""
@@ -39,7 +39,7 @@ class Ways:
         return np.stack(np.divmod(np.array(found), self._columns), axis=1)
 
 
-def find_ways(free: Mask, end: tuple[int, int]) -> Ways:
+def find_shortest_paths(free: Mask, end: tuple[int, int]) -> ShortestPaths:
     """Return the shortest ways to a cell, side by side and diagonally between free cells, never around a corner.
 
     Args:
@@ -57,7 +57,7 @@ def find_ways(free: Mask, end: tuple[int, int]) -> Ways:
     weights = np.where(open_, graph.weights, np.inf)
     matrix = sparse.csr_array((weights, graph.columns, graph.starts), shape=(flat.size, flat.size))
     length, following = csgraph.dijkstra(matrix, indices=end[0] * free.shape[1] + end[1], return_predecessors=True)
-    return Ways((length / STRAIGHT).reshape(free.shape), following, free.shape[1])
+    return ShortestPaths((length / STRAIGHT).reshape(free.shape), following, free.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ _NEAR_CELLS = 3.0
 """How far from the cells' way the shortest may have corners, in steps of that way."""
 
 
-def shortest_way(path: Array, boxes: Array, circles: Array, radius_m: float) -> float:
+def shortest_length(path: Array, boxes: Array, circles: Array, radius_m: float) -> float:
     """Return the length in m of the shortest way of a disc between the ends of another way.
 
     It is the shortest of those that go around the same obstacles on the same sides. Corners are drawn by short

@@ -1,4 +1,4 @@
-"""What acts on a quadrotor besides gravity and contact: one function for every simulator, and for every model.
+"""Forces and torques on a quadrotor besides gravity and contact: one function for every simulator and model.
 
 The batch simulator calls it in each stage of its integration (float32, with reverse mode), the engines' kernel once a
 physics step (float64); see :mod:`rlstack.sim.physics`.

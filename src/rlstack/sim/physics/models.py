@@ -1,4 +1,4 @@
-"""Which models of the physics are on: what a robot file has, and what a world or a caller switches."""
+"""Which physics models are on: those of the robot file, less what a world or a caller switches off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What simulated cameras and lidars make of what an engine shows them; the same for every engine."""
+"""Simulated cameras and lidars: from an engine's images and rays to measurements, the same for every engine."""
 
 from __future__ import annotations
 

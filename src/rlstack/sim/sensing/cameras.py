@@ -1,4 +1,4 @@
-"""Simulated cameras: from an engine's ideal picture to what the camera of the robot file gives."""
+"""Simulated cameras: from an engine's ideal image to that of the camera in the robot file."""
 
 from __future__ import annotations
 

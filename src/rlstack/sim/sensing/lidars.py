@@ -1,4 +1,4 @@
-"""Simulated lidars: rays into an engine's world, and what a lidar makes of what they hit."""
+"""Simulated lidars: rays cast by an engine, and the measurements from their hits."""
 
 from __future__ import annotations
 

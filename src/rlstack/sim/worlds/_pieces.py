@@ -1,4 +1,4 @@
-"""What the generators build from: colours, pieces made of parts, places that keep their distance, walls."""
+"""Building blocks of the generators: colours, pieces made of parts, spaced placement, walls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A map that grows with every scan, A* on it once a second, and the dynamic window along the way: the whole stack."""
+"""The full stack: a map from scans, A* on it once a second, the dynamic window along the path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Options:
 
 
 def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
-    """Return the planner for a robot; ``planner.guide.use_map(field)`` gives it a map beforehand.
+    """Return the planner for a robot; ``planner.global_planner.use_map(field)`` gives it a map beforehand.
 
     Args:
         robot: A wheeled base with a lidar.
@@ -44,9 +44,9 @@ def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
     body, period = Body.of(robot), 1.0 / chosen.goal.rate_hz
     scanner = Scanner(body.lidar(chosen.lidar), body.discs)
     grid = chosen.grid or GridSettings.for_body(body)
-    guide = GridPathPlanner(body, scanner, chosen.path, grid, period)
+    global_planner = GridPathPlanner(body, scanner, chosen.path, grid, period)
     local = DynamicWindow(body, chosen.dwa, period)
-    return GoalPlanner(body, scanner, guide, local, chosen.goal, sees_people=chosen.people)
+    return GoalPlanner(body, scanner, global_planner, local, chosen.goal, sees_people=chosen.people)
 
 
 PLANNER = build

@@ -40,7 +40,7 @@ class PathFollowingPolicy:
     Args:
         policy: What drives; its ``goal_position`` becomes the place to head for.
         scanner: Of the base's lidar.
-        guide: Says where to head for.
+        global_planner: Says where to head for.
         tolerance_m: Nearer to the goal than this is there.
         unreachable_s: A map that shows no way for this long says that the goal is unreachable.
         period_s: Time between calls, s.
@@ -50,13 +50,13 @@ class PathFollowingPolicy:
         self,
         policy: Local,
         scanner: Scanner,
-        guide: GlobalPlanner,
+        global_planner: GlobalPlanner,
         *,
         tolerance_m: float = 0.1,
         unreachable_s: float = 3.0,
         period_s: float = 0.1,
     ) -> None:
-        self.policy, self.scanner, self.guide = policy, scanner, guide
+        self.policy, self.scanner, self.global_planner = policy, scanner, global_planner
         wanted = tuple(port.name for port in policy.contract.inputs)
         self.inputs = tuple(dict.fromkeys((*wanted, "position", "orientation", "scan", "goal_position")))
         self.outputs = tuple(port.name for port in policy.contract.outputs)
@@ -67,14 +67,14 @@ class PathFollowingPolicy:
     def reset(self, batch: int = 1) -> None:
         """Forget everything; from now on there are ``batch`` robots."""
         self.policy.reset(batch)
-        self.guide.reset(batch)
+        self.global_planner.reset(batch)
         self.status = np.full(batch, Status.DRIVING, dtype=np.int8)
         self._shut = np.zeros(batch)
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return commands, and keep ``status`` up to date; without a way the robots stand."""
         now, goal = motion(inputs), np.asarray(inputs["goal_position"], dtype=float)
-        guidance = self.guide.guide(now, self.scanner.read(inputs["scan"]), goal[:, :2], None)
+        guidance = self.global_planner.plan(now, self.scanner.read(inputs["scan"]), goal[:, :2], None)
         self._shut = np.where(guidance.open, 0.0, self._shut + self._period_s)
         there = np.linalg.norm(goal[:, :2] - now.position, axis=1) < self._tolerance_m
         lost = self._shut > self._unreachable_s
@@ -122,9 +122,9 @@ def build(robot: RobotSpec, *, loaded: Any = None, **options: Any) -> PathFollow
         loaded = load_policy(chosen.policy, robot=robot)
     body, period = Body.of(robot), 1.0 / loaded.contract.rate_hz
     scanner = Scanner(body.lidar("scan"))
-    guide = GridPathPlanner(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
+    global_planner = GridPathPlanner(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
     limits = {"tolerance_m": chosen.tolerance_m, "unreachable_s": chosen.unreachable_s, "period_s": period}
-    return PathFollowingPolicy(loaded, scanner, guide, **limits)
+    return PathFollowingPolicy(loaded, scanner, global_planner, **limits)
 
 
 PLANNER = build

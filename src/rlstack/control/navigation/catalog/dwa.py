@@ -1,4 +1,4 @@
-"""The dynamic window alone: heads straight for the goal and knows no map."""
+"""The dynamic window alone: straight for the goal, without a map."""
 
 from __future__ import annotations
 

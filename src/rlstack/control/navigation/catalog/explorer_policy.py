@@ -81,7 +81,7 @@ class PolicyExplorer(FrontierPlanner):
         self._idle = np.zeros(batch, dtype=np.intp)
 
     def _best(self, n: int, position: Array, found: list[Frontier], places: Array, known: Known) -> int:
-        seen = coarse(self.guide.grids.part(n, position[None]), self._cells, position)
+        seen = coarse(self.global_planner.grids.part(n, position[None]), self._cells, position)
         count = int((seen >= 0.0).sum())
         self._idle[n] = 0 if count > self._known[n] else self._idle[n] + 1
         self._known[n] = count
@@ -195,7 +195,7 @@ def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
     policy = load_policy(chosen.policy, robot=robot)
     settings = _settings(chosen.cells, policy.contract, chosen.policy)
     frontier = build_explorer("utility", robot, **options)
-    grid = frontier.guide.grids.settings
+    grid = frontier.global_planner.grids.settings
     if settings.cell_m < grid.resolution_m:
         raise UserError(
             f"The policy {chosen.policy} sees cells of {settings.cell_m:g} m and the map has cells of"

@@ -1,4 +1,4 @@
-"""Exploration that drives to the nearest edge of the known."""
+"""Exploration that drives to the nearest frontier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exploration that drives to the edge of the known from which most is seen for the way there."""
+"""Exploration that drives to the frontier with the most expected gain for its distance."""
 
 from __future__ import annotations
 

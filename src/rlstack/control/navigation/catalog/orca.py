@@ -1,4 +1,4 @@
-"""ORCA among people, with the scan's obstacles as half planes; on the way through the map, where there is a lidar."""
+"""ORCA among people, with the scan's obstacles as half planes; with a lidar along an A* path."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
     if not seeing and not chosen.people:
         raise UserError("The planner orca would see nothing: give the robot a lidar, or leave people true.")
     scanner = Scanner(body.lidar(chosen.lidar), body.discs) if seeing else None
-    guide: GlobalPlanner = StraightLinePlanner()
+    global_planner: GlobalPlanner = StraightLinePlanner()
     if scanner is not None and chosen.map:
-        guide = GridPathPlanner(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
+        global_planner = GridPathPlanner(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
     local = Orca(body, chosen.orca, period)
-    return GoalPlanner(body, scanner, guide, local, chosen.goal, sees_people=chosen.people)
+    return GoalPlanner(body, scanner, global_planner, local, chosen.goal, sees_people=chosen.people)
 
 
 PLANNER = build

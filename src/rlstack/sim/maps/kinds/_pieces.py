@@ -1,4 +1,4 @@
-"""What several kinds put on their floors."""
+"""Pieces that several kinds of map share."""
 
 from __future__ import annotations
 

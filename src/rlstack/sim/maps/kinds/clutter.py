@@ -1,4 +1,4 @@
-"""Things that stand about on an open floor, turned any way: crates, L-shaped desks, poles."""
+"""Crates, L-shaped desks and poles on an open floor, at any heading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One chamber behind the other, a narrow doorway between each two, where one least wants it."""
+"""Chambers in a row with a narrow doorway between each two."""
 
 from __future__ import annotations
 
