@@ -181,7 +181,7 @@ def test_a_driver_of_plain_twists_gets_them(listener: Listener, start: Start, dr
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"cmd_vel_type": "Twist", "lock_step": True}, "lock_step needs stamps"),
+        ({"cmd_vel_type": "Twist", "lock_step": True}, "cmd_vel_type: Twist is not allowed in lock step"),
         ({"takeoff_height_m": 2.0}, "takeoff_height_m is of the guard of a quadrotor"),
         ({"robot": "panda", "linear_velocity_m_s": 0.1}, "limits nothing of panda.*tool_velocity_m_s"),
         ({"fallback": "dwaa"}, "Unknown fallback 'dwaa'.*Nearest: dwa"),
