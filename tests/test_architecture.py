@@ -191,7 +191,6 @@ KIND_CLASSES = {
 """The classes that robot files of the kinds are read into."""
 
 ASKS_FOR_A_KIND = {
-    "bringup/turns.py",
     "bringup/verifiers/exploration.py",
     "bringup/verifiers/manipulator.py",
     "bringup/verifiers/quadrotor.py",

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,14 +19,26 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.bringup.deployment import deployment_of
 from rlstack.bringup.goal_publisher import GoalPublisher, Goals
-from rlstack.bringup.lock_step import START_S, conduct
 from rlstack.bringup.parallel import OnProgress
 from rlstack.bringup.process import Parameter, System
+from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import deploy_system
+from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Reading, Signals
+from rlstack.nodes.shutdown import shut_down
 from rlstack.verification.episode_simulator import EpisodeSimulator
 from rlstack.verification.report import OVER_TOPICS
+
+START_S = 60.0
+"""How long the nodes may take from their start to the first command that the guard lets through: a node takes 2 s of a
+processor to start, which a busy machine may not have. A node that ends is noticed at once."""
+
+STUCK_S = 20.0
+"""How long a command may take to come in the middle of a trial."""
+
+_LOOK_S = 0.05
+
 
 FAR = 1e3
 """m, m/s or rad/s: the guard's limits where trials go beyond those of the robot file."""
@@ -165,7 +182,7 @@ def run_episodes(
     simulator: EpisodeSimulator = recorder.simulator
     fence = deployment_of(simulator.robot).fence(((-FAR,) * 3, (FAR,) * 3))
     guard = {**fence, **recorder.guard_parameters}  # trials are not held where the robot file says that the robot is
-    wall_s = conduct(_without_robot(system, guard), simulator, recorder, namespace)
+    wall_s = _conduct(_without_robot(system, guard), simulator, recorder, namespace)
     where = f"{backend} {OVER_TOPICS}"
     found = {"interventions": recorder.interventions, "latency_s": recorder.latency_s}
     return {"simulator": where, "rate_hz": recorder.rate_hz, "wall_s": wall_s, **found}
@@ -187,3 +204,123 @@ def _without_robot(system: System, guard: Mapping[str, Parameter]) -> System:
             parameters |= {**patient, **guard}
         processes.append(replace(process, parameters=parameters, when_it_ends="stop the rest"))
     return replace(system, name="verify", processes=tuple(processes))
+
+
+@dataclass
+class _Watch:
+    """The executor's question whether to go on; raises when that has become pointless."""
+
+    recorder: EpisodeRecorder
+    supervisor: Supervisor
+    lines: deque[str]
+    interrupted: list[int]
+
+    def __post_init__(self) -> None:
+        self._looked = self._moved = time.monotonic()
+        self._steps = 0
+
+    def __call__(self) -> bool:
+        """Return whether to go on."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        if self.recorder.done:
+            return False
+        now = time.monotonic()
+        if now - self._looked < _LOOK_S:
+            return True
+        self._looked = now
+        self.supervisor.poll()
+        alive = self.supervisor.alive()
+        for process in self.supervisor.system.processes:
+            if process.name not in alive:
+                raise UserError(f"The {process.name} node ended during the trials{self._said()}")
+        running, steps = self.recorder.running, self.recorder.steps
+        if steps != self._steps and running:
+            self._moved = now
+        self._steps = steps
+        allowed = STUCK_S if running else START_S
+        if now - self._moved > allowed:
+            what = "command came" if running else "command of the policy was let through by the guard"
+            raise UserError(f"No {what} within {allowed:g} s over topics{self._said()}")
+        return True
+
+    def _said(self) -> str:
+        last = " | ".join(line for line in self.lines if line.strip())
+        return f"; it last said: {last}" if last else "."
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in a list, for an exception in the middle of ROS's own code would leave a mess.
+
+    An event would not do: the lock of one, taken by one signal's handler, would stop the next one's for ever.
+    """
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {n: signal.signal(n, lambda number, frame: asked.append(number)) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _host(
+    on_step: Callable[[Reading, Signals], None], backend: Any, namespace: str, stack: ExitStack
+) -> tuple[Any, Any]:
+    """Make the robot node and its executor in a ROS context of their own."""
+    import rclpy
+    from rclpy.context import Context
+    from rclpy.signals import SignalHandlerOptions
+
+    from rlstack.nodes.executor import ControlExecutor
+    from rlstack.nodes.robot import RobotNode
+
+    context = Context()
+    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    stack.callback(context.try_shutdown)
+    node = RobotNode(
+        backend,
+        on_step,
+        overrides={"lock_step": True, "lock_step_timeout_s": 600.0},
+        namespace=namespace,
+        context=context,
+        cli_args=["--ros-args", "-r", "/clock:=clock"],  # the clock of this is nobody else's
+    )
+    stack.callback(shut_down, node)
+    stack.callback(node.stop)
+    executor = ControlExecutor(context=context)
+    stack.callback(executor.shutdown)
+    executor.add_node(node)
+    return node, executor
+
+
+def _conduct(system: System, backend: Any, recorder: EpisodeRecorder, namespace: str) -> float:
+    """Run a system around a robot node in this process until all is recorded; return the wall time that it took, s.
+
+    Args:
+        system: The other nodes.
+        backend: The robot, not yet connected.
+        recorder: Of what it does.
+        namespace: Of all nodes.
+
+    Raises:
+        UserError: A node ended, or a command did not come.
+    """
+    lines: deque[str] = deque(maxlen=5)
+    started = time.monotonic()
+    with ExitStack() as stack:
+        interrupted = stack.enter_context(_asked_to_end())
+        backend.connect()
+        stack.callback(backend.close)
+        node, executor = _host(recorder.on_step, backend, namespace, stack)
+        supervisor = Supervisor(system, log=lines.append)
+        stack.callback(supervisor.close)
+        supervisor.start()
+        watch = _Watch(recorder, supervisor, lines, interrupted)
+        recorder.begin(node)
+        node.start()
+        executor.spin_while(watch)
+    return time.monotonic() - started

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.kinds.wheeled_base.simulation_vector import goal_signals, people_signals, planar_signals
+from rlstack.kinds.wheeled_base.simulation_vector import goal_signals, people_signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker, TrackerSettings
 from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn, nominal
 from rlstack.sim.bases.people import Orca, SocialForce, WalkingPeople
 from rlstack.sim.bases.scenes import Scenes
-from rlstack.sim.bases.simulator import BaseSimulator
+from rlstack.sim.bases.simulator import BaseSimulator, planar_signals
 from rlstack.sim.maps.pool import pool_of
 from rlstack.verification.runner import input_names
 

@@ -20,10 +20,10 @@ from rlstack.kinds.wheeled_base.simulation_vector import (
     base_vector,
     goal_signals,
     people_signals,
-    planar_signals,
 )
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker
+from rlstack.sim.bases.simulator import planar_signals
 from rlstack.sim.vector import BATCH
 from rlstack.verification.courses import Course
 from rlstack.verification.records import NavigationRecord

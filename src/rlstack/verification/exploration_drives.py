@@ -13,9 +13,10 @@ import numpy as np
 from rlstack.arrays import Array, Mask
 from rlstack.control.navigation.frontier import FrontierPlanner
 from rlstack.control.navigation.occupancy import OccupancyGrids
-from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vector, planar_signals
+from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vector
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.bases.parameters import nominal
+from rlstack.sim.bases.simulator import planar_signals
 from rlstack.sim.grids.sites import reachable
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.grid import frame_of

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Mask
 from rlstack.errors import UserError
-from rlstack.kinds.wheeled_base.simulation_vector import RaceVector, planar_signals, race_vector
+from rlstack.kinds.wheeled_base.simulation_vector import RaceVector, race_vector
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.sim.bases.simulator import planar_signals
 from rlstack.sim.maps.tracks import Track
 from rlstack.sim.vector import BATCH, where_in_process
 from rlstack.verification.records import RaceRecord

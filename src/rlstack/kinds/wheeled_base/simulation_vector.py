@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -61,29 +61,11 @@ class PeopledVector(BaseVector, Protocol):
         """Return (N,) m from each footprint to the nearest of what moves, since the last call; None: nothing does."""
 
 
-class RaceVector(Protocol):
-    """N cars, each alone on its track, at the start of a race; see :class:`BaseVector`."""
+class RaceVector(BaseVector, Protocol):
+    """N cars, each alone on its track, at the start of a race."""
 
     come_m: Array
     """(N,) how far each has come along the middle since the start, m."""
-
-    def step(self, command: Array) -> None:
-        """Let one control period pass."""
-
-    def pose(self) -> Array:
-        """Return (N, 3): x and y in m, yaw in rad."""
-
-    def twist(self) -> Array:
-        """Return (N, 3): speed ahead and to the left, m/s, and turning rate, rad/s."""
-
-    def scan(self) -> Array:
-        """Return (N, rays) m, all finite, as in the signal ``scan``."""
-
-    def clearance(self) -> Array:
-        """Return (N,) m from each outline to the walls; below 0 it is across one."""
-
-    def close(self) -> None:
-        """Release everything."""
 
 
 def base_vector(
@@ -143,17 +125,6 @@ def clearance_at(robot: WheeledBase, drawn: FloorMap, pose: Array) -> float:
     return float((distance(drawn.boxes, drawn.circles, *at) - discs[:, 2]).min())
 
 
-def planar_signals(pose: Array, twist: Array) -> dict[str, Array]:
-    """Return the signals of robots on a plane, at ``pose`` (N, 3) and with ``twist`` (N, 3)."""
-    level = np.zeros((len(pose), 1))
-    return {
-        "position": np.concatenate([pose[:, :2], level], axis=1),
-        "orientation": frames.from_yaw(pose[:, 2]),
-        "linear_velocity": np.concatenate([twist[:, :2], level], axis=1),
-        "angular_velocity": np.concatenate([level, level, twist[:, 2:]], axis=1),
-    }
-
-
 def goal_signals(goal: Array) -> dict[str, Array]:
     """Return the signals of goals (N, 3) on a plane: x and y in m, yaw in rad."""
     level = np.zeros((len(goal), 1))
@@ -176,8 +147,6 @@ def _people_of(people: Scenes | None, pool: MapPool, robot: WheeledBase, rate_hz
 
 
 class _BatchAmongPeople(BaseSimulator):
-    label = BATCH
-
     def __init__(
         self,
         robot: WheeledBase,
@@ -189,7 +158,7 @@ class _BatchAmongPeople(BaseSimulator):
     ) -> None:
         circles = pool.circles if people is None else np.concatenate([pool.circles, people.people], axis=1)
         self._walking = _people_of(people, pool, robot, rate_hz)
-        self.most, self._still = len(pool), pool.circles.shape[1] // CIRCLE_ROWS
+        self._still = pool.circles.shape[1] // CIRCLE_ROWS
         super().__init__(robot, pool.boxes, circles, rate_hz=rate_hz, parameters=parameters, seed=seed)
         self.place(pool.starts.astype(float))
 
@@ -207,17 +176,6 @@ class _BatchAmongPeople(BaseSimulator):
     def people_m(self) -> Array | None:
         """Return (N,) m from each footprint to the nearest of what moves, since the last call; None: nothing does."""
         return None if self._walking is None else self._walking.gap(self.pose())
-
-    def set_state(self, state: Mapping[str, Array]) -> None:
-        """Put the robots at rest at ``position`` (N, 3) and ``orientation`` (N, 4)."""
-        self.place(np.concatenate([state["position"][:, :2], frames.yaw(state["orientation"])[:, None]], axis=1))
-
-    def state(self) -> dict[str, Array]:
-        """Return the signals of :func:`planar_signals`."""
-        return planar_signals(self.pose(), self.twist())
-
-    def close(self) -> None:
-        """Release nothing: it is all memory."""
 
 
 class EngineBases(EngineVector):

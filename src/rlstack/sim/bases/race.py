@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.fused import Kernel, zeros
+from rlstack.fused import zeros
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.bases.dynamics import advance
-from rlstack.sim.bases.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
-from rlstack.sim.bases.parameters import base_model, longest_delay_s, nominal
+from rlstack.sim.bases.simulator import PlanarSimulator
 from rlstack.sim.bases.wall_lidar import WallLidar
 from rlstack.sim.maps.tracks import CORNERS, SAMPLES, Track
 
@@ -96,8 +94,8 @@ def outline(robot: WheeledBase, spacing_m: float = 0.05) -> Array:
     return np.array(points)
 
 
-class RaceSimulator:
-    """N cars that advance together, float32, each alone on its track, at rest at the start.
+class RaceSimulator(PlanarSimulator):
+    """N cars, each alone on its track, at rest at the start.
 
     Args:
         robot: What drives; its lidar is called ``scan``.
@@ -116,21 +114,9 @@ class RaceSimulator:
         parameters: NDArray[np.float32] | None = None,
         seed: int = 0,
     ) -> None:
-        self.robot, self.count, self.marshal = robot, len(tracks), TrackProgress(tracks, robot)
-        model = base_model(robot, rate_hz, longest_delay_s(robot))
-        self._rng = np.random.default_rng(seed)
-        count = self.count
-        self._state, self._next = zeros(STATE_WIDTH, count), zeros(STATE_WIDTH, count)
-        self._parameters = zeros(PARAMETER_WIDTH, count)
-        self._parameters[:] = nominal(robot, count) if parameters is None else parameters
-        self._commands = [zeros(2, count) for _ in range(model.past_commands + 1)]
-        names = [f"command_{k}" for k in range(len(self._commands))]
-        self._advance = Kernel(
-            lambda state, parameters, **commands: {
-                "next": advance(state, parameters, [commands[name] for name in names], model)
-            },
-            {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, **dict.fromkeys(names, 2)},
-        )
+        count = len(tracks)
+        super().__init__(robot, count, rate_hz=rate_hz, parameters=parameters, seed=seed)
+        self.marshal = TrackProgress(tracks, robot)
         self._lidar = lidar = robot.lidars["scan"]
         corners = BEHIND + AHEAD
         self._walls, self._ranges = zeros(4 * corners, count), zeros(lidar.rays, count)
@@ -141,29 +127,14 @@ class RaceSimulator:
             lidar.range_max_m,
             corners,
         ).prepare(self._state, self._walls, self._ranges)
-        self._state[STATE["turn"].stop - 1] = 1.0
         self.marshal.start()
         self.come_m = np.zeros(count)
         """(N,) how far each has come along the middle since the start, m."""
 
-    def step(self, command: ArrayLike) -> None:
+    def step(self, command: Array) -> None:
         """Let one period pass under ``command`` (N, 2), m/s and rad/s; it comes now."""
-        for older, newer in zip(reversed(self._commands), reversed(self._commands[:-1])):
-            older[:] = newer
-        self._commands[0][:] = np.asarray(command).T
-        commands = {f"command_{k}": array for k, array in enumerate(self._commands)}
-        self._advance({"state": self._state, "parameters": self._parameters, **commands, "next": self._next})
-        self._state[:] = self._next
+        super().step(command)
         self.come_m = self.marshal.follow(self.pose()[:, :2])
-
-    def pose(self) -> Array:
-        """Return (N, 3): x and y in m, yaw in rad."""
-        z, w = self._state[STATE["turn"]].astype(float)
-        return np.stack([*self._state[STATE["position"]].astype(float), 2.0 * np.arctan2(z, w)], axis=1)
-
-    def twist(self) -> Array:
-        """Return (N, 3): speed ahead and to the left, m/s, and turning speed, rad/s."""
-        return np.concatenate([self._state[STATE["velocity"]], self._state[STATE["yaw_rate"]]]).T.astype(float)
 
     def scan(self) -> Array:
         """Return (N, rays) m, all finite as in the signal ``scan``, with the lidar's noise."""
@@ -175,6 +146,3 @@ class RaceSimulator:
     def clearance(self) -> Array:
         """Return (N,) m from each outline to the walls; below 0 it is across one."""
         return self.marshal.clearance(self.pose())
-
-    def close(self) -> None:
-        """Release nothing: it is all memory."""

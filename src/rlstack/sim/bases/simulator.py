@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Array32, Mask
 from rlstack.fused import Kernel, zeros
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.robots import Lidar
+from rlstack.robots import Lidar, frames
 from rlstack.sim.bases.clearance import Disc, clearance
 from rlstack.sim.bases.dynamics import BaseModel, advance
 from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.sim.bases.lidar import BaseLidar
 from rlstack.sim.bases.parameters import base_model, longest_delay_s, nominal
+from rlstack.sim.vector import BATCH
 
 # What is compiled knows nothing of the robots that it is called for: one is enough for all simulators, of which making
 # these takes most of the time.
@@ -61,8 +62,94 @@ def _lidar_of(lidar: Lidar, boxes: int, circles: int) -> BaseLidar:
     )
 
 
-class BaseSimulator:
-    """N bases that advance together, float32.
+def planar_signals(pose: Array, twist: Array) -> dict[str, Array]:
+    """Return the signals of robots on a plane, at ``pose`` (N, 3) and with ``twist`` (N, 3)."""
+    level = np.zeros((len(pose), 1))
+    return {
+        "position": np.concatenate([pose[:, :2], level], axis=1),
+        "orientation": frames.from_yaw(pose[:, 2]),
+        "linear_velocity": np.concatenate([twist[:, :2], level], axis=1),
+        "angular_velocity": np.concatenate([level, level, twist[:, 2:]], axis=1),
+    }
+
+
+class PlanarSimulator:
+    """N bases that advance together, float32, at rest at the origin; a subclass adds what is around them.
+
+    Args:
+        robot: What drives.
+        count: N.
+        rate_hz: Control rate; :meth:`step` advances one period.
+        parameters: (PARAMETER_WIDTH, N); left out: as the robot file says.
+        seed: Of the lidar's noise.
+    """
+
+    label = BATCH
+
+    def __init__(
+        self,
+        robot: WheeledBase,
+        count: int,
+        *,
+        rate_hz: float,
+        parameters: Array32 | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.robot, self.count, self.most = robot, count, count
+        self.model = model = base_model(robot, rate_hz, longest_delay_s(robot))
+        self._rng = np.random.default_rng(seed)
+        self._state, self._next = zeros(STATE_WIDTH, count), zeros(STATE_WIDTH, count)
+        self._parameters = zeros(PARAMETER_WIDTH, count)
+        self._parameters[:] = nominal(robot, count) if parameters is None else parameters
+        self._commands = [zeros(model.command_width, count) for _ in range(model.past_commands + 1)]
+        self._advance = _advance_of(model)
+        self.place(np.zeros((count, 3)))
+
+    def place(self, pose: Array) -> None:
+        """Put the robots at rest at (N, 3): x and y in m, yaw in rad."""
+        self._state[:] = 0.0
+        self._state[STATE["position"]] = pose[:, :2].T
+        self._state[STATE["turn"]] = np.stack([np.sin(0.5 * pose[:, 2]), np.cos(0.5 * pose[:, 2])])
+        for command in self._commands:
+            command[:] = 0.0
+
+    def step(self, command: Array) -> None:
+        """Let one period pass under ``command`` (N, command_width), m/s and rad/s; it comes now."""
+        for older, newer in zip(reversed(self._commands), reversed(self._commands[:-1])):
+            older[:] = newer
+        self._commands[0][:] = np.asarray(command).T
+        commands = {f"command_{k}": array for k, array in enumerate(self._commands)}
+        self._advance({"state": self._state, "parameters": self._parameters, **commands, "next": self._next})
+        self._state[:] = self._next
+
+    def stop(self, which: Mask) -> None:
+        """Let the robots ``which`` (N,) stand still where they are."""
+        for name in ("velocity", "yaw_rate", "setpoint", "ramp"):
+            self._state[STATE[name]][:, which] = 0.0
+
+    def pose(self) -> Array:
+        """Return (N, 3): x and y in m, yaw in rad."""
+        z, w = self._state[STATE["turn"]].astype(float)
+        return np.stack([*self._state[STATE["position"]].astype(float), 2.0 * np.arctan2(z, w)], axis=1)
+
+    def twist(self) -> Array:
+        """Return (N, 3): speed ahead and to the left, m/s, and turning rate, rad/s."""
+        return np.concatenate([self._state[STATE["velocity"]], self._state[STATE["yaw_rate"]]]).T.astype(float)
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Put the robots at rest at ``position`` (N, 3) and ``orientation`` (N, 4)."""
+        self.place(np.concatenate([state["position"][:, :2], frames.yaw(state["orientation"])[:, None]], axis=1))
+
+    def state(self) -> dict[str, Array]:
+        """Return the signals of :func:`planar_signals`."""
+        return planar_signals(self.pose(), self.twist())
+
+    def close(self) -> None:
+        """Release nothing: it is all memory."""
+
+
+class BaseSimulator(PlanarSimulator):
+    """N bases among boxes and circles.
 
     Args:
         robot: What drives.
@@ -76,25 +163,18 @@ class BaseSimulator:
     def __init__(
         self,
         robot: WheeledBase,
-        boxes: NDArray[np.float32],
-        circles: NDArray[np.float32],
+        boxes: Array32,
+        circles: Array32,
         *,
         rate_hz: float,
-        parameters: NDArray[np.float32] | None = None,
+        parameters: Array32 | None = None,
         seed: int = 0,
     ) -> None:
-        self.robot, self.count = robot, len(boxes)
-        self.model = model = base_model(robot, rate_hz, longest_delay_s(robot))
-        self._rng = np.random.default_rng(seed)
-        count = self.count
-        self._state, self._next = zeros(STATE_WIDTH, count), zeros(STATE_WIDTH, count)
-        self._parameters = zeros(PARAMETER_WIDTH, count)
-        self._parameters[:] = nominal(robot, count) if parameters is None else parameters
+        count = len(boxes)
+        super().__init__(robot, count, rate_hz=rate_hz, parameters=parameters, seed=seed)
         self._boxes, self._circles = zeros(boxes.shape[1], count), zeros(circles.shape[1], count)
         self._boxes[:], self._circles[:] = boxes.T, circles.T
-        self._commands = [zeros(model.command_width, count) for _ in range(model.past_commands + 1)]
         self._clearance = zeros(1, count)
-        self._advance = _advance_of(model)
         self._free = _clearance_of(robot.footprint, boxes.shape[1], circles.shape[1])
         self._lidar: BaseLidar | None = None
         if "scan" in robot.lidars:
@@ -103,41 +183,10 @@ class BaseSimulator:
             self._ranges, self._noise = zeros(lidar.rays, count), zeros(lidar.rays, count)
             self._measure = self._lidar.prepare(self._state, self._boxes, self._circles, self._ranges, self._noise)
 
-    def place(self, pose: Array) -> None:
-        """Put the robots at rest at (N, 3): x and y in m, yaw in rad."""
-        self._state[:] = 0.0
-        self._state[STATE["position"]] = pose[:, :2].T
-        self._state[STATE["turn"]] = np.stack([np.sin(0.5 * pose[:, 2]), np.cos(0.5 * pose[:, 2])])
-        for command in self._commands:
-            command[:] = 0.0
-
     def set_circles(self, first: int, circles: Array) -> None:
         """Move circles: from the one numbered ``first`` on, (N, k, 5) centre, radius, velocity, m and m/s."""
         rows = circles.reshape(self.count, -1).T
         self._circles[CIRCLE_ROWS * first : CIRCLE_ROWS * first + len(rows)] = rows
-
-    def step(self, command: Array) -> None:
-        """Let one period pass under ``command`` (N, command_width), m/s and rad/s; it comes now."""
-        for older, newer in zip(reversed(self._commands), reversed(self._commands[:-1])):
-            older[:] = newer
-        self._commands[0][:] = np.asarray(command).T
-        commands = {f"command_{k}": array for k, array in enumerate(self._commands)}
-        self._advance({"state": self._state, "parameters": self._parameters, **commands, "next": self._next})
-        self._state[:] = self._next
-
-    def stop(self, which: NDArray[np.bool_]) -> None:
-        """Let the robots ``which`` (N,) stand still where they are."""
-        for name in ("velocity", "yaw_rate", "setpoint", "ramp"):
-            self._state[STATE[name]][:, which] = 0.0
-
-    def pose(self) -> Array:
-        """Return (N, 3): x and y in m, yaw in rad."""
-        z, w = self._state[STATE["turn"]].astype(float)
-        return np.stack([*self._state[STATE["position"]].astype(float), 2.0 * np.arctan2(z, w)], axis=1)
-
-    def twist(self) -> Array:
-        """Return (N, 3): speed ahead and to the left, m/s, and turning rate, rad/s."""
-        return np.concatenate([self._state[STATE["velocity"]], self._state[STATE["yaw_rate"]]]).T.astype(float)
 
     def scan(self, *, noise: bool = True) -> Array:
         """Return (N, rays) m, all finite as in the signal ``scan``, with the lidar's noise."""
