@@ -86,5 +86,5 @@ def test_a_driver_that_wants_a_goal_is_refused(robot: WheeledBase) -> None:
         def step(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             return {"twist": np.zeros((1, 2))}
 
-    with pytest.raises(UserError, match="nobody is told 'goal_position'"):
+    with pytest.raises(UserError, match="no signal 'goal_position'"):
         race(Goal(), [draw_track(0)], robot, rate_hz=20.0)
