@@ -193,7 +193,7 @@ class _Recorder(EpisodeRecorder):
         self._maps, self._every = maps, round(self.rate_hz)
         self._places = [floor_places(drawn, simulator.robot.radius_m) for drawn in maps]
         # the grid of the very planner that drives
-        grids = PLANNERS.load(EXPLORER)(simulator.robot, policy=str(policy)).guide.grids
+        grids = PLANNERS.load(EXPLORER)(simulator.robot, policy=str(policy)).global_planner.grids
         self._scanner = Scanner(simulator.robot.lidars["scan"])
         self._grids = OccupancyGrids(self._scanner, grids.settings)
         self._periods = duration_s * self._every
