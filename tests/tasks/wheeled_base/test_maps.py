@@ -44,7 +44,7 @@ def test_settings_come_from_recipes() -> None:
 
 def test_nothing_moves_by_default() -> None:
     env = made(replace(TASK, moving=MovingObstacles()))
-    assert env.movers is None and len(env.circles) == CIRCLE_ROWS * STILL
+    assert env.pedestrians is None and len(env.circles) == CIRCLE_ROWS * STILL
 
 
 def test_what_moves_does_and_no_robot_starts_beside_it(environment: BaseEnvironment) -> None:

@@ -72,7 +72,7 @@ def test_closeness_is_what_the_lidar_measures(environment: BaseEnvironment) -> N
 def test_robots_start_where_nothing_is_and_never_in_a_held_out_map(environment: BaseEnvironment) -> None:
     environment.restart(torch.arange(COUNT))
     assert (environment.observe()[1][:, -1] > 0.0).all()
-    pool = environment.task.places(environment.robot, 0, np.random.default_rng(3), torch.device("cpu"))
+    pool = environment.task.draw_maps(environment.robot, 0, np.random.default_rng(3), torch.device("cpu"))
     assert len(pool) == 12
     from rlstack.sim.maps.pool import build_pool
 
@@ -116,7 +116,7 @@ def test_the_way_leads_around_what_stands_between(environment: BaseEnvironment) 
     guide, state = torch.zeros(3, COUNT), env.state.clone()
     away = []
     for _ in range(1500):
-        env.places.guide(env.pick, state[STATE["position"]], env.goal, guide)
+        env.maps.guide(env.pick, state[STATE["position"]], env.goal, guide)
         state[STATE["position"]] += 0.02 * guide[:2]
         away.append(guide[2].clone())
     assert (away[-1] < 0.1).all()

@@ -154,13 +154,13 @@ class CrowdTask(BaseTask):
             return circle_crossing(rng, count, self.people.walking[1])
         return halls(rng, count, self.observation.slots, self.hall, robot.radius_m)
 
-    def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
+    def draw_maps(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw scenes."""
         from rlstack.tasks.wheeled_base.maps import CrowdMapArrays
 
         return CrowdMapArrays(self.draw_scenes(rng, self.scenes, robot), *self.obstacles, device, 2.0 * self.arrival_m)
 
-    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians:
+    def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians:
         """Return the people."""
         from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 

@@ -86,7 +86,7 @@ class NavigationTask(BaseTask):
         step = max(1, total // self.observation.rays)
         return tuple(range(0, step * min(self.observation.rays, total), step))
 
-    def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
+    def draw_maps(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw maps, none of them held out."""
         from rlstack.sim.maps.pool import build_pool
         from rlstack.tasks.wheeled_base.maps import MapArrays
@@ -110,7 +110,7 @@ class NavigationTask(BaseTask):
         scenes = moving_scenes(rng, pool.maps, self.moving, robot.radius_m)
         return MovingMapArrays(pool, scenes, robot.radius_m, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
 
-    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians | None:
+    def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians | None:
         """Return what moves among ``count`` robots."""
         if not self.moving.most:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,29 +17,11 @@ from rlstack.tasks.core.environment import Arrays, BatchEnvironment
 from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 from rlstack.tasks.wheeled_base.card import critic_columns
 from rlstack.tasks.wheeled_base.maps import MapArrays
+from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 from rlstack.tasks.wheeled_base.step import GOAL_WIDTH, BaseStep
 
 PARAMETER_POOL = 4096
 """Robots with departures from their file that are drawn ahead."""
-
-
-class ObstacleMotion(Protocol):
-    """What moves among the robots, such as people."""
-
-    rows: int
-    """Of ``circles``, the last ones, that they are."""
-
-    def start(self, circles: Tensor, index: Tensor, places: MapArrays, pick: Tensor) -> None:
-        """Put those of the robots at ``index``, which start on the maps ``pick``, where they start."""
-
-    def move(self, state: Tensor, now: Tensor, after: Tensor) -> None:
-        """Write where they are a period later: rows of circles, all of them, from ``now`` to ``after``."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all of theirs that changes."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
 
 
 class BaseEnvironment(BatchEnvironment):
@@ -52,11 +34,11 @@ class BaseEnvironment(BatchEnvironment):
     ) -> None:
         super().__init__(task, robot, pipeline, count, device, seed)
         self.rng = np.random.default_rng(seed)
-        self.movers: ObstacleMotion | None = task.movers(robot, count, device, seed)
-        moving = self.movers.rows if self.movers is not None else 0
+        self.pedestrians: Pedestrians | None = task.pedestrians(robot, count, device, seed)
+        moving = self.pedestrians.rows if self.pedestrians is not None else 0
         boxes, circles = task.obstacles
         step = BaseStep(task, robot, pipeline, boxes, circles + moving // 5, str(self.device))
-        self._places: list[MapArrays] = []
+        self._stages: list[MapArrays] = []
         self._allocate(step, (*step.terms, "lost"))
         self._inputs = {name: self._rows(rows) for name, rows in step.measured.items()}
         self.boxes, self.goal = self._rows(step.box_rows), self._rows(GOAL_WIDTH)
@@ -67,7 +49,7 @@ class BaseEnvironment(BatchEnvironment):
         self._robots = torch.from_numpy(drawn(robot, PARAMETER_POOL, self.rng)).to(self.device)
         self._lidar = _lidar(robot, step) if step.rays else None
         self.progress = 0.0
-        self.places = self._stage(0)
+        self.maps = self._stage(0)
         self.reset_all()
 
     def critic_table(self) -> list[TermInfo]:
@@ -78,28 +60,28 @@ class BaseEnvironment(BatchEnvironment):
         """Turn the curriculum to the share ``done`` of the training steps; harder maps are used as it moves."""
         self.progress = done
         stage = self.task.curriculum.stage(done)
-        if self.places is not self._stage(stage):
-            self.places = self._stage(stage)
+        if self.maps is not self._stage(stage):
+            self.maps = self._stage(stage)
             self.reset_all()
 
     def restart(self, index: Tensor) -> None:
         """Start the robots at ``index`` anew: in another place, as another robot."""
-        count, places = len(index), self.places
-        pick = torch.randint(len(places), (count,), generator=self.generator, device=self.device)
+        count, maps = len(index), self.maps
+        pick = torch.randint(len(maps), (count,), generator=self.generator, device=self.device)
         self.pick[index] = pick
         state = torch.zeros(STATE_WIDTH, count, device=self.device)
-        start, goal = places.draw(pick, self.generator)
+        start, goal = maps.draw(pick, self.generator)
         state[STATE["position"]] = start[:, :2].T
         half = 0.5 * start[:, 2]
         state[STATE["turn"]] = torch.stack([half.sin(), half.cos()])
         self.state.index_copy_(1, index, state)
         half = 0.5 * goal[:, 2]
         self.goal.index_copy_(1, index, torch.stack([goal[:, 0], goal[:, 1], half.sin(), half.cos()]))
-        self.boxes.index_copy_(1, index, places.boxes.index_select(0, pick).T)
-        still = places.circles.index_select(0, pick).T
+        self.boxes.index_copy_(1, index, maps.boxes.index_select(0, pick).T)
+        still = maps.circles.index_select(0, pick).T
         self.circles[: len(still)].index_copy_(1, index, still)
-        if self.movers is not None:
-            self.movers.start(self.circles, index, places, pick)
+        if self.pedestrians is not None:
+            self.pedestrians.start(self.circles, index, maps, pick)
         robots = torch.randint(self._robots.shape[1], (count,), generator=self.generator, device=self.device)
         self.parameters.index_copy_(1, index, self._robots.index_select(1, robots))
         self.memory.index_fill_(1, index, 0.0)
@@ -109,7 +91,7 @@ class BaseEnvironment(BatchEnvironment):
 
     def varying(self) -> dict[str, Tensor]:
         """Return scans and ways to the goal; circles where some of them move."""
-        return {**self._inputs, "circles": self.circles} if self.movers is not None else self._inputs
+        return {**self._inputs, "circles": self.circles} if self.pedestrians is not None else self._inputs
 
     def fixed(self) -> dict[str, Tensor]:
         """Return parameters, goals and obstacles."""
@@ -127,51 +109,51 @@ class BaseEnvironment(BatchEnvironment):
             if cast is not None:
                 self.fill_noise(self._scan_noise, 1)
                 cast()
-            self.places.guide(self.pick, state[STATE["position"]], self.goal, guide)
+            self.maps.guide(self.pick, state[STATE["position"]], self.goal, guide)
 
         return sense
 
     def begin_step(self, now: Arrays, after: Arrays) -> None:
         """Let people walk for a period."""
-        if self.movers is None:
+        if self.pedestrians is None:
             return
         if now is after:
-            self.movers.move(now["state"], self.circles, self._next_circles)
+            self.pedestrians.move(now["state"], self.circles, self._next_circles)
             self.circles.copy_(self._next_circles)
         else:
-            self.movers.move(now["state"], now["circles"], after["circles"])
+            self.pedestrians.move(now["state"], now["circles"], after["circles"])
 
     def begin_rollout(self, inputs: Arrays, slots: int) -> None:
         """Write where people are now."""
-        if self.movers is not None:
+        if self.pedestrians is not None:
             inputs["circles"][:, 0, : self.count].copy_(self.circles)
 
     def end_rollout(self, last: Arrays) -> None:
         """Leave people where they are."""
-        if self.movers is not None:
+        if self.pedestrians is not None:
             self.circles.copy_(last["circles"])
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes as the environment runs, so that it can go on exactly."""
-        movers = None if self.movers is None else self.movers.state_dict()
-        return {**super().state_dict(), "progress": self.progress, "movers": movers}
+        pedestrians = None if self.pedestrians is None else self.pedestrians.state_dict()
+        return {**super().state_dict(), "progress": self.progress, "movers": pedestrians}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from :meth:`state_dict`."""
         self.progress = state["progress"]
-        self.places = self._stage(self.task.curriculum.stage(self.progress))
+        self.maps = self._stage(self.task.curriculum.stage(self.progress))
         super().load_state_dict(state)
-        if self.movers is not None:
-            self.movers.load_state_dict(state["movers"])
+        if self.pedestrians is not None:
+            self.pedestrians.load_state_dict(state["movers"])
 
     def _arrived(self) -> Tensor:
         offset = self.state[STATE["position"]] - self.goal[:2]
         return (offset * offset).sum(dim=0) < self.task.arrival_m**2
 
     def _stage(self, stage: int) -> MapArrays:
-        while len(self._places) <= stage:
-            self._places.append(self.task.places(self.robot, len(self._places), self.rng, self.device))
-        return self._places[stage]
+        while len(self._stages) <= stage:
+            self._stages.append(self.task.draw_maps(self.robot, len(self._stages), self.rng, self.device))
+        return self._stages[stage]
 
 
 def _lidar(robot: WheeledBase, step: BaseStep) -> BaseLidar:

@@ -28,7 +28,7 @@ class MapArrays:
 
     def __init__(self, pool: MapPool, device: torch.device, anywhere: float = 0.0, goal_m: float = 0.3) -> None:
         if pool.fields is None:
-            raise ValueError("places need a pool with fields")
+            raise ValueError("map arrays need a pool with fields")
         self.boxes, self.circles = (torch.from_numpy(a).to(device) for a in (pool.boxes, pool.circles))
         """(R, 6 B) and (R, 5 C) as in :mod:`rlstack.sim.bases.layout`."""
         self._starts, self._goals = (torch.from_numpy(a).to(device) for a in (pool.starts, pool.goals))
@@ -41,7 +41,7 @@ class MapArrays:
         return len(self._starts)
 
     def draw(self, pick: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return starts (n, 3) and goals (n, 3), x and y in m and yaw in rad, of the places ``pick`` (n,)."""
+        """Return starts (n, 3) and goals (n, 3), x and y in m and yaw in rad, of the maps ``pick`` (n,)."""
         starts, goals = self._starts[pick].clone(), self._goals[pick]
         turn = torch.rand(len(pick), generator=generator, device=starts.device) * (2.0 * torch.pi)
         starts[:, 2] = turn
@@ -106,7 +106,7 @@ class MovingMapArrays(MapArrays):
         self._apart_m = radius_m + BEGIN_M
 
     def draw(self, pick: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return starts (n, 3) and goals (n, 3), x and y in m and yaw in rad, of the places ``pick`` (n,)."""
+        """Return starts (n, 3) and goals (n, 3), x and y in m and yaw in rad, of the maps ``pick`` (n,)."""
         starts, goals = super().draw(pick, generator)
         people = self.people[pick].view(len(pick), -1, CIRCLE_ROWS)
         gap = (people[..., :2] - starts[:, None, :2]).norm(dim=-1) - people[..., 2]

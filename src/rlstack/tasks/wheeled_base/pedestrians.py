@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,15 +12,6 @@ from rlstack.fused import zeros
 from rlstack.sim.bases.dynamics import heading
 from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, STATE
 from rlstack.sim.bases.people import PERSON_WIDTH, WALK_WIDTH, Crowd, Layout, Orca, SocialForce
-
-
-class Peopled(Protocol):
-    """Maps that say who is there."""
-
-    people: Tensor
-    """(R, 5 P) circles as in :mod:`rlstack.sim.bases.layout`."""
-    persons: Tensor
-    """(R, PERSON_WIDTH P), person after person, as in :mod:`rlstack.sim.bases.people`."""
 
 
 class Pedestrians:
@@ -60,11 +51,11 @@ class Pedestrians:
         self._robot[2] = radius_m
         self._launches: dict[tuple[int, int], tuple[Callable[[], None], Tensor, Tensor]] = {}
 
-    def start(self, circles: Tensor, index: Tensor, places: Any, pick: Tensor) -> None:
-        """Put those of the robots at ``index`` where they start in the places ``pick``."""
-        circles[-self.rows :].index_copy_(1, index, places.people.index_select(0, pick).T)
-        self._boxes.index_copy_(1, index, places.boxes.index_select(0, pick).T)
-        self._person.index_copy_(1, index, places.persons.index_select(0, pick).T)
+    def start(self, circles: Tensor, index: Tensor, maps: Any, pick: Tensor) -> None:
+        """Put those of the robots at ``index`` where they start in the maps ``pick``."""
+        circles[-self.rows :].index_copy_(1, index, maps.people.index_select(0, pick).T)
+        self._boxes.index_copy_(1, index, maps.boxes.index_select(0, pick).T)
+        self._person.index_copy_(1, index, maps.persons.index_select(0, pick).T)
         self._walk.index_fill_(1, index, 0.0)
 
     def move(self, state: Tensor, now: Tensor, after: Tensor) -> None:

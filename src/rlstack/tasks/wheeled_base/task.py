@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from rlstack.tasks.core.card import Row, TaskCard
     from rlstack.tasks.core.pipeline import Pipeline, Term
-    from rlstack.tasks.wheeled_base.environment import BaseEnvironment, ObstacleMotion
+    from rlstack.tasks.wheeled_base.environment import BaseEnvironment
     from rlstack.tasks.wheeled_base.maps import MapArrays
+    from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +147,7 @@ class BaseTask(Task, ABC):
         """Return the indices of the scan's rays that the policy looks at, evenly spaced; none without a scan."""
         return ()
 
-    def movers(self, robot: WheeledBase, count: int, device: str, seed: int) -> ObstacleMotion | None:
+    def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians | None:
         """Return what moves among ``count`` robots."""
         return None
 
@@ -155,7 +156,7 @@ class BaseTask(Task, ABC):
         return {}
 
     @abstractmethod
-    def places(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
+    def draw_maps(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw the maps of a stage of the curriculum."""
 
     @abstractmethod

@@ -56,16 +56,6 @@ class Twist(Term):
         return torch.stack([inputs["linear_velocity"][:, 0], inputs["angular_velocity"][:, 2]], dim=-1)
 
 
-class PlanarTwist(Term):
-    """Speed ahead, speed to the left and turning rate as odometry gives them."""
-
-    name, size, unit, meaning = "planar_twist", 3, "m/s, m/s, rad/s", "speeds ahead and left, turning rate, base_link"
-
-    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
-        """Return (batch, 3)."""
-        return torch.cat([inputs["linear_velocity"][:, :2], inputs["angular_velocity"][:, 2:]], dim=-1)
-
-
 class Closeness(Term):
     """How near what some rays of the scan see is: 1 at the lidar, 0 far away."""
 
