@@ -196,10 +196,6 @@ ASKS_FOR_A_KIND = {
     "bringup/verifiers/quadrotor.py",
     "bringup/verifiers/wheeled_base.py",
     "demonstrations/metadata.py",
-    "tasks/catalog/base_racing.py",
-    "tasks/manipulator/task.py",
-    "tasks/quadrotor/task.py",
-    "tasks/wheeled_base/task.py",
 }
 """Files that still ask which kind a robot is of: to be emptied, and never to be added to."""
 
