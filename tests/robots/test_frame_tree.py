@@ -19,13 +19,15 @@ ARM = """<?xml version="1.0"?>
   <link name="base_link"/><link name="upper"/><link name="slide"/><link name="finger"/><link name="camera_link"/>
   <joint name="shoulder" type="revolute">
     <parent link="base_link"/><child link="upper"/><origin xyz="0 0 0.5" rpy="0 0 1.5707963267948966"/>
-    <axis xyz="0 2 0"/>
+    <axis xyz="0 2 0"/><limit lower="-3" upper="3" velocity="1" effort="1"/>
   </joint>
   <joint name="lift" type="prismatic">
     <parent link="upper"/><child link="slide"/><origin xyz="1 0 0" rpy="0 0 1.5707963267948966"/><axis xyz="1 0 0"/>
+    <limit lower="-3" upper="3" velocity="1" effort="1"/>
   </joint>
   <joint name="grip" type="prismatic">
     <parent link="slide"/><child link="finger"/><axis xyz="0 0 1"/><mimic joint="lift" multiplier="-2" offset="0.1"/>
+    <limit lower="-3" upper="3" velocity="1" effort="1"/>
   </joint>
   <joint name="eye" type="fixed"><parent link="base_link"/><child link="camera_link"/><origin rpy="0 0.5 0"/></joint>
 </robot>"""
@@ -103,16 +105,16 @@ def mujoco_panda() -> tuple[Any, FrameTree]:
     [
         ("<robot", "not valid XML"),
         ("<sdf/>", "begins with <sdf>"),
-        ("<robot name='r'/>", "exactly one link"),
-        ("<robot name='r'><link name='a'/><link name='b'/></robot>", "has a, b"),
-        (ARM.replace('<child link="upper"/>', '<child link="nowhere"/>'), "'nowhere', which it does not have"),
+        ("<robot name='r'/>", "it has no links"),
+        ("<robot name='r'><link name='a'/><link name='b'/></robot>", "links without a parent (a, b)"),
+        (ARM.replace('<child link="upper"/>', '<child link="nowhere"/>'), "'nowhere' is not a link"),
         (ARM.replace('type="revolute"', 'type="floating"'), "'shoulder' is floating"),
-        (ARM.replace('xyz="0 2 0"', 'xyz="0 0 0"'), "no direction"),
-        (ARM.replace('xyz="0 0 0.5"', 'xyz="0 nan 0.5"'), "three numbers"),
-        (ARM.replace('xyz="0 0 0.5"', 'xyz="0 x 0.5"'), "'shoulder' cannot be read"),
-        (ARM.replace('<child link="slide"/>', '<child link="upper"/>'), "more than one joint leads to"),
+        (ARM.replace('xyz="0 2 0"', 'xyz="0 0 0"'), "its axis is zero"),
+        (ARM.replace('xyz="0 0 0.5"', 'xyz="0 nan 0.5"'), "3 finite numbers"),
+        (ARM.replace('xyz="0 0 0.5"', 'xyz="0 x 0.5"'), "joint 'shoulder': origin xyz: '0 x 0.5' is not allowed"),
+        (ARM.replace('<child link="slide"/>', '<child link="upper"/>'), "are not one tree"),
         (ARM.replace('<parent link="base_link"/><child link="upper"/>', '<parent link="finger"/><child link="upper"/>'),
-         "no joints lead from 'base_link'"),
+         "hang in a circle"),
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_refused_in_words(text: str, says: str) -> None:

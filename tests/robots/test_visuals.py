@@ -20,7 +20,7 @@ URDF = """<robot name="thing">
     <visual><geometry><mesh filename="file:///a.obj" scale="2 2 2"/></geometry></visual>
     <visual><geometry><sphere radius="0.5"/></geometry></visual>
   </link>
-  <joint name="turn" type="revolute">
+  <joint name="turn" type="continuous">
     <parent link="base_link"/><child link="arm"/><origin xyz="0 0 1"/><axis xyz="0 0 1"/>
   </joint>
 </robot>"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import frames
-from rlstack.robots.sensing import rotation_from_rpy
+from rlstack.robots.model import MOVING, UrdfJoint, read_tree
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
@@ -126,85 +125,34 @@ def read_frames(text: str) -> FrameTree:
     Raises:
         UserError: It is no URDF, its joints do not make one tree, or a joint is of a kind that cannot be shown.
     """
-    try:
-        robot = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise UserError(f"The robot description is not valid XML: {error}.") from error
-    if robot.tag != "robot":
-        raise UserError(f"The robot description is no URDF: it begins with <{robot.tag}>, not with <robot>.")
-    where = f"The robot description of '{robot.get('name', '')}'"
-    links = [link.get("name", "") for link in robot.findall("link")]
-    joints = [_joint(element, where) for element in robot.findall("joint")]
-    for joint in joints:
-        for link in (joint.parent, joint.child):
-            if link not in links:
-                raise UserError(f"{where}: the joint '{joint.name}' names the link '{link}', which it does not have.")
-    children = [joint.child for joint in joints]
-    doubled = sorted({child for child in children if children.count(child) > 1})
-    if doubled:
-        raise UserError(f"{where}: more than one joint leads to the link '{doubled[0]}': a URDF must be a tree.")
-    roots = [link for link in links if link not in children]
-    if len(roots) != 1:
-        shown = ", ".join(roots) or "none"
-        raise UserError(f"{where} must have exactly one link that no joint leads to, and has {shown}.")
-    reached, fresh = {roots[0]}, [roots[0]]
-    while fresh:
-        here = fresh.pop()
-        onward = [joint.child for joint in joints if joint.parent == here]
-        reached.update(onward)
-        fresh += onward
-    if lost := sorted(set(links) - reached):
-        raise UserError(f"{where}: no joints lead from '{roots[0]}' to the link '{lost[0]}': a URDF must be a tree.")
+    where = "The robot description"
+    _, read, root = read_tree(text, where)
+    joints = [_joint(joint, where) for joint in read]
     return FrameTree(
-        root=roots[0],
+        root=root,
         fixed=tuple(joint for joint in joints if joint.kind == "fixed"),
         moving=tuple(joint for joint in joints if joint.kind != "fixed"),
     )
 
 
-def _joint(element: ElementTree.Element, where: str) -> Joint:
-    name, kind = element.get("name", ""), element.get("type", "")
-    if kind not in ("fixed", *TURNING, *SLIDING):
+def _joint(joint: UrdfJoint, where: str) -> Joint:
+    if joint.type not in ("fixed", *MOVING):
         raise UserError(
-            f"{where}: the joint '{name}' is {kind or 'of no type'}: must be fixed, revolute, continuous or prismatic."
+            f"{where}: the joint '{joint.name}' is {joint.type}: must be fixed, revolute, continuous or prismatic."
         )
-    try:
-        position = _numbers(element.find("origin"), "xyz", (0.0, 0.0, 0.0))
-        turned = _numbers(element.find("origin"), "rpy", (0.0, 0.0, 0.0))
-        ax, ay, az = _numbers(element.find("axis"), "xyz", (1.0, 0.0, 0.0))
-        length = math.sqrt(ax * ax + ay * ay + az * az)
-        if kind != "fixed" and not length > 0.0:
-            raise ValueError("its axis has no direction")
-        mimic = element.find("mimic")
-        multiplier = float(_attribute(mimic, "multiplier") or 1.0)
-        offset = float(_attribute(mimic, "offset") or 0.0)
-    except ValueError as error:
-        raise UserError(f"{where}: the joint '{name}' cannot be read: {error}.") from error
-    x, y, z, w = frames.from_matrix(rotation_from_rpy(turned)).tolist()
-    scale = 1.0 / length if length > 0.0 else 0.0
+    x, y, z, w = frames.from_matrix(joint.rotation).tolist()
+    px, py, pz = joint.xyz.tolist()
+    ax, ay, az = joint.unit_axis.tolist()
+    mimic = {} if joint.mimic is None else joint.mimic.attrib
     return Joint(
-        name=name,
-        kind=kind,
-        parent=_attribute(element.find("parent"), "link"),
-        child=_attribute(element.find("child"), "link"),
-        position=position,
+        name=joint.name,
+        kind=joint.type,
+        parent=joint.parent,
+        child=joint.child,
+        position=(px, py, pz),
         orientation=(x, y, z, w),
-        axis=(ax * scale, ay * scale, az * scale),
-        mimics=_attribute(mimic, "joint"),
-        multiplier=multiplier,
-        offset=offset,
+        axis=(ax, ay, az),
+        mimics=mimic.get("joint", ""),
+        multiplier=float(mimic.get("multiplier", 1.0)),
+        offset=float(mimic.get("offset", 0.0)),
     )
-
-
-def _attribute(element: ElementTree.Element | None, name: str) -> str:
-    return "" if element is None else element.get(name, "")
-
-
-def _numbers(element: ElementTree.Element | None, name: str, otherwise: Vector) -> Vector:
-    words = _attribute(element, name).split()
-    if not words:
-        return otherwise
-    found = tuple(float(word) for word in words)
-    if len(found) != 3 or not all(map(math.isfinite, found)):
-        raise ValueError(f'{name}="{" ".join(words)}" must be three numbers')
-    return found[0], found[1], found[2]

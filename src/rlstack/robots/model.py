@@ -6,6 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -105,29 +106,14 @@ def read_urdf(text: str, where: str) -> Model:
     Raises:
         UserError: With ``where`` and what is malformed.
     """
-    robot = parse_urdf(text, where)
-    links = {_name(link, where): link for link in robot.findall("link")}
-    joints = [_Joint(joint, links, where) for joint in robot.findall("joint")]
-    for kind, names in (
-        ("link", [_name(e, where) for e in robot.findall("link")]),
-        ("joint", [j.name for j in joints]),
-    ):
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise UserError(f"{where}: two {kind}s are called '{twice[0]}': every {kind} needs a name of its own.")
-    below: dict[str, list[_Joint]] = {name: [] for name in links}
+    links, joints, root = read_tree(text, where)
+    below: dict[str, list[UrdfJoint]] = {name: [] for name in links}
     for joint in joints:
         below[joint.parent].append(joint)
-    children = [joint.child for joint in joints]
-    roots = [name for name in links if name not in children]
-    if len(roots) != 1 or len(set(children)) != len(children):
-        raise UserError(
-            f"{where}: its links are not one tree: there are {len(roots)} links without a parent"
-            f" ({', '.join(roots[:4])}), and each of the others must be the child of one joint."
-        )
     found: list[ModelJoint] = []
     pieces: dict[str, Inertial] = {}
     poses: dict[str, tuple[Array, Array]] = {}
-    todo: list[tuple[str, Array, Array, _Joint | None]] = [(roots[0], np.eye(3), np.zeros(3), None)]
+    todo: list[tuple[str, Array, Array, UrdfJoint | None]] = [(root, np.eye(3), np.zeros(3), None)]
     while todo:
         name, rotation, position, came = todo.pop()
         poses[name] = rotation, position
@@ -136,11 +122,9 @@ def read_urdf(text: str, where: str) -> Model:
         if (piece := _inertial(links[name], f"{where}: link '{name}'")) is not None:
             pieces[name] = moved(piece, rotation, position)
         todo += [(j.child, rotation @ j.rotation, position + rotation @ j.xyz, j) for j in reversed(below[name])]
-    if len(poses) != len(links):
-        raise UserError(f"{where}: some links hang in a circle: {', '.join(sorted(set(links) - set(poses))[:4])}.")
     return Model(
         where=where,
-        root=roots[0],
+        root=root,
         links=tuple(poses),
         joints=tuple(found),
         inertial=together(pieces.values()),
@@ -148,6 +132,45 @@ def read_urdf(text: str, where: str) -> Model:
         pieces=pieces,
         parents={joint.child: joint.parent for joint in joints},
     )
+
+
+class UrdfTree(NamedTuple):
+    """Links and joints of a URDF, which make one tree, in the document's order."""
+
+    links: dict[str, ET.Element]
+    """By name."""
+    joints: list[UrdfJoint]
+    root: str
+
+
+def read_tree(text: str, where: str) -> UrdfTree:
+    """Read links and joints of a URDF.
+
+    Raises:
+        UserError: With ``where`` and what is malformed, or that they are not one tree.
+    """
+    robot = parse_urdf(text, where)
+    links = {_name(link, where): link for link in robot.findall("link")}
+    joints = [UrdfJoint(joint, links, where) for joint in robot.findall("joint")]
+    for kind, names in (
+        ("link", [_name(e, where) for e in robot.findall("link")]),
+        ("joint", [j.name for j in joints]),
+    ):
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UserError(f"{where}: two {kind}s are called '{twice[0]}': every {kind} needs a name of its own.")
+    children = [joint.child for joint in joints]
+    roots = [name for name in links if name not in children]
+    if len(roots) != 1 or len(set(children)) != len(children):
+        raise UserError(
+            f"{where}: its links are not one tree: there are {len(roots)} links without a parent"
+            f" ({', '.join(roots[:4])}), and each of the others must be the child of one joint."
+        )
+    reached = {roots[0]}
+    for _ in joints:
+        reached |= {joint.child for joint in joints if joint.parent in reached}
+    if lost := sorted(set(links) - reached):
+        raise UserError(f"{where}: some links hang in a circle: {', '.join(lost[:4])}.")
+    return UrdfTree(links, joints, roots[0])
 
 
 def parse_urdf(text: str, where: str) -> ET.Element:
@@ -238,8 +261,8 @@ def read_mjcf(path: Path) -> Model:
     )
 
 
-class _Joint:
-    """A joint as it stands in the file, in its parent's frame."""
+class UrdfJoint:
+    """A joint of a URDF, in its parent's frame."""
 
     def __init__(self, element: ET.Element, links: dict[str, ET.Element], where: str) -> None:
         self.name = _name(element, where)
@@ -253,7 +276,7 @@ class _Joint:
         self.axis = _numbers(axis.get("xyz", "1 0 0"), 3, f"{at}: axis") if axis is not None else np.array([1.0, 0, 0])
         if self.type in MOVING and not np.linalg.norm(self.axis) > 1e-9:
             raise UserError(f"{at}: its axis is zero.")
-        self.mimics = element.find("mimic") is not None
+        self.mimic = element.find("mimic")
         if self.type in ("revolute", "prismatic") and (limit is None or limit.get("upper", limit.get("lower")) is None):
             raise UserError(f"{at} is {self.type} and has no limits: give it <limit lower upper velocity effort>.")
         given = {} if limit is None else limit.attrib
@@ -266,20 +289,25 @@ class _Joint:
         # Many models say 0 where they do not know.
         self.velocity, self.effort = (number(key, 0.0) or math.inf for key in ("velocity", "effort"))
 
+    @property
+    def unit_axis(self) -> Array:
+        """(3,) in the child's frame; zero where a joint that does not move gives none."""
+        return self.axis / max(float(np.linalg.norm(self.axis)), 1e-300)
+
     def model(self, position: Array, rotation: Array) -> ModelJoint:
-        length = float(np.linalg.norm(self.axis))
+        """Return the joint at a position (3,) and rotation (3, 3) in the root link's frame."""
         return ModelJoint(
             name=self.name,
             type=self.type,
             parent=self.parent,
             child=self.child,
             position=position,
-            axis=rotation @ self.axis / length if length > 0.0 else np.zeros(3),
+            axis=rotation @ self.unit_axis,
             lower=self.lower,
             upper=self.upper,
             velocity=self.velocity,
             effort=self.effort,
-            mimics=self.mimics,
+            mimics=self.mimic is not None,
         )
 
 
