@@ -39,6 +39,7 @@ import yaml
 from rlstack.bringup.bench import machine
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
+from rlstack.training.folder import recipe_of
 
 ENTRIES = [
     f"{label} = {words.format(task)}"
@@ -141,7 +142,7 @@ def _own(recipe: Any, _: Any, folder: Path, trials: int, stop_at: float) -> dict
         done = json.loads((folder / run.FIGURES).read_text())
     else:
         if (folder / run.RECIPE).is_file():
-            if recipe_to_yaml(run.recipe_of(folder)) != recipe_to_yaml(recipe):
+            if recipe_to_yaml(recipe_of(folder)) != recipe_to_yaml(recipe):
                 raise UserError(f"{folder} was begun with other settings: choose another --out.")
             result = run.resume(folder, watch)
         else:

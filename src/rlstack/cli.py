@@ -32,7 +32,7 @@ class Show:
 
     def run(self) -> int:
         """Print the table."""
-        from rlstack.bringup.proof import write_json
+        from rlstack.files import write_json
         from rlstack.policies import describe, load_policy
         from rlstack.schema import to_data
 
@@ -87,8 +87,8 @@ class Verify:
 
     def run(self) -> int:
         """Try, report, and print the figures."""
-        from rlstack.bringup.proof import write_json
         from rlstack.bringup.verify import verify_all, verify_planner
+        from rlstack.files import write_json
 
         leads = self.driver == "astar_policy"
         if leads and len(self.policy) != 1:
@@ -209,7 +209,7 @@ class Doctor:
     def run(self) -> int:
         """Look for every part and print the table."""
         from rlstack.bringup.doctor import diagnose
-        from rlstack.bringup.proof import write_json
+        from rlstack.files import write_json
 
         diagnosis = diagnose()
         print(diagnosis.table())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 from rlstack.errors import UserError
 
@@ -45,6 +47,11 @@ def write_atomically(path: str | Path, data: bytes | str, *, what: str = "", mak
             f"Cannot write {what + ' ' if what else ''}{path}: {error.strerror}. Check that its folder exists, can be"
             " written and has room."
         ) from error
+
+
+def write_json(path: str | Path, data: Any) -> None:
+    """Write JSON so that the file is either the old one or the whole new one, never a part."""
+    write_atomically(Path(path).expanduser(), json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
 def lock(folder: Path, name: str, taken: str) -> int:

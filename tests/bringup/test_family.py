@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from rlstack.bringup.deploy import checked_deployment
-from rlstack.bringup.proof import file_sha256, record_path, write_json
+from rlstack.bringup.proof import file_sha256, record_path
 from rlstack.bringup.verify import BATCH, verify
 from rlstack.errors import UserError
+from rlstack.files import write_json
 from rlstack.policies import write_policy
 from rlstack.robots import load_robot
 from tests.policies.graphs import family_contract, family_model

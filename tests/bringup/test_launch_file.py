@@ -10,9 +10,10 @@ import pytest
 
 from rlstack import cli
 from rlstack.bringup.launch_file import LaunchFile, boolean, integer, maybe_boolean, number, numbers
-from rlstack.bringup.proof import file_sha256, record_path, write_json
+from rlstack.bringup.proof import file_sha256, record_path
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
 from rlstack.errors import UserError
+from rlstack.files import write_json
 from rlstack.resources import list_resources
 
 FOLDER = Path(__file__).parents[2] / "launch"

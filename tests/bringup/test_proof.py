@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.bringup.proof import alone_in, file_sha256, record_path, require_proof, write_json
+from rlstack.bringup.proof import alone_in, file_sha256, record_path, require_proof
 from rlstack.errors import UserError
+from rlstack.files import write_json
 from rlstack.robots import load_robot
 
 ROBOT = load_robot("crazyflie")

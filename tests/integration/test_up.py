@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.proof import file_sha256, record_path, write_json
+from rlstack.bringup.proof import file_sha256, record_path
+from rlstack.files import write_json
 from rlstack.interfaces import topics
 from rlstack.interfaces.map_data import UNKNOWN, read_map
 from rlstack.interfaces.messages import stamp_to_ns

@@ -21,6 +21,7 @@ from rlstack.tasks.quadrotor.task import QuadrotorTask
 from rlstack.training import run
 from rlstack.training.algorithms.apg import APG
 from rlstack.training.checkpoint import load_checkpoint
+from rlstack.training.folder import recipe_of
 from rlstack.training.recipe import recipe_from_data
 from tests.support.learning import sensed, small_apg_data
 
@@ -52,7 +53,7 @@ def test_a_run_learns_and_leaves_a_policy_file_that_does_the_same(tmp_path: Path
     assert all(math.isfinite(p.reward_per_s) and 0.0 <= p.lost_share <= 1.0 for p in told)
     policy = load_policy(result.policy, robot=load_quadrotor("crazyflie"))
     assert policy.contract.training["algorithm"] == "apg"
-    made = run._Run(run.recipe_of(tmp_path / "run"), tmp_path / "run")
+    made = run._Run(recipe_of(tmp_path / "run"), tmp_path / "run")
     made.load(load_checkpoint(tmp_path / "run"))
     env, actor = made.environment, made.algorithm.actor()
     actor.load_state_dict(made.best["actor"])

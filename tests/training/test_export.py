@@ -14,6 +14,7 @@ from rlstack.policies import PolicyOutputError, load_policy
 from rlstack.training import export, run
 from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.export import TorchPolicy, compare, export_policy
+from rlstack.training.folder import recipe_of
 from tests.support.learning import sensed
 from tests.training.conftest import Trained
 
@@ -21,7 +22,7 @@ ROBOT = load_quadrotor("crazyflie")
 
 
 def loaded(trained: Trained) -> run._Run:
-    made = run._Run(run.recipe_of(trained.folder), trained.folder)
+    made = run._Run(recipe_of(trained.folder), trained.folder)
     made.load(load_checkpoint(trained.folder))
     return made
 
@@ -65,9 +66,9 @@ def test_the_file_equals_the_training_policy_on_recorded_observations(trained: T
 
 def test_the_file_carries_all_memory_by_name(trained: Trained) -> None:
     state = {s.name: s.shape for s in load_policy(trained.result.policy).contract.state}
-    pipeline = run.recipe_of(trained.folder).task_settings.pipeline(ROBOT)
+    pipeline = recipe_of(trained.folder).task_settings.pipeline(ROBOT)
     expected = {f"pipeline.{name}": shape for name, shape in pipeline.memory.items()}
-    if run.recipe_of(trained.folder).algorithm_settings.network == "gru":
+    if recipe_of(trained.folder).algorithm_settings.network == "gru":
         expected["actor.hidden"] = (8,)
     assert state == expected
 

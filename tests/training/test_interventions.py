@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.training import run
 from rlstack.training.algorithms.dagger import DAgger, DAggerSettings
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlif import RLIF, RLIFSettings
@@ -96,7 +95,7 @@ def test_critics_of_a_run_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     critics = Critics(6, (16,), 2, False)
     save_checkpoint(tmp_path, {"algorithm": {"learner": {"critics": critics.state_dict()}}})
     recipe = type("Run", (), {"algorithm_settings": HILSERLSettings(hidden=(16,), critics=2, layer_norm=False)})
-    monkeypatch.setattr(run, "recipe_of", lambda folder: recipe)
+    monkeypatch.setattr("rlstack.training.folder.recipe_of", lambda folder: recipe)
     settings = IntervenerSettings(kind="value", critics=str(tmp_path), right=1.0, share=0.97, hold=1)
     environment = Reaching(400)
     seen, proposed = environment.observe()[0], torch.zeros(400, 2)

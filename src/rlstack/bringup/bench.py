@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.apart import measure_apart, train_apart
-from rlstack.bringup.proof import write_json
 from rlstack.errors import UserError
+from rlstack.files import write_json
 
 OnProgress = Callable[[str, int, int], None]
 

@@ -12,12 +12,13 @@ from typing import Any
 from rlstack.bringup.deployment import deployment_of
 from rlstack.bringup.monitor import Monitor
 from rlstack.bringup.process import Process, System
-from rlstack.bringup.proof import alone_in, require_proof, write_json
+from rlstack.bringup.proof import alone_in, require_proof
 from rlstack.bringup.robot_group import robot_group
 from rlstack.bringup.supervisor import Outcome, Supervisor
 from rlstack.bringup.system import START_S, deploy_system, simulate_system
 from rlstack.bringup.teleop import with_human
 from rlstack.errors import UserError
+from rlstack.files import write_json
 from rlstack.interfaces import topics
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.policies import family_departures, load_policy

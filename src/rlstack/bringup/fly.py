@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from rlstack.bringup.proof import write_json
 from rlstack.bringup.verify import OnProgress, verify
+from rlstack.files import write_json
 
 
 def fly(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.files import write_atomically
 from rlstack.robots import RobotSpec
 from rlstack.verification.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME
 
@@ -98,11 +97,6 @@ def _in_process(path: Path, policy: str | Path) -> str:
         return ""
     because = f"; {'; '.join(f'{name}: {why}' for name, why in left_out.items())}" if left_out else ""
     return f", only {IN_PROCESS_NAME}, which proves nothing of the nodes that are deployed{because}"
-
-
-def write_json(path: str | Path, data: Any) -> None:
-    """Write JSON so that the file is either the old one or the whole new one, never a part."""
-    write_atomically(Path(path).expanduser(), json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
 def _shares(record: dict[str, Any]) -> str:

@@ -276,6 +276,6 @@ def train_system(
 
 
 def _new_run_folder(recipe: str) -> Path:
-    from rlstack.training.run import new_folder  # needs torch, as the training that follows does
+    from rlstack.training.folder import new_folder  # needs torch, as the training that follows does
 
     return new_folder(Path(recipe).stem).absolute()

@@ -7,14 +7,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from rlstack.bringup.process import Parameter, Process, System
 from rlstack.errors import UserError, unknown_name
 from rlstack.nodes.shutdown import shut_down
-from rlstack.robots import RobotSpec
+
+if TYPE_CHECKING:
+    from rlstack.robots import RobotSpec
 
 
 @dataclass(frozen=True)

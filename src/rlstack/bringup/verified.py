@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.proof import record_path, write_json
+from rlstack.bringup.proof import record_path
 from rlstack.bringup.verifiers import Request, table
+from rlstack.files import write_json
 
 
 @dataclass(frozen=True, kw_only=True)

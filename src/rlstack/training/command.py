@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import tyro
 
-from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched
@@ -85,7 +83,8 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
         prog=f"{prog} {name}",
         config=(tyro.conf.FlagCreatePairsOff,),
     )
-    check_recipe(options.recipe, f"The recipe {name} as changed on the command line")
+    if options.recipe != recipe or told:
+        check_recipe(options.recipe, f"The recipe {name} as changed on the command line")
     return options
 
 
@@ -129,9 +128,10 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
 def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | None = None) -> Result:
     """Train a recipe with a progress display, in ``out`` or the next free folder under runs/; see :func:`run.start`."""
     from rlstack.training import run
+    from rlstack.training.folder import new_folder
     from rlstack.training.progress import ProgressDisplay
 
-    folder = out or run.new_folder(recipe.name)
+    folder = out or new_folder(recipe.name)
     print(
         f"Training {recipe.name} for {recipe.robot}: {recipe.steps:,} steps of {recipe.envs:,} robots"
         f" on {recipe.device}, seed {recipe.seed}, in {folder}"
@@ -162,9 +162,9 @@ def flown_by(recipe: Recipe[Any, Any], policy: Path) -> str:
     from rlstack.policies import family_departures, load_policy
     from rlstack.robots.spec import robot_names
 
-    contract = load_policy(policy).contract
-    if not contract.needs_robot:
+    if not for_a_family(recipe):
         return recipe.robot
+    contract = load_policy(policy).contract
     known = (recipe.robot, *robot_names("quadrotor"))
     return next((name for name in known if not family_departures(contract, load_quadrotor(name))), recipe.robot)
 
@@ -185,10 +185,9 @@ def for_a_family(recipe: Recipe[Any, Any]) -> bool:
 
 
 def _report(result: Result, json_file: Path | None) -> int:
-    from rlstack.training.run import recipe_of
     from rlstack.verification.examiner import described
 
-    recipe = recipe_of(result.folder)
+    recipe = result.recipe
     print(
         f"{'Trained' if result.finished else 'Stopped'} after {result.steps:,} steps in {result.seconds:.0f} s"
         f" ({result.cpu_seconds:.0f} CPU-seconds). {described(recipe.task_settings, result.evaluation)}"
@@ -198,8 +197,7 @@ def _report(result: Result, json_file: Path | None) -> int:
     option = robot_option(flown_by(recipe, result.policy), for_a_family(recipe))
     print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{option}")
     if json_file is not None:
-        data = {**schema.to_data(result), "folder": str(result.folder), "policy": str(result.policy)}
-        write_atomically(json_file, json.dumps(data, indent=2) + "\n")
+        write_atomically(json_file, result.as_json())
     return 0 if result.finished else 130
 
 

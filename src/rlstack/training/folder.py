@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rlstack.data.replay import ReplayReader
 from rlstack.data.replay.storage import LOCK_FILE, SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.files import lock
 from rlstack.training.checkpoint import CHECKPOINT
+from rlstack.training.recipe import Recipe, read_recipe
 
 RECIPE, POLICY, FIGURES = "recipe.yaml", "policy.onnx", "training.json"
 
 RUN_LOCK = "run.lock"
 """Held by the process that trains."""
+
+
+def new_folder(name: str, root: Path = Path("runs")) -> Path:
+    """Return the first free ``root/name-NNN``."""
+    pattern = re.compile(re.escape(name) + r"-(\d+)")
+    taken = [int(m.group(1)) for p in root.glob(f"{name}-*") if (m := pattern.fullmatch(p.name))]
+    return root / f"{name}-{max(taken, default=0) + 1:03d}"
+
+
+def recipe_of(folder: Path) -> Recipe[Any, Any]:
+    """Return the recipe that the run in ``folder`` was started with."""
+    path = folder / RECIPE
+    if not path.is_file():
+        raise UserError(f"{folder} is not a run: it has no {RECIPE}. Name a folder under runs/.")
+    return read_recipe(path)
 
 
 @contextmanager

@@ -205,7 +205,7 @@ class ScriptedIntervener:
 def _critics(folder: str, columns: int) -> Critics:
     """Return the critics of a run."""
     from rlstack.training.checkpoint import load_checkpoint
-    from rlstack.training.run import recipe_of
+    from rlstack.training.folder import recipe_of
 
     if not folder:
         raise UserError("intervener: kind: value is not allowed without critics: name a run's folder, or set action.")

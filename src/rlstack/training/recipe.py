@@ -115,7 +115,7 @@ def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:
             ALGORITHMS.load(plain.algorithm).Settings, plain.algorithm_settings, f"{where}: algorithm_settings"
         ),
     )
-    check_recipe(recipe, where)
+    _check_fit(recipe, where)
     return recipe
 
 
@@ -194,6 +194,11 @@ def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
     schema.check(recipe, where)
     schema.check(recipe.task_settings, f"{where}: task_settings")
     schema.check(recipe.algorithm_settings, f"{where}: algorithm_settings")
+    _check_fit(recipe, where)
+
+
+def _check_fit(recipe: Recipe[Any, Any], where: str) -> None:
+    """Refuse an unknown robot, or a task that the algorithm cannot learn."""
     if not recipe.robot.endswith((".yaml", ".yml")) and recipe.robot not in robot_names():
         raise unknown_name("robot", recipe.robot, robot_names())
     if ALGORITHMS.load(recipe.algorithm).needs_gradients and not _differentiable(recipe.task_settings):

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +27,10 @@ from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor, Algorithm, KeepsReplay, NotFinite, TakesMore
 from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
-from rlstack.training.folder import FIGURES, POLICY, RECIPE, held, made, never_learned, nothing_in, taken
+from rlstack.training.folder import FIGURES, POLICY, RECIPE, held, made, never_learned, nothing_in, recipe_of, taken
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
-from rlstack.training.recipe import Recipe, check_recipe, read_recipe, recipe_to_yaml
+from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.verification.examiner import EXAMINERS, Examiner, Marks
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ class Progress:
 class Result:
     """How a run ended."""
 
+    recipe: Recipe[Any, Any]
     folder: Path
     policy: Path
     finished: bool
@@ -77,21 +77,23 @@ class Result:
     evaluations: list[dict[str, float]]
     """Of each evaluation, in order; ``cpu_seconds`` is what learning alone had taken until then."""
 
+    def as_json(self) -> str:
+        """Return all but the recipe, which has its own file."""
+        figures = {**schema.to_data(self), "folder": str(self.folder), "policy": str(self.policy)}
+        del figures["recipe"]
+        return json.dumps(figures, indent=2) + "\n"
+
 
 OnProgress = Callable[[Progress], None]
-
-
-def new_folder(name: str, root: Path = Path("runs")) -> Path:
-    """Return the first free ``root/name-NNN``."""
-    pattern = re.compile(re.escape(name) + r"-(\d+)")
-    taken = [int(m.group(1)) for p in root.glob(f"{name}-*") if (m := pattern.fullmatch(p.name))]
-    return root / f"{name}-{max(taken, default=0) + 1:03d}"
 
 
 def start(
     recipe: Recipe[Any, Any], folder: Path, on_progress: OnProgress | None = None, devices: Devices | None = None
 ) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
+
+    The recipe is a checked one, as files and command lines give it; one that was changed in code goes through
+    :func:`rlstack.training.recipe.check_recipe` first.
 
     Ctrl-C waits for the end of the iteration, so that what is saved goes on exactly; a second one raises
     ``KeyboardInterrupt`` at once and leaves the checkpoint before. ``on_progress`` may raise it as well, to stop.
@@ -100,10 +102,9 @@ def start(
     What ends before the first iteration leaves no folder, unless demonstrations were taken until then.
 
     Raises:
-        UserError: The folder exists already (nothing is ever overwritten), the recipe is refused, a hand is asked for
-            that cannot intervene, or learning broke; the message says where.
+        UserError: The folder exists already (nothing is ever overwritten), a hand is asked for that cannot intervene,
+            or learning broke; the message says where.
     """
-    check_recipe(recipe, f"The recipe {recipe.name}")
     if folder.exists():
         raise taken(folder)
     run = _Run(recipe, folder)
@@ -166,14 +167,6 @@ def export(folder: Path, out: Path | None = None) -> Path:
     run = _Run(recipe_of(folder), folder, device="cpu")
     run.load(state)
     return run.export(out or folder / POLICY)
-
-
-def recipe_of(folder: Path) -> Recipe[Any, Any]:
-    """Return the recipe that the run in ``folder`` was started with."""
-    path = folder / RECIPE
-    if not path.is_file():
-        raise UserError(f"{folder} is not a run: it has no {RECIPE}. Name a folder under runs/.")
-    return read_recipe(path)
 
 
 _KEPT = ("iteration", "seconds", "cpu_seconds", "evaluation_cpu_seconds", "evaluations", "success", "best")
@@ -318,6 +311,7 @@ class _Run:
             self.save()
         policy = self.export(self.folder / POLICY)
         result = Result(
+            recipe=self.recipe,
             folder=self.folder,
             policy=policy,
             finished=self.iteration >= self.iterations,
@@ -329,8 +323,7 @@ class _Run:
             evaluation=self.best["figures"],
             evaluations=self.evaluations,
         )
-        figures = {**schema.to_data(replace(result)), "folder": str(self.folder), "policy": str(policy)}
-        write_atomically(self.folder / FIGURES, json.dumps(figures, indent=2) + "\n")
+        write_atomically(self.folder / FIGURES, result.as_json())
         return result
 
     def export(self, path: Path) -> Path:
