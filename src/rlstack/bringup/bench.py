@@ -110,9 +110,9 @@ def bench(
             written. A peer that fails is reported as such and stops nothing.
     """
     from rlstack.fused import check_device
-    from rlstack.training.command import need_torch
+    from rlstack.training.command import import_torch
 
-    need_torch()
+    import_torch()
     check_device(device)
     if seed < 0:
         raise UserError(f"--seed {seed} is not allowed: give 0 or more.")

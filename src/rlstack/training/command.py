@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,17 +104,17 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
     if words and words[0].startswith("-") and any(word.partition("=")[0] == "--resume" for word in words):
         asked = ["--help"] if {"-h", "--help"} & set(words) else list(words)
         options = tyro.cli(ResumeOptions, args=asked, prog="rlstack train")
-        need_torch()
+        import_torch()
         from rlstack.training import run
         from rlstack.training.progress import ProgressDisplay
 
         with ProgressDisplay() as display:
             result = run.resume(options.resume, display, devices)
-        return _report(result, options.json)
+        return report(result, options.json)
     if not words or words[0].startswith("-"):
         print(_usage(), file=sys.stdout if words[:1] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if words[:1] in (["-h"], ["--help"]) else 2
-    need_torch()
+    import_torch()
     options_ = parse_recipe(words[0], words[1:])
     if options_.show_task:
         from rlstack.robots import load_robot
@@ -122,7 +123,7 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
         print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
         return 0
     result = train(options_.recipe, options_.out, devices)
-    return _report(result, options_.json)
+    return report(result, options_.json)
 
 
 def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | None = None) -> Result:
@@ -148,7 +149,7 @@ def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | 
 def export_command(words: Sequence[str]) -> int:
     """Run ``rlstack export`` with the given words and return the exit status."""
     options = tyro.cli(ExportOptions, args=list(words), prog="rlstack export")
-    need_torch()
+    import_torch()
     from rlstack.training import run
 
     print(run.export(options.run, options.out))
@@ -184,7 +185,8 @@ def for_a_family(recipe: Recipe[Any, Any]) -> bool:
     return bool(getattr(recipe.task_settings, "family", None))
 
 
-def _report(result: Result, json_file: Path | None) -> int:
+def report(result: Result, json_file: Path | None) -> int:
+    """Print how a run ended and what to type next, write its figures, and return the exit status."""
     from rlstack.verification.examiner import described
 
     recipe = result.recipe
@@ -212,8 +214,14 @@ def _usage() -> str:
     )
 
 
-def need_torch() -> None:
-    """Raise ``UserError`` naming the first package that training needs and that is not installed."""
+def import_torch() -> None:
+    """Import torch, or raise ``UserError`` naming the first package that training needs and that is not installed."""
     for module in ("torch", "rsl_rl", "llvmlite", "tensorboard", "rich"):
         if find_spec(module) is None:
             raise UserError(f"Training needs {module}, which is not installed: pip install 'rlstack[train,sim]'.")
+    gc.disable()  # none of the objects that it makes is garbage, and collections look at all of them again and again
+    try:
+        import torch  # noqa: F401
+    finally:
+        gc.freeze()
+        gc.enable()
