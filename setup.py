@@ -64,7 +64,8 @@ EXTRAS = {
     "cuda": ["warp-lang>=1.12"],
     # worlds of arms on a GPU: MuJoCo's physics in Warp's kernels
     "warp": ["mujoco-warp>=3.17"],
-    "view": ["matplotlib>=3.9", "pillow>=10"],
+    # plots, animations and the pages of reports; scipy: intervals of their figures
+    "view": ["jinja2>=3.1", "matplotlib>=3.9", "pillow>=10", "scipy>=1.13"],
     # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them. rosbags reads and writes
     # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS.
     # PyAV is FFmpeg as a wheel: films of cameras; LeRobot takes it, too
@@ -138,7 +139,7 @@ setup(
     maintainer_email="rlstack@example.org",
     package_dir={"": "src"},
     packages=find_packages("src"),
-    package_data={"rlstack": ["py.typed"], "rlstack.robots": ["*.yaml"]},
+    package_data={"rlstack": ["py.typed"], "rlstack.robots": ["*.yaml"], "rlstack.verification": ["*.jinja"]},
     data_files=data_files(),
     zip_safe=False,
     python_requires=">=3.10",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rlstack.robots import load_robot
 from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks import TASKS
-from rlstack.verification.metrics import wilson
+from rlstack.verification.scores import wilson
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from rlstack.robots import load_robot
 from rlstack.sim.bases.scenes import Scenes, halls
 from rlstack.tasks.catalog.base_crowd import CrowdTask
 from rlstack.verification.crowds import CrowdDrives, drive_among_people
-from rlstack.verification.metrics import wilson
+from rlstack.verification.scores import wilson
 
 _APART = 9_000_000
 """Added to the seed: training draws from small ones, the choice of a run's best policy from 7,000,000 on."""

@@ -23,8 +23,9 @@ from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.tasks.catalog.base_navigation import NavigationTask
 from rlstack.verification.courses import held_out_course
 from rlstack.verification.drive import drive
-from rlstack.verification.drive_score import DriveScore, score_drives
+from rlstack.verification.drive_score import score_drives
 from rlstack.verification.records import NavigationRecord
+from rlstack.verification.scores import Score
 
 
 def main() -> None:
@@ -52,15 +53,16 @@ def main() -> None:
     for path in options.guided:
         drivers[f"astar_policy {path}"] = PLANNERS.load("astar_policy")(robot, policy=str(path))
     beside: NavigationRecord | None = None
-    scores: dict[str, DriveScore] = {}
+    scores: dict[str, Score] = {}
     print(f"{len(course)} ways over {', '.join(options.kinds)}, seed {options.seed}, {robot.name}", flush=True)
     for name, driver in drivers.items():
         driven = drive(driver, course, robot, rate_hz=task.rate_hz, arrival_m=task.arrival_m, name=name)
         scores[name] = score_drives(driven, arrival_m=task.arrival_m, beside=beside)
         beside = beside or driven
-        known = [(figure, number) for figure, number in scores[name].figures() if number is not None]
-        shown = ", ".join(f"{figure.title} {figure.text(number)}" for figure, number in known)
-        kinds = ", ".join(f"{kind} {100.0 * group.success:.1f}%" for kind, group in scores[name].by_label.items())
+        shown = ", ".join(
+            f"{figure.title} {figure.text}" for figure in scores[name].figures if figure.value is not None
+        )
+        kinds = ", ".join(f"{kind} {group.figure('success').text}" for kind, group in scores[name].groups.items())
         print(f"{name}: {shown}\n    by class: {kinds}", flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps({name: score.to_json() for name, score in scores.items()}, indent=2) + "\n")

@@ -25,9 +25,9 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, TRAINING_SEEDS, Track, draw_track
+from rlstack.verification.race_baseline import BEND_RATE_1_M_S, GAINS, GRIP_SHARE, MARGIN_M, limits_of, lines_of
 from rlstack.verification.racing import race
 from rlstack.verification.records import RaceRecord
-from rlstack.verification.yardstick import BEND_RATE_1_M_S, GAINS, GRIP_SHARE, MARGIN_M, limits_of, lines_of
 
 RATE_HZ = 20.0
 

@@ -25,7 +25,7 @@ from rlstack.files import write_atomically
 from rlstack.robots import load_robot
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, make_contract
-from rlstack.verification.examiner import EXAMINERS
+from rlstack.verification.evaluator import Evaluator
 
 PROGRESS, BUFFER = "progress.pt", "buffer.pickle"
 BEGUN_WITH = "settings.json"
@@ -104,7 +104,7 @@ class Run(BaseCallback):  # type: ignore[misc]
             device="cpu",
             **arguments,
         )
-        self.examiner = EXAMINERS.load(self.task.examiner)(self.task, self.robot, choose.episodes, choose.seed)
+        self.evaluator = Evaluator(self.task, self.robot, choose.episodes, choose.seed)
         self.next, self.every = max(1.0, after * self.steps), every * self.steps
         self.cpu_s = 0.0
         self.evaluations: list[dict[str, float]] = []
@@ -164,7 +164,7 @@ class Run(BaseCallback):  # type: ignore[misc]
         self.cpu_s += time.process_time() - self.began
         actor = Mean(self.learner.policy.actor)
         with torch.no_grad():
-            marks = self.examiner.examine(self._policy(actor))
+            marks = self.evaluator.evaluate(self._policy(actor))
         seen = {"step": self.learner.num_timesteps, "cpu_seconds": round(self.cpu_s, 2), **marks.figures}
         self.evaluations.append(seen)
         if not self.best or list(marks.rank) > self.best["rank"]:

@@ -33,7 +33,7 @@ from rlstack.training.intervention_strategies import IntervenerSettings
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.training.run import RECIPE
 from rlstack.training.soft_actor_critic import SquashedActor
-from rlstack.verification.metrics import wilson
+from rlstack.verification.scores import wilson
 
 CURVE = "curve.json"
 REFERENCE = "reference"

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import pytest
 
-from rlstack.bringup.verifiers import manipulator
 from rlstack.bringup.verify import verify
 from rlstack.errors import UserError
+from rlstack.kinds.manipulator.verification import task_of
 from rlstack.policies import load_policy, write_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.manipulator.trials import ArmNoise
@@ -58,13 +58,13 @@ def test_tasks_of_arms_alone_are_verified_so_as_policies_were_trained_on_them(tm
     def task(settings: dict[str, Any] | None = None, **options: Any) -> Any:
         policy = write_posture_policy(tmp_path / "policy.onnx", ROBOT, REST, **options)
         policy = policy if settings is None else trained_with(settings, policy)
-        return manipulator.task_of(load_policy(policy).contract, "policy.onnx")
+        return task_of(load_policy(policy).contract, "policy.onnx")
 
     assert task() == ReachTask()
     assert task(settings={"hold_s": 0.5, "noise": {"joint_rad": 0.0}}) == ReachTask(
         hold_s=0.5, noise=ArmNoise(joint_rad=0.0)
     )
-    with pytest.raises(UserError, match=r"'base_navigation' is no arm's; those that are: .*arm_push"):
+    with pytest.raises(UserError, match=r"'base_navigation' is not a manipulation task; those that are: .*arm_push"):
         task(task="base_navigation")
     with pytest.raises(UserError, match=r"policy.onnx: training: recipe: task_settings: Unknown key 'hold'"):
         task(settings={"hold": 0.5})
@@ -87,6 +87,6 @@ def test_trials_are_judged_by_staying_there_and_scores_say_so() -> None:
     both = ManipulationRecord.joined([done, done])
     both = replace(both, interventions=np.array([0, 1] * 4), latency_s=np.array([0.002]))
     score = score_arm(both, "there")
-    assert (score.episodes, score.success, score.lost, score.interventions) == (8, 0.25, 0.25, 4)
-    assert score.error_m == 0.0 and score.intervened == 0.5 and score.latency_p99_ms == pytest.approx(2.0)
-    assert score.cell().texts()["success, %"].startswith("25.0 [")
+    assert (score["episodes"], score["success"], score["lost"], score["interventions"]) == (8, 0.25, 0.25, 4)
+    assert score["error_m"] == 0.0 and score["intervened"] == 0.5 and score["latency_p99_ms"] == pytest.approx(2.0)
+    assert score.figure("success").fine_text.startswith("25.0 [")

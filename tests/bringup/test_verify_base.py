@@ -11,14 +11,16 @@ import pytest
 
 from rlstack import cli
 from rlstack.bringup.proof import require_proof
-from rlstack.bringup.verifiers import VERIFIERS, manipulator, verifier_of, wheeled_base
-from rlstack.bringup.verifiers.wheeled_base import MOVERS, OTHER_MAPS, task_on_maps
 from rlstack.bringup.verify import verify, verify_planner
 from rlstack.errors import UserError
+from rlstack.kinds import find_kind, kind_names
+from rlstack.kinds.wheeled_base import verification
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.verification import MOVERS, OTHER_MAPS, task_on_maps
 from rlstack.policies import load_policy, write_policy
-from rlstack.robots import load_robot
+from rlstack.tasks import TASKS
 from rlstack.verification.courses import Course
+from rlstack.verification.evaluator import verification_of
 from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.drives import course_of, room
 
@@ -35,7 +37,7 @@ def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
         maps = [room(seed + k, kind=kinds[k % len(kinds)], metres=0.5 + 0.1 * k) for k in range(count)]
         return course_of(robot, maps, limit_s=6.0)
 
-    monkeypatch.setattr(wheeled_base, "held_out_course", course)
+    monkeypatch.setattr(verification, "held_out_course", course)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_a_base_is_driven_beside_planners_and_reported(policy: Path) -> None:
 
 def test_a_planner_alone_gets_a_report_and_no_verdict(tmp_path: Path) -> None:
     driven = verify_planner("dwa", episodes=1, out=tmp_path)
-    assert "DRIVEN. Report" in driven.table()
+    assert "NOT JUDGED. Report" in driven.table()
     data = json.loads((tmp_path / "verify_in_process.json").read_text())
     assert data["policy"] == "dwa" and data["sha256"] == "" and data["backends"]["batch"]["baselines"] == {}
     assert (tmp_path / "film_batch.gif").is_file()
@@ -88,12 +90,24 @@ def test_what_a_policy_never_met_is_shown_and_not_judged(
     assert asked["batch"] and (bool(asked[OTHER_MAPS]), bool(asked[MOVERS])) == (elsewhere, among)
 
 
-def test_each_kind_of_robot_has_its_verifier() -> None:
-    assert {"quadrotor", "wheeled_base", "manipulator"} <= set(VERIFIERS.names())
-    assert verifier_of(ROBOT, "base_navigation") is verifier_of(ROBOT) is wheeled_base.VERIFIER
-    assert verifier_of(load_robot("panda"), "arm_reach") is manipulator.VERIFIER
-    with pytest.raises(UserError, match="turtlebot3_burger is a boat, and there is no way to verify its policies"):
-        verifier_of(replace(ROBOT, kind="boat"))  # type: ignore[arg-type]
+def test_a_column_that_is_not_judged_is_told_apart(policy: Path, tmp_path: Path) -> None:
+    told = {"recipe": {"task_settings": {"maps": {"kinds": ["clutter"]}, "moving": {"count": [0, 0]}}}}
+    path = tmp_path / "policy.onnx"
+    write_policy(onnx.load(policy), replace(load_policy(policy).contract, training=told), path)
+    table = verify(path, backends=["batch"], episodes=1, drivers=["dwa"]).table()
+    assert f"Judged: batch. Not judged, shown for comparison: {MOVERS}, {OTHER_MAPS}." in table
+    assert f"{MOVERS}: not judged (shown for comparison)." in table
+    assert "batch: judged: success at least 95.0%, collisions at most 3.0%" in table
+    assert table.splitlines()[1].split() == ["judged", "not", "judged", "not", "judged"]
+
+
+def test_each_kind_of_robot_has_its_verification() -> None:
+    task = TASKS.load("base_navigation")
+    assert verification_of(task, "quadrotor") is verification_of(None, "wheeled_base") is verification.VERIFICATION
+    ways = {verification_of(TASKS.load(name)) for name in TASKS.names()}
+    assert len(ways) == 6 and all(find_kind(kind).has("verification") for kind in kind_names())
+    with pytest.raises(UserError, match="Unknown kind of robot 'boat'"):
+        verification_of(None, "boat")
 
 
 @pytest.mark.parametrize(

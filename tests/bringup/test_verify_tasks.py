@@ -12,16 +12,17 @@ import pytest
 from onnx import TensorProto, helper
 
 from rlstack.bringup.proof import require_proof
-from rlstack.bringup.verifiers import VERIFIERS, crowd, exploration, held_by, planners_of, verifier_of
-from rlstack.bringup.verifiers.exploration import expedition_of, floors_of
 from rlstack.bringup.verify import verify
 from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base import verification_crowd as crowd
+from rlstack.kinds.wheeled_base import verification_exploration as exploration
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.verification_exploration import expedition_of, floors_of
 from rlstack.policies import contract_for, load_policy, write_policy
 from rlstack.robots import load_robot
-from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
+from rlstack.verification.task_verification import held_by, planners_of
 from tests.policies.test_people import write_wary_policy
 from tests.support.bases import turtlebot, write_exploring_policy
 
@@ -75,13 +76,6 @@ def write_straight_policy(path: Path, robot: WheeledBase, task: str, inputs: tup
 
 def read(folder: Path) -> dict:
     return json.loads((folder / "verify_in_process.json").read_text())
-
-
-def test_each_task_of_bases_has_its_way() -> None:
-    ways = {name: verifier_of(ROBOT, name) for name in TASKS.names() if name.startswith("base_")}
-    assert len({id(way) for way in ways.values()}) == len(ways)
-    assert {"crowd", "exploration", "racing", "wheeled_base", "quadrotor"} <= set(VERIFIERS.names())
-    assert verifier_of(ROBOT, "a task of somebody else's") is VERIFIERS.load("wheeled_base")
 
 
 def test_a_policy_among_people_is_judged_with_more_of_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +138,7 @@ def test_a_car_is_held_against_the_fastest_line(tmp_path: Path) -> None:
     assert set(data["transfer"]) == {"straight", "pure_pursuit"} and "Races" in verified.table()
     names = {path.name for path in tmp_path.iterdir()}
     assert {"laps.png", "paths_batch.png", "film_batch.gif", "report.html"} <= names
-    with pytest.raises(UserError, match="races are held against pure_pursuit on the fastest line"):
+    with pytest.raises(UserError, match="races are compared with pure_pursuit on the fastest line"):
         verify(policy, backends=["batch"], episodes=1, drivers=["dwa"])
 
 

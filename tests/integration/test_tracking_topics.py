@@ -16,7 +16,7 @@ from rlstack.kinds.quadrotor.verification_run import fly_over_topics
 from rlstack.policies import load_policy
 from rlstack.robots import frames
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.metrics import score
+from rlstack.verification.flight_score import score_flights
 from rlstack.verification.rollout import rollout
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy
@@ -41,10 +41,10 @@ def test_a_path_is_followed_over_topics_as_in_the_batch_simulator(policy):
     batch = rollout(load_policy(policy), flights, QUIET, 4.0)
     np.testing.assert_array_equal(flown.goal_position, batch.goal_position)
     assert flown.moving
-    over, inside = score(flown, CRITERIA), score(batch, CRITERIA)
-    assert over.success == inside.success == 1.0 and over.lost == over.interventions == 0
-    assert 0.01 < inside.rmse_m < 0.2  # it follows, and is no better than it can be
-    assert over.rmse_m == pytest.approx(inside.rmse_m, rel=0.02)
+    over, inside = score_flights(flown, CRITERIA), score_flights(batch, CRITERIA)
+    assert over["success"] == inside["success"] == 1.0 and over["lost"] == over["interventions"] == 0
+    assert 0.01 < inside["rmse_m"] < 0.2  # it follows, and is no better than it can be
+    assert over["rmse_m"] == pytest.approx(inside["rmse_m"], rel=0.02)
     assert np.linalg.norm(flown.position - batch.position, axis=-1).max() < 0.02
     # The first command is already on the new episode's path, at its beginning.
     np.testing.assert_allclose(flown.command[0], batch.command[0], rtol=1e-5, atol=1e-2)

@@ -25,7 +25,7 @@ from rlstack.training.command import (
     train_command,
 )
 from rlstack.training.recipe import load_recipe, recipe_to_yaml
-from rlstack.verification.examiner import described
+from rlstack.verification.evaluator import describe_evaluation
 from tests.policies.graphs import family_contract, family_model
 from tests.support.learning import small_recipe_data
 from tests.training.conftest import Trained
@@ -214,11 +214,11 @@ def test_a_policy_for_a_family_is_proven_with_a_robot_inside_it(mlp: Trained, tm
 )
 def test_what_was_learned_is_told_by_the_tasks_own_measure(task: str, said: str) -> None:
     figures = {"episodes": 500, "success": 0.994, "within_0_1": 0.5, "lost": 0.002, "error_m": 0.0312}
-    told = described(TASKS.load(task)(), figures)
+    told = describe_evaluation(TASKS.load(task)(), figures)
     assert told.startswith(f"Of 500 held-out flights 99.4% stay {said}, 50.0% within 0.1 m, 0.2% are lost")
     assert "0.031 m" in told
     del figures["error_m"]  # all were lost
-    assert described(TASKS.load(task)(), figures).endswith("0.2% are lost.")
+    assert describe_evaluation(TASKS.load(task)(), figures).endswith("0.2% are lost.")
 
 
 def test_mistakes_are_one_sentence(recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from rlstack.tasks.quadrotor import environment
 from rlstack.training import run
 from rlstack.training.command import parse_recipe
 from rlstack.verification.crowdnav import cross, published_starts, walks
-from rlstack.verification.metrics import score
+from rlstack.verification.flight_score import score_flights
 from rlstack.verification.rollout import rollout
 
 
@@ -24,9 +24,9 @@ def test_the_hover_recipe_reaches_its_target(tmp_path, monkeypatch):
     task = TASKS.load("quadrotor_hover")()
     starts = task.held_out(np.random.default_rng(2_024), 1000, robot, disturbances=False)
     policy = load_policy(result.policy, robot=robot)
-    flown = score(rollout(policy, starts, robot, task.criteria.duration_s), task.criteria)
-    assert flown.success >= 0.99 and flown.within_0_1 >= 0.99
-    assert flown.lost == 0.0
+    flown = score_flights(rollout(policy, starts, robot, task.criteria.duration_s), task.criteria)
+    assert flown["success"] >= 0.99 and flown["within_0_1"] >= 0.99
+    assert flown["lost"] == 0.0
 
 
 @pytest.mark.learning

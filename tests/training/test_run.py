@@ -21,6 +21,7 @@ from torch.utils.tensorboard import SummaryWriter
 from rlstack import schema
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
+from rlstack.kinds.quadrotor import verification
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.sim.batch import STATE
@@ -31,7 +32,7 @@ from rlstack.training.algorithms.ppo import PPO
 from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.folder import new_folder, recipe_of
 from rlstack.training.recipe import recipe_from_data
-from rlstack.verification.examiners import quadrotor
+from rlstack.verification import evaluator
 from tests.support.learning import small_recipe
 from tests.training.conftest import Trained
 
@@ -436,8 +437,8 @@ def test_a_folder_that_another_run_takes_meanwhile_is_left_alone(
 def test_the_best_by_evaluation_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second of three evaluations is made to look best; its weights are what is exported."""
     recipe, seen = small_recipe(), []
-    ranks = iter([[0.1, 0.0, -1.0], [0.9, 0.0, -1.0], [0.9, 0.0, -2.0]])
-    monkeypatch.setattr(quadrotor, "_rank", lambda figures: next(ranks))
+    ranks = iter([(0.1, 0.0, -1.0), (0.9, 0.0, -1.0), (0.9, 0.0, -2.0)])
+    monkeypatch.setattr(evaluator.Evaluator, "evaluate", lambda *_: evaluator.Evaluation(0.5, next(ranks), {}))
     made = run._Run(recipe, tmp_path)
     evaluate = made._evaluate
 
@@ -456,9 +457,9 @@ def test_the_best_by_evaluation_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert any(not torch.equal(weights, seen[2][1][name]) for name, weights in seen[1][1].items())
 
 
-def test_staying_close_comes_before_being_closer() -> None:
+def test_staying_close_comes_before_being_closer(monkeypatch: pytest.MonkeyPatch) -> None:
     def rank(success: float, lost: float, near: float, error: float) -> tuple[float, ...]:
-        return quadrotor._rank(SimpleNamespace(success=success, lost=lost, within_0_1=near, error_m=error))  # type: ignore[arg-type]
+        return evaluation(monkeypatch, success, lost, near, error).rank
 
     assert rank(0.9, 0.0, 0.1, 0.5) > rank(0.8, 0.0, 0.9, 0.1)
     assert rank(0.9, 0.0, 0.1, 0.5) > rank(0.95, 0.06, 0.9, 0.1)  # a loss counts as much as a success
@@ -466,14 +467,27 @@ def test_staying_close_comes_before_being_closer() -> None:
     assert rank(0.9, 0.0, 0.5, 0.1) > rank(0.9, 0.0, 0.5, 0.2)
 
 
+def evaluation(
+    monkeypatch: pytest.MonkeyPatch, success: float, lost: float, near: float, error: float
+) -> evaluator.Evaluation:
+    """Return the evaluation of flights with such shares and such a median error."""
+
+    def shares(share: float) -> np.ndarray:
+        return np.arange(100) < round(100 * share)
+
+    result = SimpleNamespace(
+        success=shares(success), lost=shares(lost), close=shares(near), error_m=np.full(100, error)
+    )
+    monkeypatch.setattr(verification, "rollout", lambda *_, **__: np.zeros(100))
+    monkeypatch.setattr(verification, "outcome", lambda *_: result)
+    made = evaluator.Evaluator(small_recipe().task_settings, load_quadrotor("crazyflie"), 2, 1)
+    return made.evaluate(SimpleNamespace())
+
+
 def test_figures_that_no_file_can_hold_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = quadrotor.QuadrotorExaminer(small_recipe().task_settings, load_quadrotor("crazyflie"), 2, 1)
-    figures = {"episodes": 8, "success": 0.0, "within_0_1": 0.0, "lost": 1.0, "error_m": float("inf")}
-    monkeypatch.setattr(quadrotor, "rollout", lambda *_, **__: None)
-    monkeypatch.setattr(quadrotor, "score", lambda *_: SimpleNamespace(**figures))
-    assert "error_m" not in made.examine(SimpleNamespace()).figures  # type: ignore[arg-type]
-    figures["error_m"] = 0.5
-    assert made.examine(SimpleNamespace()).figures == figures  # type: ignore[arg-type]
+    assert "error_m" not in evaluation(monkeypatch, 0.0, 1.0, 0.0, float("inf")).figures
+    figures = {"episodes": 100, "success": 0.0, "within_0_1": 0.0, "lost": 1.0, "error_m": 0.5}
+    assert evaluation(monkeypatch, 0.0, 1.0, 0.0, 0.5).figures == figures
 
 
 # ---- what breaks

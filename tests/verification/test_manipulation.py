@@ -27,7 +27,7 @@ from rlstack.tasks.manipulator.action_recovery import action_of
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
-from rlstack.verification.examiners.arm import ArmExaminer
+from rlstack.verification.evaluator import Evaluator, describe_evaluation
 from rlstack.verification.manipulation import held_out, manipulate
 from tests.support.arms import write_posture_policy
 
@@ -84,11 +84,11 @@ def test_the_file_does_what_the_training_policy_does(policy: Policy) -> None:
     np.testing.assert_allclose(mine.distance_m, theirs.distance_m, atol=1e-4)
 
 
-def test_the_examiner_ranks_by_success_then_by_time(policy: Policy) -> None:
-    marks = ArmExaminer(TASK, panda(), 10, 3).examine(policy)
+def test_the_evaluator_ranks_by_success_then_by_time(policy: Policy) -> None:
+    marks = Evaluator(TASK, panda(), 10, 3).evaluate(policy)
     assert marks.success == marks.figures["success"] >= 0.9
     assert marks.rank == (round(marks.success, 3), -marks.figures["time_s"])
-    assert "Of 10 held-out trials" in ArmExaminer.describe(TASK, marks.figures)
+    assert "Of 10 held-out trials" in describe_evaluation(TASK, marks.figures)
 
 
 def test_targets_stay_within_limits_and_speeds_whatever_is_sensed(policy: Policy) -> None:

@@ -19,7 +19,7 @@ from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.criteria import Criteria
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.metrics import score
+from rlstack.verification.flight_score import score_flights
 from rlstack.verification.rollout import _PathAhead, rollout
 from tests.policies.graphs import path_contract, path_model
 from tests.support.paths import circles
@@ -133,9 +133,9 @@ def test_a_policy_flies_to_its_goal(robot, tmp_path):
     # Nothing holds the attitude: the rounding of float32 tilts it, which grows with the fourth power of time.
     np.testing.assert_allclose(episodes.position[-1, :, :2], goal[:, :2], atol=0.05)
     np.testing.assert_allclose(episodes.command[-1], robot.hover_speed_rad_s, rtol=1e-2)
-    result = score(episodes, Criteria())
-    assert result.success == 1.0 and list(result.by_label) == ["up", "stay", "down"]
-    assert result.latency_p50_ms is None and result.interventions == 0 and result.wall_s > 0
+    result = score_flights(episodes, Criteria())
+    assert result["success"] == 1.0 and list(result.by_label) == ["up", "stay", "down"]
+    assert result["latency_p50_ms"] is None and result["interventions"] == 0 and result.wall_s > 0
 
 
 def test_the_policy_senses_velocity_in_base_link_and_the_goals_heading(robot, tmp_path):
@@ -183,8 +183,8 @@ def test_one_robot_that_leaves_the_numbers_does_not_end_the_others_flights(robot
     force = replace(Perturbation.none(2), force_n=np.array([[0, 0, 0], [1e3, 0, 0.0]]))
     episodes = rollout(climb, replace(scenario, perturbation=force), robot, 8.0)
     assert np.isnan(episodes.position[-1, 1]).all() and np.isfinite(episodes.position[:, 0]).all()
-    result = score(episodes, Criteria())
-    assert (result.success, result.lost) == (0.5, 0.5)
+    result = score_flights(episodes, Criteria())
+    assert (result["success"], result["lost"]) == (0.5, 0.5)
 
 
 def test_the_path_is_seen_from_each_moment_and_is_what_the_error_is_measured_against(robot, tmp_path):
@@ -203,11 +203,11 @@ def test_a_path_is_followed(robot, tmp_path):
     follows = load_policy(write_tracking_policy(tmp_path / "policy.onnx", robot), robot=robot)
     scenario = circles(robot, 4)
     episodes = rollout(follows, scenario, robot, 8.0)
-    result = score(episodes, Criteria())
-    assert result.success == 1.0 and result.lost == 0.0
-    assert 0.01 < result.rmse_m < 0.15
+    result = score_flights(episodes, Criteria())
+    assert result["success"] == 1.0 and result["lost"] == 0.0
+    assert 0.01 < result["rmse_m"] < 0.15
     stays = replace(episodes, position=np.zeros_like(episodes.position))
-    assert score(stays, Criteria()).rmse_m > 0.5
+    assert score_flights(stays, Criteria())["rmse_m"] > 0.5
 
 
 def test_a_policy_whose_envelope_says_how_far_it_looks_is_shown_that_much_and_flies_the_same(robot, tmp_path):

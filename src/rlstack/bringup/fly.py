@@ -31,7 +31,7 @@ def fly(
         0 when the policy passed, 1 when it did not, 130 when training was stopped.
     """
     from rlstack.training.command import flown_by, for_a_family, parse_recipe, robot_option, train
-    from rlstack.verification.examiner import described
+    from rlstack.verification.evaluator import describe_evaluation
 
     options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
     result = train(options.recipe, out)
@@ -40,7 +40,7 @@ def fly(
         return 130
     print(
         f"Trained {result.steps:,} steps in {result.seconds:.0f} s."
-        f" {described(options.recipe.task_settings, result.evaluation)}\n"
+        f" {describe_evaluation(options.recipe.task_settings, result.evaluation)}\n"
         "Now the policy file is flown: in every simulator that is here, and over ROS 2 topics. This takes a minute or"
         " two."
     )

@@ -1,27 +1,75 @@
-"""Proof before flight: try a policy where nothing can break, in ways it was not trained on, and report."""
+"""Proof before deployment: try a policy where nothing can break, in ways it was not trained on, and report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.proof import file_sha256
-from rlstack.bringup.verifiers import OnProgress, Request, Verdict, verifier_of
+from rlstack.bringup.parallel import run_trials
+from rlstack.bringup.proof import file_sha256, record_path
 from rlstack.errors import UserError, unknown_name
+from rlstack.files import write_json
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import load_policy, robot_name
 from rlstack.robots import load_robot
 from rlstack.sim.vector import BATCH, engine_of
-from rlstack.verification.transfer import TransferTable
+from rlstack.tasks import TASKS
+from rlstack.verification.evaluator import verification_of
+from rlstack.verification.report import Column, Verification, environment, write_report
+from rlstack.verification.task_verification import (
+    ColumnPlan,
+    OnProgress,
+    Request,
+    TaskVerification,
+    over_topics,
+    planners_of,
+)
+from rlstack.verification.transfer import TransferTable, aligned
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A verification and where its report lies.
+
+    Args:
+        verification: What was found.
+        report: The page.
+        record: What deployment asks for.
+        data: What the record holds.
+    """
+
+    verification: Verification
+    report: Path
+    record: Path
+    data: Mapping[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        """The verdict."""
+        return self.verification.passed
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what verify.json holds."""
+        return dict(self.data)
+
+    def table(self) -> str:
+        """Return figures, transfer table and verdict for reading."""
+        v = self.verification
+        lines = [*aligned(v.rows()), "", v.transfer.text(), *v.findings, ""]
+        lines += [f"{name}: {column.judgement}." for name, column in v.columns.items()]
+        lines += [f"Not passed: {reason}" for reason in v.failures]
+        lines += [f"Left out: {name}: {reason}" for name, reason in v.left_out.items()]
+        lines += [*([v.settings] if v.settings else []), v.worth, v.scope]
+        return "\n".join([*lines, f"{v.verdict.upper()}. Report: {self.report}"])
 
 
 @dataclass(frozen=True)
 class AllVerified:
     """Several policies' verifications, by policy file."""
 
-    by_policy: dict[str, Verdict]
+    by_policy: dict[str, Verified]
 
     @property
     def passed(self) -> bool:
@@ -44,7 +92,7 @@ class AllVerified:
         return "\n\n".join(tables)
 
     def _transfer(self) -> TransferTable:
-        rows = {p: one.verification.transfer.cells[one.verification.contract.name] for p, one in self.by_policy.items()}
+        rows = {p: one.verification.transfer.scores[one.verification.name] for p, one in self.by_policy.items()}
         return TransferTable(rows)
 
 
@@ -74,21 +122,21 @@ def verify(
     drivers: Sequence[str] | None = None,
     out: str | Path | None = None,
     on_progress: OnProgress | None = None,
-) -> Verdict:
+) -> Verified:
     """Try ``policy`` in every backend, judge it, and write the report and the record that deployment asks for.
 
-    How is the business of what verifies its task, or robots of its kind (:data:`rlstack.bringup.verifiers.VERIFIERS`).
+    How is declared by its task, see :class:`rlstack.verification.task_verification.TaskVerification`.
 
     Args:
         policy: The policy file.
         backends: ``batch`` and other simulators; None takes those that are installed.
         topics: In every simulator but ``batch`` over topics as well, through the nodes that are deployed.
-        episodes: In every simulator; None takes what is usual for the kind of robot.
+        episodes: In every simulator; None takes what is usual for the task.
         seed: Of the starts, disturbances and sensor noise.
         robot: A robot's name or file; empty takes the policy's, which one for a family does not have.
         drivers: Classical planners to compare a base's policy with; None takes those that its task names.
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
-        on_progress: Called with a backend's name, what is done, and the total.
+        on_progress: Called with a column's name, what is done, and the total.
 
     Raises:
         UserError: Anything is unknown, missing or unreadable, or it could not be tried to the end.
@@ -99,28 +147,31 @@ def verify(
         raise UserError("No backend was given: give at least one, such as batch.")
     check_simulators(names)
     path = Path(policy).expanduser()
-    loaded = load_policy(path)
-    flown = robot or robot_name(loaded.contract, str(policy))
-    spec = load_robot(flown)
-    verifier = verifier_of(spec, loaded.contract.task)
-    return verifier(
-        Request(
-            policy=path,
-            given=str(policy),
-            loaded=load_policy(path, robot=spec),
-            sha256=file_sha256(path),
-            robot=spec,
-            named=flown,
-            robot_option=robot,
-            names=tuple(names),
-            topics=topics,
-            episodes=episodes,
-            seed=seed,
-            drivers=None if drivers is None else tuple(drivers),
-            folder=path.parent if out is None else Path(out).expanduser(),
-            on_progress=on_progress,
-        )
+    contract = load_policy(path).contract
+    named = robot or robot_name(contract, str(policy))
+    spec, task = load_robot(named), TASKS.load(contract.task)()
+    request = Request(
+        policy=path,
+        given=str(policy),
+        loaded=load_policy(path, robot=spec),
+        sha256=file_sha256(path),
+        task=task,
+        task_name=contract.task,
+        robot=spec,
+        named=named,
+        robot_option=robot,
+        names=tuple(names),
+        topics=topics,
+        episodes=episodes,
+        seed=seed,
+        drivers=None if drivers is None else tuple(drivers),
+        on_progress=on_progress,
     )
+    verification = verify_task(verification_of(task, spec.kind)(request))
+    report = write_report(path.parent if out is None else Path(out).expanduser(), verification)
+    record, data = record_path(path).with_name(verification.record_name), verification.to_json()
+    write_json(record, data)
+    return Verified(verification, report, record, data)
 
 
 def verify_planner(
@@ -130,9 +181,13 @@ def verify_planner(
     robot: str = "",
     task: str = "base_navigation",
     backends: Sequence[str] | None = None,
-    **options: Any,
-) -> Verdict:
-    """Drive a classical planner over the maps that policies of a task are verified on, and report.
+    topics: bool = True,
+    episodes: int | None = None,
+    seed: int = 1,
+    out: str | Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> Verified:
+    """Drive a classical planner over the maps that policies of a task are verified on, and write a report.
 
     Args:
         driver: The planner's name.
@@ -140,18 +195,122 @@ def verify_planner(
         robot: A base's name or file; empty: the TurtleBot3.
         task: Whose maps.
         backends: ``batch`` and other simulators; None takes ``batch``.
-        options: ``topics``, ``episodes``, ``seed``, ``out`` and ``on_progress`` as of :func:`verify`.
+        topics: In every simulator but ``batch`` over topics as well, by the planner's node behind the guard.
+        episodes: In every simulator; None takes what is usual.
+        seed: As of :func:`verify`.
+        out: The report's folder; None: ``runs/<driver>-<robot>``.
+        on_progress: As there.
 
     Raises:
         UserError: Anything is unknown, missing or unreadable.
     """
-    from rlstack.bringup.verifiers.wheeled_base import score_planner
-
-    _check_episodes(options.get("episodes"))
+    _check_episodes(episodes)
     names = list(dict.fromkeys(backends or (BATCH,)))
     check_simulators(names)
-    chosen = robot or "turtlebot3_burger"
-    return score_planner(driver, robot=chosen, policy=policy, task=task, backends=names, **options)
+    named = robot or "turtlebot3_burger"
+    chosen, spec = TASKS.load(task), load_robot(named)
+    way = verification_of(chosen, spec.kind)
+    if not way.takes_planner:
+        others = [other for other in TASKS.names() if verification_of(TASKS.load(other)).takes_planner]
+        raise UserError(f"The task '{task}' is not verified by driving maps; those that are: {', '.join(others)}.")
+    (driver,) = planners_of([driver])
+    request = Request(
+        policy=Path(policy).expanduser() if policy else None,
+        given=str(policy),
+        loaded=None,
+        sha256="",
+        driver=driver,
+        task=chosen(),
+        task_name=task,
+        robot=spec,
+        named=named,
+        robot_option=named,
+        names=tuple(names),
+        topics=topics,
+        episodes=episodes,
+        seed=seed,
+        on_progress=on_progress,
+    )
+    verification = verify_task(way(request))
+    folder = Path("runs") / f"{driver}-{spec.name}" if out is None else Path(out).expanduser()
+    page = write_report(folder, verification)
+    return Verified(verification, page, folder / verification.record_name, verification.to_json())
+
+
+def verify_task(way: TaskVerification) -> Verification:
+    """Try a policy in every simulator and judge it.
+
+    Raises:
+        UserError: No simulator can hold the task, or the trials could not be run to their end.
+    """
+    request = way.request
+    held, left_out = way.hold(request.names)
+    if not held:
+        raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
+    plans = {plan.name: plan for name in held for plan in way.columns(name)}
+    records: dict[str, tuple[Any, Mapping[str, Any]]] = {}
+    for plan in plans.values():
+        records[plan.name] = way.run(plan, None), {who: way.run(plan, who) for who in way.baselines}
+    findings, entries = way.findings(records)
+    for name in (name for name in held if request.topics and name != BATCH):
+        some = way.take(way.placed(way.trials, name), request.episodes or way.counts.topics)
+        bounds = None if request.driver else way.task.bounds_over_topics
+        plan = ColumnPlan(name=over_topics(name), simulator=name, over_topics=True, trials=some, bounds=bounds)
+        shown = {who: way.beside(record, plan) for who, record in records[name][1].items()}
+        beside = {who: record for who, record in shown.items() if record is not None}
+        plans[plan.name], records[plan.name] = plan, (_run_over_topics(way, plan), beside)
+    settings, provenance = way.settings()
+    contract = None if request.driver else request.loaded.contract
+    return Verification(
+        name=request.name,
+        contract=contract,
+        sha256=request.sha256 if contract else "",
+        task=request.task_name,
+        robot=way.robot,
+        columns={name: _column(way, plans[name], *found) for name, found in records.items()},
+        first=way.first,
+        reasons=way.reasons(),
+        left_out=left_out,
+        findings=findings,
+        description=way.description,
+        settings=settings,
+        pictures=way.pictures(records, plans),
+        record=entries,
+        provenance={
+            "seed": request.seed,
+            **provenance,
+            **({"training": contract.training} if contract else {}),
+            **environment(),
+        },
+        command=request.command,
+    )
+
+
+def _column(way: TaskVerification, plan: ColumnPlan, record: Any, baselines: Mapping[str, Any]) -> Column:
+    return Column(
+        simulator=record.simulator,
+        score=way.score(record, baselines),
+        baselines={who: way.score_baseline(theirs, record) for who, theirs in baselines.items()},
+        bounds=plan.bounds,
+        description=way.describe(plan, record),
+        labels=way.labels(plan),
+    )
+
+
+def _run_over_topics(way: TaskVerification, plan: ColumnPlan) -> Any:
+    runner, options = way.topics_runner()
+    request = way.request
+    return run_trials(
+        runner,
+        plan.trials,
+        on_progress=request.shown(plan.name),
+        policy=request.policy or "",
+        robot=way.robot,
+        backend_name=plan.simulator,
+        robot_name=request.named,
+        seed=request.seed,
+        **options,
+    )
 
 
 def verify_all(policies: Sequence[str | Path], *, out: str | Path | None = None, **options: Any) -> AllVerified:

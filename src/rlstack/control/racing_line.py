@@ -1,6 +1,6 @@
 """The racing line of a track by nonlinear programming, and a pure-pursuit controller that follows it.
 
-It is the yardstick of the racing task: it knows the track and where the car is, which a policy that sees the scan
+It is the baseline of the racing task: it knows the track and where the car is, which a policy that sees the scan
 alone does not. The car is a bicycle with limits of speed, acceleration, grip and steering rate, in the coordinates of
 the track's middle (as in Lot and Biral, IFAC 2014): how far left of it, at which angle to it. Needs casadi (extra
 ``dev``), which nothing else does.

@@ -187,12 +187,12 @@ def for_a_family(recipe: Recipe[Any, Any]) -> bool:
 
 def report(result: Result, json_file: Path | None) -> int:
     """Print how a run ended and what to type next, write its figures, and return the exit status."""
-    from rlstack.verification.examiner import described
+    from rlstack.verification.evaluator import describe_evaluation
 
     recipe = result.recipe
     print(
         f"{'Trained' if result.finished else 'Stopped'} after {result.steps:,} steps in {result.seconds:.0f} s"
-        f" ({result.cpu_seconds:.0f} CPU-seconds). {described(recipe.task_settings, result.evaluation)}"
+        f" ({result.cpu_seconds:.0f} CPU-seconds). {describe_evaluation(recipe.task_settings, result.evaluation)}"
     )
     if not result.finished:
         print(f"Go on:   rlstack train --resume {result.folder}")

@@ -31,7 +31,7 @@ from rlstack.training.folder import FIGURES, POLICY, RECIPE, held, made, never_l
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
 from rlstack.training.recipe import Recipe, recipe_to_yaml
-from rlstack.verification.examiner import EXAMINERS, Examiner, Marks
+from rlstack.verification.evaluator import Evaluator
 
 if TYPE_CHECKING:
     from rlstack.training.human_intervention import Devices, HumanIntervener
@@ -186,9 +186,7 @@ class _Run:
         )
         self.algorithm: Algorithm = ALGORITHMS.load(recipe.algorithm)(recipe.algorithm_settings, environment)
         self.environment = environment
-        self.examiner: Examiner = EXAMINERS.load(self.task.examiner)(
-            self.task, self.robot, recipe.selection.episodes, recipe.selection.seed
-        )
+        self.evaluator = Evaluator(self.task, self.robot, recipe.selection.episodes, recipe.selection.seed)
         self.iterations = max(1, -(-recipe.steps // self.algorithm.steps_per_iteration))
         self.iteration = 0
         self.seconds = self.cpu_seconds = self.evaluation_cpu_seconds = 0.0
@@ -291,15 +289,15 @@ class _Run:
         graph = self._graph(actor)
         policy = TorchPolicy(graph, self._contract(graph), self.robot)
         try:
-            marks: Marks = self.examiner.examine(policy)
+            found = self.evaluator.evaluate(policy)
         except UserError as error:
             if isinstance(error.__cause__, PolicyOutputError):
                 raise NotFinite("The policy's command on held-out starts is not finite") from error
             raise
-        self.success, rank = marks.success, list(marks.rank)
+        self.success, rank = found.success, list(found.rank)
         if not self.best or rank > self.best["rank"]:
-            self.best = {"actor": actor.state_dict(), "rank": rank, "step": self._steps(), "figures": marks.figures}
-        self.evaluations.append({"step": self._steps(), "cpu_seconds": round(learning, 2), **marks.figures})
+            self.best = {"actor": actor.state_dict(), "rank": rank, "step": self._steps(), "figures": found.figures}
+        self.evaluations.append({"step": self._steps(), "cpu_seconds": round(learning, 2), **found.figures})
         took = time.process_time() - begin
         self.cpu_seconds += took
         self.evaluation_cpu_seconds += took

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rlstack.verification.drawing import BAD, COLOURS, INK, STYLE, literal, matplotlib_or_refuse, new_figure
-from rlstack.verification.plots import Plot
+from rlstack.verification.drawing import (
+    BAD,
+    COLOURS,
+    INK,
+    Plot,
+    draw_plots,
+    literal,
+    new_figure,
+)
 from rlstack.verification.records import ManipulationRecord
 
 if TYPE_CHECKING:
@@ -29,15 +35,11 @@ def draw_trials(columns: Mapping[str, ManipulationRecord], tolerance_m: float, d
     Raises:
         UserError: matplotlib is not installed.
     """
-    matplotlib = matplotlib_or_refuse()
-    with matplotlib.rc_context(STYLE):
-        png = io.BytesIO()
-        _distances(columns, tolerance_m).savefig(png, format="png", dpi=dpi, metadata={"Software": None})
     caption = (
         "A line is the median over a place's trials, its band the middle 90%; red: trials that do not succeed. The"
         " dashed line is the tolerance."
     )
-    return [Plot("distances", "Distance to the goal", caption, png.getvalue())]
+    return draw_plots([("distances", "Distance to the goal", caption, lambda: _distances(columns, tolerance_m))], dpi)
 
 
 def _distances(columns: Mapping[str, ManipulationRecord], tolerance_m: float) -> Figure:

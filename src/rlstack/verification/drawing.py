@@ -1,15 +1,19 @@
-"""What all pictures of flights share: the colours, the style, and a figure that needs no display."""
+"""What all pictures share: the colours, the style, charts and a figure that needs no display."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.tasks.criteria import Criteria
-from rlstack.verification.metrics import Score
 from rlstack.verification.outcome import Outcome
 from rlstack.verification.records import FlightRecord
+from rlstack.verification.scores import Score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,19 +49,103 @@ STYLE = {
 
 
 @dataclass(frozen=True)
+class Plot:
+    """One picture: file stem, heading, a sentence that says how to read it, the file's bytes and their kind."""
+
+    name: str
+    title: str
+    caption: str
+    png: bytes
+    kind: Literal["png", "gif"] = "png"
+
+    @property
+    def file(self) -> str:
+        """What its file is called."""
+        return f"{self.name}.{self.kind}"
+
+
+Sketch = tuple[str, str, str, "Callable[[], Figure]"]
+"""Name, title and caption of a plot, and what draws it."""
+
+
+@dataclass(frozen=True)
 class Flown:
     """One backend's flights, judged, with the colour that it has in every picture."""
 
     name: str
     episodes: FlightRecord
+    criteria: Criteria
     score: Score
     outcome: Outcome
     colour: str
 
-    @property
-    def criteria(self) -> Criteria:
-        """By what they were judged."""
-        return self.score.criteria
+
+def draw_plots(sketches: Sequence[Sketch], dpi: int) -> list[Plot]:
+    """Return pictures as PNG files; the same data give the same bytes.
+
+    Raises:
+        UserError: matplotlib is not installed.
+    """
+    plots = []
+    with matplotlib_or_refuse().rc_context(STYLE):
+        for name, title, caption, sketch in sketches:
+            png = io.BytesIO()
+            sketch().savefig(png, format="png", dpi=dpi, metadata={"Software": None})  # no software version in the file
+            plots.append(Plot(name, title, caption, png.getvalue()))
+    return plots
+
+
+def success_chart(
+    rows: Mapping[str, Mapping[str, Score]], colours: Mapping[str, str], trials: str, *, divided: int = 0
+) -> Figure:
+    """Return a chart of shares of success with their intervals.
+
+    Args:
+        rows: By the label of a row, the scores of some of those that have a colour.
+        colours: By name, in order.
+        trials: What trials are called.
+        divided: How many of the last rows are set apart by a line.
+    """
+    figure = new_figure(10.0, 1.2 + 0.26 * len(rows) * (len(colours) + 0.5))
+    axes, lowest = figure.add_subplot(), 1.0
+    for row, scores in enumerate(rows.values()):
+        for index, (who, colour) in enumerate(colours.items()):
+            if who not in scores:
+                continue
+            success, count = scores[who].figure("success"), scores[who]["episodes"]
+            at, value = row + (index - (len(colours) - 1) / 2) * 0.7 / len(colours), success.value or 0.0
+            low, high = success.interval or (value, value)
+            lowest = min(lowest, low)
+            axes.plot([low, high], [at, at], color=colour, linewidth=2.2, alpha=0.5)
+            axes.plot(value, at, "o", color=colour, markersize=5.5)
+            axes.annotate(
+                f"{success.text} of {count:,}",
+                (1.0, at),
+                xycoords=("axes fraction", "data"),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                color=colour,
+                annotation_clip=False,
+            )
+    for who, colour in colours.items():
+        axes.plot([], [], "o", color=colour, label=literal(who))
+    if divided:
+        axes.axhline(len(rows) - divided - 0.5, color=FAINT, linewidth=0.9)
+    left = max(0.0, np.floor(10 * lowest) / 10)
+    axes.set(xlim=(left, 1.0 + 0.01 * (1.0 - left)), ylim=(len(rows) - 0.5, -0.5), xlabel=f"share of {trials}")
+    axes.set_yticks(range(len(rows)), [literal(row) for row in rows])
+    axes.xaxis.set_major_formatter(lambda number, _: f"{100 * number:g}%")
+    axes.locator_params(axis="x", steps=[1, 2, 5, 10])
+    axes.grid(axis="y", visible=False)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(colours), borderaxespad=0.2)
+    return figure
+
+
+def stem(name: str) -> str:
+    """Return a column's name as part of a file's name."""
+    return "_".join("".join(c if c.isalnum() else " " for c in name).split())
 
 
 def matplotlib_or_refuse() -> Any:

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.verification.drawing import COLOURS, INK, STYLE, literal, matplotlib_or_refuse, new_figure
-from rlstack.verification.film import Take, film
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.verification.animation import Take, animate
+from rlstack.verification.courses import Course
+from rlstack.verification.drawing import (
+    COLOURS,
+    INK,
+    Plot,
+    Sketch,
+    draw_plots,
+    literal,
+    matplotlib_or_refuse,
+    new_figure,
+    stem,
+    success_chart,
+)
+from rlstack.verification.drive_score import score_drives
 from rlstack.verification.map_drawing import draw_map, draw_path
-from rlstack.verification.metrics import wilson
-from rlstack.verification.plots import Plot
+from rlstack.verification.records import NavigationRecord
+from rlstack.verification.scores import Score
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from rlstack.verification.drive_report import Column, DriveVerification
 
 SHOWN, ACROSS = 8, 4
 """Ways on a page of paths, and how many of them in a row."""
@@ -27,31 +40,59 @@ FILMS, ABREAST = 3, 3
 """How many drives are animated, and of how many drivers beside each other."""
 
 
-def draw(verification: DriveVerification, *, dpi: int = 140) -> list[Plot]:
-    """Return all pictures of a verification.
+@dataclass(frozen=True)
+class Driven:
+    """What was driven in one column.
+
+    Args:
+        course: The ways.
+        drives: Of the driver that is judged.
+        baselines: Of classical planners by their names, over the first of the same ways.
+        arrival_m: How near the goal is there.
+    """
+
+    course: Course
+    drives: NavigationRecord
+    baselines: Mapping[str, NavigationRecord]
+    arrival_m: float
+
+    @property
+    def all(self) -> dict[str, NavigationRecord]:
+        """Everybody's drives, by name, the judged driver's first."""
+        return {self.drives.driver: self.drives, **self.baselines}
+
+    @property
+    def scores(self) -> dict[str, Score]:
+        """Of those who were driven in this very simulator: planners are not driven over topics."""
+        here = {name: drives for name, drives in self.all.items() if drives.simulator == self.drives.simulator}
+        return {name: score_drives(drives, arrival_m=self.arrival_m) for name, drives in here.items()}
+
+
+def draw_drives(columns: Mapping[str, Driven], robot: WheeledBase, *, dpi: int = 140) -> list[Plot]:
+    """Return all pictures of drives.
 
     Raises:
         UserError: matplotlib or Pillow is not installed.
     """
-    matplotlib = matplotlib_or_refuse()
-    if not verification.columns:
+    matplotlib_or_refuse()
+    if not columns:
         return []
-    colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(verification.drivers)}
-    columns = verification.columns
+    drivers = dict.fromkeys(name for column in columns.values() for name in column.all)
+    colours = {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(drivers)}
     (first, column), *_ = columns.items()
-    pictures: list[tuple[str, str, str, Callable[[], Figure]]] = [
+    pictures: list[Sketch] = [
         (
             "success",
             "Success by class of map",
             "Share of the ways on which a driver arrives in time and without contact, with Wilson 95% intervals.",
-            lambda: _success(verification, colours),
+            lambda: _success(columns, colours),
         ),
         (
             "arrival",
             f"Who has arrived, and when ({first})",
             "Share of all ways on which a driver has arrived, by time over what the shortest way takes at the robot's"
             " full speed; what is missing at the end never did.",
-            lambda: _arrival(verification, column, colours),
+            lambda: _arrival(robot, column, colours),
         ),
         (
             "clearance",
@@ -64,7 +105,7 @@ def draw(verification: DriveVerification, *, dpi: int = 140) -> list[Plot]:
         of = columns[name]
         pictures.append(
             (
-                f"paths_{_stem(name)}",
+                f"paths_{stem(name)}",
                 title,
                 "Failures first, then ways that are hard for the planners. Grey dot: start; green: goal; cross:"
                 " contact; square: out of time. The second line is the judged driver's.",
@@ -78,19 +119,14 @@ def draw(verification: DriveVerification, *, dpi: int = 140) -> list[Plot]:
                 "The same way in each simulator",
                 "Paths of the judged driver over ways that were driven in several simulators: those on which it ends"
                 " differently, then those on which the paths are farthest apart.",
-                lambda: _same_way(verification),
+                lambda: _same_way(columns),
             )
         )
-    plots = []
-    with matplotlib.rc_context(STYLE):
-        for name, title, caption, picture in pictures:
-            png = io.BytesIO()
-            picture().savefig(png, format="png", dpi=dpi, metadata={"Software": None})
-            plots.append(Plot(name, title, caption, png.getvalue()))
-    return [*plots, *_films(verification)]
+    plots = draw_plots(pictures, dpi)
+    return [*plots, *_animations(columns, robot)]
 
 
-def interesting(column: Column, count: int) -> NDArray[np.intp]:
+def interesting(column: Driven, count: int) -> NDArray[np.intp]:
     """Return the numbers of ways worth seeing: where the judged driver fails, then where the others do, then long ones.
 
     Args:
@@ -112,57 +148,24 @@ def _chosen(columns: Any) -> list[tuple[str, str, NDArray[np.intp]]]:
     return [(name, f"Paths ({name})", interesting(column, SHOWN)) for name, column in columns.items()]
 
 
-def _success(v: DriveVerification, colours: dict[str, str]) -> Figure:
-    found: dict[str, dict[str, tuple[int, int]]] = {}
-    for name, column in v.columns.items():
-        for who, drives in column.here.items():
-            for kind in dict.fromkeys(drives.labels.tolist()):
-                some = drives.success[drives.labels == kind]
-                found.setdefault(f"{kind} ({name})", {})[who] = int(some.sum()), len(some)
-    figure = new_figure(10.0, 1.2 + 0.24 * len(found) * (len(colours) + 0.5))
-    axes = figure.add_subplot()
-    lowest = 1.0
-    for row, drivers in enumerate(found.values()):
-        for index, (who, colour) in enumerate(colours.items()):
-            if who not in drivers:
-                continue
-            at = row + (index - (len(colours) - 1) / 2) * 0.7 / max(len(colours), 1)
-            arrived, count = drivers[who]
-            low, high = wilson(arrived, count)
-            lowest = min(lowest, low)
-            axes.plot([low, high], [at, at], color=colour, linewidth=2.2, alpha=0.5)
-            axes.plot(arrived / count, at, "o", color=colour, markersize=5.5)
-            axes.annotate(
-                f"{100 * arrived / count:.1f}% of {count:,}",
-                (1.0, at),
-                xycoords=("axes fraction", "data"),
-                xytext=(8, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-                color=colour,
-                annotation_clip=False,
-            )
-    for who, colour in colours.items():
-        axes.plot([], [], "o", color=colour, label=literal(who))
-    left = max(0.0, np.floor(10 * lowest) / 10)
-    axes.set(xlim=(left, 1.0 + 0.01 * (1.0 - left)), ylim=(len(found) - 0.5, -0.5), xlabel="share of ways")
-    axes.set_yticks(range(len(found)), [literal(row) for row in found])
-    axes.xaxis.set_major_formatter(lambda number, _: f"{100 * number:g}%")
-    axes.grid(axis="y", visible=False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(colours), borderaxespad=0.2)
-    return figure
+def _success(columns: Mapping[str, Driven], colours: dict[str, str]) -> Figure:
+    rows = {
+        f"{kind} ({name})": {who: score.groups[kind] for who, score in column.scores.items() if kind in score.groups}
+        for name, column in columns.items()
+        for kind in dict.fromkeys(column.drives.labels.tolist())
+    }
+    return success_chart(rows, colours, "ways")
 
 
-def _arrival(v: DriveVerification, column: Column, colours: dict[str, str]) -> Figure:
+def _arrival(robot: WheeledBase, column: Driven, colours: dict[str, str]) -> Figure:
     figure = new_figure(10.0, 4.0)
     axes = figure.add_subplot()
     most = 1.0
     for who, drives in column.all.items():
-        over = np.sort((drives.time_s * v.robot.limits.linear_velocity_m_s / drives.shortest_m)[drives.success])
+        over = np.sort((drives.time_s * robot.limits.linear_velocity_m_s / drives.shortest_m)[drives.success])
         share = np.arange(1, len(over) + 1) / len(drives)
-        score = column.score if drives is column.drives else column.theirs[who]
-        mean = "never" if score.time_s is None else f"mean {score.time_s:.1f} s"
+        arrived = drives.time_s[drives.success]
+        mean = f"mean {arrived.mean():.1f} s" if len(arrived) else "never"
         ends = [0.0, *over, 10.0], [0.0, *share, share[-1] if len(share) else 0.0]
         axes.step(*ends, where="post", color=colours[who], linewidth=2.0, label=f"{literal(who)}: {mean}")
         most = max(most, over[int(0.99 * (len(over) - 1))] if len(over) else 1.0)
@@ -174,7 +177,7 @@ def _arrival(v: DriveVerification, column: Column, colours: dict[str, str]) -> F
     return figure
 
 
-def _clearance(column: Column, colours: dict[str, str]) -> Figure:
+def _clearance(column: Driven, colours: dict[str, str]) -> Figure:
     figure = new_figure(10.0, 3.6)
     axes = figure.add_subplot()
     most = 0.1
@@ -195,7 +198,7 @@ def _clearance(column: Column, colours: dict[str, str]) -> Figure:
     return figure
 
 
-def _paths(column: Column, chosen: NDArray[np.intp], colours: dict[str, str]) -> Figure:
+def _paths(column: Driven, chosen: NDArray[np.intp], colours: dict[str, str]) -> Figure:
     rows = -(-len(chosen) // ACROSS)
     figure = new_figure(10.0, 2.95 * rows + 0.35)
     grid = figure.subplots(rows, ACROSS, squeeze=False)
@@ -214,12 +217,10 @@ def _paths(column: Column, chosen: NDArray[np.intp], colours: dict[str, str]) ->
     return figure
 
 
-def _same_way(v: DriveVerification) -> Figure:
+def _same_way(columns: Mapping[str, Driven]) -> Figure:
     # columns over the same course share their first ways
-    first = next(iter(v.columns.values()))
-    same = {
-        n: c for n, c in v.columns.items() if c.course.pool.maps[0] is first.course.pool.maps[0] or _alike(c, first)
-    }
+    first = next(iter(columns.values()))
+    same = {n: c for n, c in columns.items() if c.course.pool.maps[0] is first.course.pool.maps[0] or _alike(c, first)}
     count = min(len(column.drives) for column in same.values())
     differs = np.zeros(count)
     reference = first.drives
@@ -247,14 +248,14 @@ def _same_way(v: DriveVerification) -> Figure:
     return figure
 
 
-def _alike(one: Column, other: Column) -> bool:
+def _alike(one: Driven, other: Driven) -> bool:
     return one.course.pool.maps[0].title == other.course.pool.maps[0].title
 
 
-def _films(v: DriveVerification) -> list[Plot]:
+def _animations(columns: Mapping[str, Driven], robot: WheeledBase) -> list[Plot]:
     """Animate a way of each column in process, what is worth seeing first."""
     films = []
-    for name, column in list(v.columns.items())[:FILMS]:
+    for name, column in list(columns.items())[:FILMS]:
         (number,) = interesting(column, 1).tolist()
         drawn = column.course.pool.maps[number]
         shown = {who: drives for who, drives in column.all.items() if number < len(drives)}
@@ -262,10 +263,10 @@ def _films(v: DriveVerification) -> list[Plot]:
             Take(who, d.pose[:, number], str(d.ending[number]), None if d.people is None else d.people[:, number])
             for who, d in list(shown.items())[:ABREAST]
         ]
-        picture = film(v.robot, drawn, takes, rate_hz=column.drives.rate_hz, arrival_m=column.arrival_m)
+        picture = animate(robot, drawn, takes, rate_hz=column.drives.rate_hz, arrival_m=column.arrival_m)
         films.append(
             Plot(
-                f"film_{_stem(name)}",
+                f"film_{stem(name)}",
                 f"{drawn.title} ({name})",
                 "Red points: what the lidar sees." + ("" if column.drives.people is None else " Discs: who moves."),
                 picture,
@@ -273,7 +274,3 @@ def _films(v: DriveVerification) -> list[Plot]:
             )
         )
     return films
-
-
-def _stem(name: str) -> str:
-    return "_".join("".join(c if c.isalnum() else " " for c in name).split())

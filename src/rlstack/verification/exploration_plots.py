@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.verification.drawing import COLOURS, STYLE, literal, matplotlib_or_refuse, new_figure
+from rlstack.verification.animation import Take, animate
+from rlstack.verification.drawing import (
+    COLOURS,
+    Plot,
+    Sketch,
+    draw_plots,
+    literal,
+    new_figure,
+    stem,
+)
 from rlstack.verification.exploration_drives import SHARE
-from rlstack.verification.film import Take, film
 from rlstack.verification.map_drawing import draw_map, draw_path
-from rlstack.verification.plots import Plot
 from rlstack.verification.records import ExplorationRecord
 
 if TYPE_CHECKING:
@@ -41,12 +47,11 @@ def draw_exploration(robot: WheeledBase, columns: Columns, maps: Sequence[FloorM
     Raises:
         UserError: matplotlib or Pillow is not installed.
     """
-    matplotlib = matplotlib_or_refuse()
-    made: list[tuple[str, str, str, Callable[[], Figure]]] = []
+    made: list[Sketch] = []
     for name, (seen, beside) in columns.items():
         made.append(
             (
-                f"coverage_{_stem(name)}",
+                f"coverage_{stem(name)}",
                 f"Coverage ({name})",
                 "Mean known share of what is to be seen, by time.",
                 lambda seen=seen, beside=beside: _coverage(seen, beside),  # type: ignore[misc]
@@ -55,18 +60,13 @@ def draw_exploration(robot: WheeledBase, columns: Columns, maps: Sequence[FloorM
         if seen.pose is not None:
             made.append(
                 (
-                    f"paths_{_stem(name)}",
+                    f"paths_{stem(name)}",
                     f"Where it went ({name})",
                     "Those first of which least was seen. Cross: contact.",
                     lambda seen=seen, beside=beside: _paths(seen, beside, maps),  # type: ignore[misc]
                 )
             )
-    plots = []
-    with matplotlib.rc_context(STYLE):
-        for name, title, caption, picture in made:
-            png = io.BytesIO()
-            picture().savefig(png, format="png", dpi=dpi, metadata={"Software": None})
-            plots.append(Plot(name, title, caption, png.getvalue()))
+    plots = draw_plots(made, dpi)
     driven = [(name, column) for name, column in columns.items() if column[0].pose is not None]
     for name, (seen, beside) in driven[:2]:
         number = int(worth_seeing(seen, 1)[0])
@@ -75,9 +75,9 @@ def draw_exploration(robot: WheeledBase, columns: Columns, maps: Sequence[FloorM
             for who, one in [(seen.driver, seen), *beside.items()][:ABREAST]
             if one.pose is not None and number < len(one)
         ]
-        moving = film(robot, maps[number], takes, rate_hz=robot.control_rate_hz, arrival_m=_GOAL_M)
+        moving = animate(robot, maps[number], takes, rate_hz=robot.control_rate_hz, arrival_m=_GOAL_M)
         told = "Red points: what the lidar sees."
-        plots.append(Plot(f"film_{_stem(name)}", f"{maps[number].title} ({name})", told, moving, "gif"))
+        plots.append(Plot(f"film_{stem(name)}", f"{maps[number].title} ({name})", told, moving, "gif"))
     return plots
 
 
@@ -123,7 +123,3 @@ def _paths(seen: ExplorationRecord, beside: Mapping[str, ExplorationRecord], map
     handles, names = grid.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper left", ncols=max(len(names), 1))
     return figure
-
-
-def _stem(name: str) -> str:
-    return "_".join("".join(c if c.isalnum() else " " for c in name).split())

@@ -1,10 +1,10 @@
-"""Pictures of races, drawn without a display: laps beside the yardstick's, paths on tracks, a race that moves."""
+"""Pictures of races, drawn without a display: laps beside the baseline's, paths on tracks, a race that moves."""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,15 +13,28 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.tracks import Track, draw_track
-from rlstack.verification.drawing import BAD, COLOURS, FAINT, INK, STYLE, literal, matplotlib_or_refuse, new_figure
+from rlstack.verification.drawing import (
+    BAD,
+    COLOURS,
+    FAINT,
+    INK,
+    STYLE,
+    Plot,
+    Sketch,
+    draw_plots,
+    literal,
+    matplotlib_or_refuse,
+    new_figure,
+    stem,
+)
 from rlstack.verification.map_drawing import outline_at
-from rlstack.verification.plots import Plot
 from rlstack.verification.records import RaceRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Array = NDArray[np.float64]
 
 SHOWN, ACROSS = 8, 4
 """Tracks on a page of paths, and how many of them in a row."""
@@ -43,11 +56,10 @@ def draw_races(
     Raises:
         UserError: matplotlib or Pillow is not installed.
     """
-    matplotlib = matplotlib_or_refuse()
-    made: list[tuple[str, str, str, Callable[[], Figure]]] = [
+    made: list[Sketch] = [
         (
             "laps",
-            "Flying laps beside the yardstick's",
+            "Flying laps beside the baseline's",
             "A point is a track that both finish; on the line both take the same time, below it the judged driver is"
             " faster.",
             lambda: _laps(columns),
@@ -56,23 +68,19 @@ def draw_races(
     for name, (raced, beside) in columns.items():
         made.append(
             (
-                f"paths_{_stem(name)}",
+                f"paths_{stem(name)}",
                 f"Paths ({name})",
                 "Failures first, then where it came nearest to a wall. Cross: contact; square: out of time.",
                 lambda raced=raced, beside=beside: _paths(raced, beside),  # type: ignore[misc]
             )
         )
-    plots = []
-    with matplotlib.rc_context(STYLE):
-        for name, title, caption, picture in made:
-            png = io.BytesIO()
-            picture().savefig(png, format="png", dpi=dpi, metadata={"Software": None})
-            plots.append(Plot(name, title, caption, png.getvalue()))
+    plots = draw_plots(made, dpi)
+    with matplotlib_or_refuse().rc_context(STYLE):
         for name, (raced, beside) in list(columns.items())[:2]:
             (number,) = worth_seeing(raced, 1).tolist()
             title = f"track:{raced.seeds[number]} ({name})"
             moving = _film(robot, raced, beside, number)
-            plots.append(Plot(f"film_{_stem(name)}", title, "Both start at once.", moving, "gif"))
+            plots.append(Plot(f"film_{stem(name)}", title, "Both start at once.", moving, "gif"))
     return plots
 
 
@@ -100,7 +108,7 @@ def _laps(columns: Mapping[str, tuple[RaceRecord, Mapping[str, RaceRecord]]]) ->
             axes.plot(other[both], mine[both], "o", color=colour, markersize=4.5, label=literal(name))
             most = max(most, *mine[both].tolist(), *other[both].tolist(), 1.0)
     axes.plot([0.0, 2.0 * most], [0.0, 2.0 * most], color=INK, linewidth=0.9, linestyle="--")
-    axes.set(xlabel="the yardstick's flying lap (s)", ylabel="flying lap (s)")
+    axes.set(xlabel="the baseline's flying lap (s)", ylabel="flying lap (s)")
     axes.set(xlim=(0.5 * most, 1.05 * most), ylim=(0.5 * most, 1.05 * most))
     if len(axes.lines) > 1:
         axes.legend(loc="upper left")
@@ -148,7 +156,7 @@ def _path(axes: Axes, raced: RaceRecord, number: int, colour: str, who: str) -> 
 
 
 def _film(robot: WheeledBase, raced: RaceRecord, beside: Mapping[str, RaceRecord], number: int) -> bytes:
-    """Return one race as an animated GIF, the judged driver's car over the yardstick's."""
+    """Return one race as an animated GIF, the judged driver's car over the baseline's."""
     try:
         import PIL.Image as image_module
     except ImportError as error:
@@ -189,7 +197,3 @@ def _film(robot: WheeledBase, raced: RaceRecord, beside: Mapping[str, RaceRecord
     shown_ms = [FRAME_MS] * (len(inked) - 1) + [FRAME_MS * STILL_FRAMES]
     inked[0].save(file, "GIF", save_all=True, append_images=inked[1:], duration=shown_ms, loop=0, optimize=False)
     return file.getvalue()
-
-
-def _stem(name: str) -> str:
-    return "_".join("".join(c if c.isalnum() else " " for c in name).split())

@@ -1,110 +1,219 @@
-"""The report that a flight needs: one verification as a page to read, pictures, and the same figures as JSON."""
+"""A verification of any kind of task: scores by column, what was judged, the verdict, its record and its report."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
-from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.contract import Contract
+from rlstack.robots import RobotSpec
 from rlstack.tasks.bounds import Bounds
-from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.disagreement import Disagreement
-from rlstack.verification.metrics import Score, judge
-from rlstack.verification.records import FlightRecord
+from rlstack.verification.scores import Figure, Score, judge, requirement
 from rlstack.verification.transfer import TransferTable
 
 if TYPE_CHECKING:
-    from rlstack.verification.plots import Plot
+    from rlstack.verification.drawing import Plot
 
 RECORD_VERSION = 2
 """Raised when a key of verify.json changes its meaning."""
 
 PAGE_NAME, RECORD_NAME = "report.html", "verify.json"
 IN_PROCESS_NAME = "verify_in_process.json"
-"""The record of flights none of which was over topics: no proof, and it must not replace one."""
+"""The record of trials none of which was over topics: no proof, and it must not replace one."""
 
 OVER_TOPICS = "(topics)"
-"""Ends what flights through the nodes that are deployed are called."""
+"""Ends what trials through the nodes that are deployed are called."""
+
+NOT_JUDGED = "not judged (shown for comparison)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """What was tried in one place.
+
+    Args:
+        simulator: Where, such as ``batch``, ``mujoco (in process)`` or ``mujoco (topics)``.
+        score: Of the policy, or of the planner that is tried in its place.
+        baselines: Scores of classical controllers or planners by their names, in process; none of them is judged.
+        bounds: What the score must reach; None: the column is not judged.
+        description: What was tried, in a sentence.
+        labels: Of the score's groups, what each name means.
+    """
+
+    simulator: str
+    score: Score
+    baselines: Mapping[str, Score] = field(default_factory=dict)
+    bounds: Bounds | None
+    description: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def judgement(self) -> str:
+        """By what it is judged, in words."""
+        if self.bounds is None:
+            return NOT_JUDGED
+        asked = [f for f in self.score.figures if f.key in self.bounds.limits and f.key != "episodes"]
+        return f"judged: {', '.join(f'{f.title.lower()} {requirement(f, self.bounds)}' for f in asked)}"
+
+    def all(self, name: str) -> dict[str, Score]:
+        """Return everybody's scores by name; ``name`` is that of the policy."""
+        return {name: self.score, **self.baselines}
+
+    @property
+    def failures(self) -> list[str]:
+        """Why it does not pass, a sentence each; empty if it passes or is not judged."""
+        return [] if self.bounds is None else judge(self.score, self.bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """One policy file, flown and judged.
-
-    The mappings are by backend name as the user types it, such as ``batch`` and ``mujoco``, all in the same order.
+    """One policy file, or a planner in its place, tried and judged.
 
     Args:
-        contract: The policy's.
+        name: Of the policy, or of the planner.
+        contract: The policy's; None: a planner was tried, which nothing judges.
         sha256: Of the policy file's bytes, as ``sha256sum`` prints it.
-        robot: What was flown.
-        scores: The figures.
-        bounds: What each backend had to reach.
-        episodes: The flights; may be left out of the record, not of the report.
-        scenarios: What was flown.
-        reasons: Why it fails whatever the figures say, such as a backend that was asked for and is not installed.
-        baselines: Figures of classical controllers by their names, on the same episodes of a backend; to compare
-            with, not judged. A backend in which none was flown is left out.
-        transfer: The policy and the classical controllers in each simulator.
-        disagreements: How far the simulators come apart under the same commands, the largest first.
+        task: The task's name.
+        robot: What moved.
+        columns: By what the user types, such as ``batch`` and ``mujoco``.
+        first: Keys of the figures that a reader wants first.
+        reasons: Why it fails whatever the figures say.
+        left_out: Simulators that were asked for and cannot hold the task, and why.
+        findings: Further sentences, such as how far the simulators disagree.
+        description: Of what was tried, for the page.
+        settings: Of the task, where they are not the usual ones, in a sentence.
+        pictures: For the page.
+        record: Further entries of verify.json; plain data.
         provenance: Seeds, versions, time; plain data.
         command: What to type to get the same again.
     """
 
-    contract: Contract
+    name: str
+    contract: Contract | None
     sha256: str
-    robot: Quadrotor
-    scores: Mapping[str, Score]
-    bounds: Mapping[str, Bounds]
-    episodes: Mapping[str, FlightRecord]
-    scenarios: Mapping[str, Scenario]
-    reasons: tuple[str, ...] = ()
-    baselines: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
-    transfer: TransferTable = TransferTable({})
-    disagreements: Sequence[Disagreement] = ()
+    task: str
+    robot: RobotSpec
+    columns: Mapping[str, Column]
+    first: Sequence[str]
+    reasons: Sequence[str] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    findings: Sequence[str] = ()
+    description: str = ""
+    settings: str = ""
+    pictures: Sequence[Plot] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
-
-    def __post_init__(self) -> None:
-        names = list(self.scores)
-        for what in ("bounds", "episodes", "scenarios"):
-            if list(getattr(self, what)) != names:
-                raise ValueError(f"{what} are of {list(getattr(self, what))}, but scores of {names}")
-        if not set(self.baselines) <= set(names):
-            raise ValueError(f"baselines are of {list(self.baselines)}, but scores of {names}")
-        criteria = {s.criteria for s in self.scores.values()}
-        if len(criteria) > 1:
-            raise ValueError(f"the backends are scored by different criteria: {criteria}")
-        if not names and not self.reasons:
-            raise ValueError("nothing was flown and no reason is given")
 
     @property
     def record_name(self) -> str:
         """What its record is called."""
-        over_topics = any(flown.simulator.endswith(OVER_TOPICS) for flown in self.episodes.values())
-        return RECORD_NAME if over_topics or not self.episodes else IN_PROCESS_NAME
+        over_topics = any(column.simulator.endswith(OVER_TOPICS) for column in self.columns.values())
+        return RECORD_NAME if over_topics else IN_PROCESS_NAME
+
+    @property
+    def worth(self) -> str:
+        """What it proves, in a sentence."""
+        return worth((column.simulator for column in self.columns.values()), self.left_out)
+
+    @property
+    def judged(self) -> list[str]:
+        """Names of the columns that are judged."""
+        return [name for name, column in self.columns.items() if column.bounds is not None]
 
     @property
     def failures(self) -> list[str]:
         """Why it does not pass, a sentence each; empty if it passes."""
         failures = list(self.reasons)
-        for name, score in self.scores.items():
-            failures += [f"{name}: {reason}" for reason in judge(score, self.bounds[name])[1]]
+        if self.contract is not None and not self.judged:
+            failures.append("No column was judged.")
+        for name, column in self.columns.items():
+            failures += [f"{name}: {reason}" for reason in column.failures]
         return failures
 
     @property
     def passed(self) -> bool:
-        """Whether every backend reached its bounds and nothing else spoke against it."""
+        """Whether every column that is judged reached its bounds and nothing else spoke against it."""
         return not self.failures
+
+    @property
+    def verdict(self) -> str:
+        """``passed``, ``failed`` or, of a planner, ``not judged``."""
+        return "failed" if not self.passed else "passed" if self.judged else "not judged"
+
+    @property
+    def scope(self) -> str:
+        """Which columns the verdict is of, in a sentence."""
+        shown = [name for name in self.columns if name not in self.judged]
+        told = f"Judged: {', '.join(self.judged)}." if self.judged else ""
+        return f"{told} Not judged, shown for comparison: {', '.join(shown)}.".strip() if shown else told
+
+    @cached_property
+    def transfer(self) -> TransferTable:
+        """Who was tried, and where; baselines are tried in process."""
+        scores: dict[str, dict[str, Score]] = {self.name: {}}
+        for name, column in self.columns.items():
+            scores[self.name][name] = column.score
+            for who, score in column.baselines.items():
+                if not column.simulator.endswith(OVER_TOPICS):
+                    scores.setdefault(who, {})[name] = score
+        return TransferTable(scores)
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Every figure that a column has, by key, those first that a reader wants first."""
+        found = {key: figure for column in self.columns.values() for key, figure in column.score.by_key.items()}
+        return {**{key: found[key] for key in self.first if key in found}, **found}
+
+    def rows(self) -> list[list[str]]:
+        """Return the rows of the table for a terminal: who is judged, then a figure a row, a column each."""
+        columns = [column.score.by_key for column in self.columns.values()]
+        judged = ["judged" if name in self.judged else "not judged" for name in self.columns]
+        rows = [["", *self.columns], ["", *judged]]
+        for key, figure in self.figures.items():
+            if not figure.detail:
+                rows.append([figure.title, *(column[key].text if key in column else "-" for column in columns)])
+        return rows
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what verify.json holds: plain data with the verdict and one entry of figures per column."""
+        return {
+            "schema_version": RECORD_VERSION,
+            "policy": self.name,
+            "sha256": self.sha256,
+            "contract_sha256": "" if self.contract is None else self.contract.sha256,
+            "task": self.task,
+            "robot": self.robot.name,
+            "robot_sha256": self.robot.sha256,
+            "passed": self.passed,
+            "reasons": self.failures,
+            "worth": self.worth,
+            "left_out": dict(self.left_out),
+            "backends": {name: _entry(column) for name, column in self.columns.items()},
+            "transfer": self.transfer.to_json(),
+            **self.record,
+            "provenance": dict(self.provenance),
+            "command": self.command,
+        }
+
+
+def _entry(column: Column) -> dict[str, Any]:
+    return {
+        "flown_in": column.simulator,
+        **column.score.to_json(),
+        "asked": {} if column.bounds is None else column.bounds.limits,
+        "baselines": {who: score.to_json() for who, score in column.baselines.items()},
+    }
 
 
 def worth(simulators: Iterable[str], left_out: Mapping[str, str]) -> str:
@@ -128,86 +237,31 @@ def worth(simulators: Iterable[str], left_out: Mapping[str, str]) -> str:
     return told + (f" These could not hold it: {', '.join(left_out)}." if left_out else "")
 
 
-def record(verification: Verification) -> dict[str, Any]:
-    """Return what verify.json holds: plain data with the verdict and one entry of figures per backend."""
-    v = verification
-    return {
-        "schema_version": RECORD_VERSION,
-        "policy": v.contract.name,
-        "sha256": v.sha256,
-        "contract_sha256": v.contract.sha256,
-        "task": v.contract.task,
-        "robot": v.contract.robot,
-        "robot_sha256": v.robot.sha256,
-        "passed": v.passed,
-        "reasons": v.failures,
-        "backends": {
-            name: {
-                "flown_in": v.episodes[name].simulator,
-                **score.to_json(),
-                "asked": v.bounds[name].limits,
-                "baselines": {who: theirs.to_json() for who, theirs in v.baselines.get(name, {}).items()},
-            }
-            for name, score in v.scores.items()
-        },
-        "transfer": v.transfer.to_json(),
-        "disagreements": [d.to_json() for d in v.disagreements],
-        "provenance": dict(v.provenance),
-        "command": v.command,
-    }
-
-
 def write_report(folder: str | Path, verification: Verification) -> Path:
-    """Write report.html, its pictures and verify.json into ``folder`` and return the page's path.
+    """Write report.html, its pictures and the record into ``folder`` and return the page's path.
 
-    The page needs nothing else: pictures and style are inside it. Every file is written whole or not at all, and
-    verify.json last, so that what it says always comes with the rest. Files of an earlier report are replaced.
-
-    Raises:
-        UserError: matplotlib is missing, or a file cannot be written.
-    """
-    from rlstack.verification import page, plots
-
-    contract = verification.contract
-    rotor_names = contract.outputs[0].element_names if contract.outputs else ()
-
-    def drawn() -> tuple[Sequence[Plot], str]:
-        pictures = plots.draw(verification.episodes, verification.scores, rotor_names=rotor_names)
-        return pictures, page.render(verification, pictures)
-
-    return write_files(folder, verification.record_name, record(verification), drawn)
-
-
-def write_files(
-    folder: str | Path, name: str, data: Mapping[str, Any], page: Callable[[], tuple[Sequence[Plot], str]]
-) -> Path:
-    """Write a page, its pictures and a record into ``folder`` and return the page's path.
-
-    Every file is written whole or not at all, and the record last, so that what it says always comes with the rest.
-
-    Args:
-        folder: It is made where it is missing.
-        name: The record's.
-        data: What it holds.
-        page: Makes the pictures and the page, once it is clear that the record can be written.
+    The page needs nothing else. Every file is written whole or not at all, and the record last, so that what it says
+    always comes with the rest. Files of an earlier report are replaced.
 
     Raises:
-        UserError: A file cannot be written.
+        UserError: Jinja2 is missing, or a file cannot be written.
     """
+    from rlstack.verification.page import render
+
     try:
-        text = json.dumps(data, indent=2, allow_nan=False)
+        text = json.dumps(verification.to_json(), indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UserError(f"The provenance cannot be written as JSON ({error}): give plain, finite values.") from error
-    pictures, shown = page()
-    for picture in pictures:
+    page = render(verification)
+    for picture in verification.pictures:
         write_atomically(Path(folder) / picture.file, picture.png)
-    write_atomically(Path(folder) / PAGE_NAME, shown)
-    write_atomically(Path(folder) / name, text + "\n")
+    write_atomically(Path(folder) / PAGE_NAME, page)
+    write_atomically(Path(folder) / verification.record_name, text + "\n")
     return Path(folder) / PAGE_NAME
 
 
 def environment() -> dict[str, Any]:
-    """Return what the flights ran on, for the provenance: time, Python, processors, versions of what takes part."""
+    """Return what the trials ran on, for the provenance: time, Python, processors, versions of what takes part."""
     versions = {}
     for package in ("rlstack", "numpy", "onnxruntime", "llvmlite", "mujoco", "pybullet", "ros-rclpy"):
         try:

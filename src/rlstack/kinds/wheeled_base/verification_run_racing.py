@@ -18,10 +18,10 @@ from rlstack.sim.bases.race import TrackProgress
 from rlstack.sim.maps.tracks import Track, draw_track
 from rlstack.sim.vector import BATCH
 from rlstack.verification.episode_simulator import NewWorlds
+from rlstack.verification.race_baseline import race_baseline
 from rlstack.verification.racing import SLOW_M_S, RaceLog, race
 from rlstack.verification.records import RaceRecord
 from rlstack.verification.runner import in_batches
-from rlstack.verification.yardstick import yardstick
 
 LEAST, LEAST_IN_ENGINES = 10, 2
 """Races that a further process is worth, in the batch simulator and in an engine."""
@@ -42,7 +42,7 @@ def race_in_parallel(
     """Race in process, in as many processes as are worth it.
 
     Args:
-        policy: The policy file; None: the yardstick drives.
+        policy: The policy file; None: the baseline drives.
         seeds: Of the tracks, N.
         robot: What drives.
         simulator: ``batch`` or a backend with an engine.
@@ -53,7 +53,7 @@ def race_in_parallel(
         on_progress: Called with the races driven and their total.
 
     Raises:
-        UserError: The simulator is not installed, or casadi for the yardstick.
+        UserError: The simulator is not installed, or casadi for the baseline.
     """
     batched = simulator == BATCH
     return run_trials(
@@ -86,7 +86,7 @@ def _race_share(
 
     def some(part: slice) -> RaceRecord:
         tracks = [draw_track(number) for number in trials[part]]
-        driver = yardstick(tracks, robot) if loaded is None else loaded
+        driver = race_baseline(tracks, robot) if loaded is None else loaded
         return race(driver, tracks, robot, seed=seed + first + part.start, **options)
 
     return RaceRecord.joined(in_batches(some, len(trials), at_once, on_progress))

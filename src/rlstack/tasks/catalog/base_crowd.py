@@ -91,8 +91,7 @@ class CrowdTask(BaseTask):
     observation: Observation = field(default_factory=Observation)
     reward: CrowdReward = field(default_factory=CrowdReward)
 
-    examiner: ClassVar[str] = "crowd"
-    """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
+    verification: ClassVar[str] = "rlstack.kinds.wheeled_base.verification_crowd:VERIFICATION"
     planners = ("orca", "dwa")
     # in halls; HEIGHT's policy reaches 88% (arXiv 2411.12150)
     bounds = Bounds(at_least={"success": 0.85, "lead_high": 0.0}, at_most={"collided": 0.12})

@@ -83,7 +83,7 @@ class ExplorationTask(Task):
     inputs = ("map", "map_resolution", "map_origin", "position")
     outputs = ("waypoint",)
     differentiable = False
-    examiner = "exploration"
+    verification = "rlstack.kinds.wheeled_base.verification_exploration:VERIFICATION"
     planners = ("frontier_greedy", "frontier_utility")
     # on grids; not later than the soonest planner
     bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.98}, at_most={"crashed": 0.0, "steps_ratio": 1.0})

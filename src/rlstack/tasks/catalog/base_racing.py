@@ -89,8 +89,7 @@ class RacingTask(Task):
     inputs = ("scan", "linear_velocity", "angular_velocity")
     outputs = ("twist",)
     differentiable = True
-    examiner: ClassVar[str] = "racing"
-    """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
+    verification: ClassVar[str] = "rlstack.kinds.wheeled_base.verification_racing:VERIFICATION"
     bounds: ClassVar[Bounds] = Bounds(
         at_least={"success": 0.95}, at_most={"contact": 0.02, "lap_ratio": 1.1}, episodes=20
     )

@@ -93,7 +93,7 @@ class ArmTask(Task, ABC):
     fits: ClassVar[bool] = True
     """Whether it adapts to other work areas and object sizes; see :mod:`rlstack.tasks.manipulator.trials`."""
     differentiable: ClassVar[bool] = False
-    examiner: ClassVar[str] = "arm"
+    verification: ClassVar[str] = "manipulator"
     bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.95}, at_most={"lost": 0.02})
     """What a policy must reach in each simulator in process to pass its verification."""
     bounds_over_topics: ClassVar[Bounds] = Bounds(

@@ -105,7 +105,7 @@ class QuadrotorTask(Task, ABC):
 
     kind = "quadrotor"
     outputs = ("rotor_speed",)
-    examiner = "quadrotor"
+    verification = "quadrotor"
     differentiable = True
 
     @property

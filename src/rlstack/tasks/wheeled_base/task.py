@@ -101,8 +101,8 @@ class BaseTask(Task, ABC):
     inputs: ClassVar[tuple[str, ...]] = ()
     """What the policy senses."""
     differentiable: ClassVar[bool] = True
-    examiner: ClassVar[str] = "wheeled_base"
-    """Of :data:`rlstack.verification.examiner.EXAMINERS`."""
+    verification: ClassVar[str] = "wheeled_base"
+    """The kind of robot whose part verification says how policies are evaluated and verified, or ``module:OBJECT``."""
     verified_on: ClassVar[tuple[str, ...]] = ()
     """Kinds of maps that verification judges by ``bounds``; empty: there is no verification on maps."""
     bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.95})

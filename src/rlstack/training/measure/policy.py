@@ -12,9 +12,10 @@ from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.tasks import TASKS
 from rlstack.training.measure.clock import latency
-from rlstack.verification.metrics import score
+from rlstack.verification.flight_score import score_flights
 from rlstack.verification.rollout import rollout
 from rlstack.verification.runner import Steppable
+from rlstack.verification.scores import plain
 
 REPORT_SEED = 20_261_121
 """Of the starts that figures are quoted on: neither those of training nor those that its best policy is chosen on."""
@@ -49,7 +50,7 @@ def held_out(policy: Steppable, task: Any, robot: Quadrotor, episodes: int) -> d
     """Fly ``episodes`` held-out starts with the task's own disturbances; figures that are not finite are None."""
     starts = task.held_out(np.random.default_rng(REPORT_SEED), episodes, robot, disturbances=False)
     begin = time.process_time()
-    flown = score(rollout(policy, starts, robot, task.criteria.duration_s, noise_seed=REPORT_SEED), task.criteria)
-    values = {name: float(getattr(flown, name)) for name in SCORES}
-    finite = {name: value if np.isfinite(value) else None for name, value in values.items()}
-    return {**finite, "cpu_s": time.process_time() - begin}
+    flown = rollout(policy, starts, robot, task.criteria.duration_s, noise_seed=REPORT_SEED)
+    score = score_flights(flown, task.criteria)
+    figures = {name: plain(score[name]) for name in SCORES}
+    return {**figures, "cpu_s": time.process_time() - begin}

@@ -50,7 +50,7 @@ class Take:
     people: NDArray[Any] | None = None
 
 
-def film(robot: WheeledBase, drawn: FloorMap, takes: Sequence[Take], *, rate_hz: float, arrival_m: float) -> bytes:
+def animate(robot: WheeledBase, drawn: FloorMap, takes: Sequence[Take], *, rate_hz: float, arrival_m: float) -> bytes:
     """Return drives over one map as an animated GIF, a few hundred kilobytes large.
 
     The points are what a lidar without noise sees, where the robot has one called ``scan``.

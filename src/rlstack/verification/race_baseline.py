@@ -1,4 +1,4 @@
-"""What races are held against: the fastest line around each track, followed by pure pursuit.
+"""The baseline of races: the fastest line around each track, followed by pure pursuit.
 
 Gains and margins were found on ten training tracks by ``benchmarks/racing.py --tune``. Needs casadi.
 """
@@ -53,7 +53,7 @@ def lines_of(tracks: Sequence[Track], limits: CarLimits, margin_m: float = MARGI
         ) from error
 
 
-def yardstick(tracks: Sequence[Track], robot: WheeledBase) -> PurePursuit:
+def race_baseline(tracks: Sequence[Track], robot: WheeledBase) -> PurePursuit:
     """Return what drives N cars, each around its track, as fast as it can.
 
     Raises:

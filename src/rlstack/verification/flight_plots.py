@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.tasks.criteria import Criteria
 from rlstack.verification.drawing import (
     COLOURS,
-    FAINT,
     INK,
-    STYLE,
     Flown,
+    Plot,
+    draw_plots,
     literal,
     matplotlib_or_refuse,
     new_figure,
+    success_chart,
     title_of,
 )
-from rlstack.verification.metrics import Score
+from rlstack.verification.flight_score import score_flights
 from rlstack.verification.outcome import CLOSE_M, outcome
 from rlstack.verification.records import FlightRecord
 from rlstack.verification.same_start import draw_same_starts
@@ -33,48 +33,29 @@ if TYPE_CHECKING:
 _FLOOR_M, _CEILING_M = 1e-3, 10.0
 
 
-@dataclass(frozen=True)
-class Plot:
-    """One picture: file stem, heading, a sentence that says how to read it, the file's bytes and their kind."""
-
-    name: str
-    title: str
-    caption: str
-    png: bytes
-    kind: Literal["png", "gif"] = "png"
-
-    @property
-    def file(self) -> str:
-        """What its file is called."""
-        return f"{self.name}.{self.kind}"
-
-
-def draw(
-    episodes: Mapping[str, FlightRecord],
-    scores: Mapping[str, Score],
-    *,
-    rotor_names: Sequence[str] = (),
-    dpi: int = 140,
+def draw_flights(
+    episodes: Mapping[str, FlightRecord], criteria: Criteria, *, rotor_names: Sequence[str] = (), dpi: int = 140
 ) -> list[Plot]:
-    """Draw all pictures of a verification.
+    """Draw all pictures of flights.
 
     Args:
         episodes: What was flown, by backend.
-        scores: The same backends' scores; their radius and window are drawn.
+        criteria: By what the flights were judged; its radius and window are drawn.
         rotor_names: Names for the rotor speeds, in command order.
         dpi: Pixels per inch; the pictures are 10 inches wide.
 
     Raises:
         UserError: matplotlib is not installed.
     """
-    matplotlib = matplotlib_or_refuse()
+    matplotlib_or_refuse()
     if not episodes:
         return []
     flown = []
     for index, (name, recorded) in enumerate(episodes.items()):
-        judged = outcome(recorded, scores[name].criteria)
-        flown.append(Flown(name, recorded, scores[name], judged, COLOURS[index % len(COLOURS)]))
-    criteria = flown[0].criteria
+        colour = COLOURS[index % len(COLOURS)]
+        flown.append(
+            Flown(name, recorded, criteria, score_flights(recorded, criteria), outcome(recorded, criteria), colour)
+        )
     moving = any(item.episodes.moving for item in flown)
     due = "; the goal is the point of the path that is due" if moving else ""
     radius = f"{criteria.radius_m:g} m"
@@ -128,14 +109,7 @@ def draw(
             lambda: _commands(flown, rotor_names),
         ),
     )
-    plots = []
-    with matplotlib.rc_context(STYLE):
-        for name, title, caption, picture in pictures:
-            png = io.BytesIO()
-            # No software version in the file: the same flights give the same bytes.
-            picture().savefig(png, format="png", dpi=dpi, metadata={"Software": None})
-            plots.append(Plot(name, title, caption, png.getvalue()))
-    return plots
+    return draw_plots(pictures, dpi)
 
 
 def _error(flown: Sequence[Flown]) -> Figure:
@@ -173,46 +147,13 @@ def _error(flown: Sequence[Flown]) -> Figure:
 
 
 def _success(flown: Sequence[Flown]) -> Figure:
-    labels = list(dict.fromkeys(label for item in flown for label in item.score.by_label))
-    rows = [*labels, "all episodes"]
-    figure = new_figure(10.0, 1.5 + 0.3 * len(rows) * (len(flown) + 0.4))
-    axes = figure.add_subplot()
-    lowest = 1.0
-    for index, item in enumerate(flown):
-        offset = (index - (len(flown) - 1) / 2) * 0.7 / max(len(flown), 1)
-        for row, label in enumerate(rows):
-            if row == len(labels):
-                group = (item.score.episodes, item.score.success, item.score.success_low, item.score.success_high)
-            elif label in item.score.by_label:
-                g = item.score.by_label[label]
-                group = (g.episodes, g.success, g.success_low, g.success_high)
-            else:
-                continue
-            count, share, low, high = group
-            lowest = min(lowest, low)
-            axes.plot([low, high], [row + offset] * 2, color=item.colour, linewidth=2.2, alpha=0.5)
-            axes.plot(
-                share, row + offset, "o", color=item.colour, markersize=7, label=title_of(item) if row == 0 else None
-            )
-            axes.annotate(
-                f"{100 * share:.1f}% of {count:,}",
-                (1.0, row + offset),
-                xycoords=("axes fraction", "data"),
-                xytext=(8, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9,
-                annotation_clip=False,
-            )
-    axes.axhline(len(labels) - 0.5, color=FAINT, linewidth=0.9)
-    left = max(0.0, np.floor(10 * lowest) / 10)
-    axes.set(xlim=(left, 1.0 + 0.01 * (1.0 - left)), ylim=(len(rows) - 0.5, -0.5), xlabel="share of episodes")
-    axes.set_yticks(range(len(rows)), [literal(row) for row in rows])
-    axes.xaxis.set_major_formatter(lambda number, _: f"{100 * number:g}%")
-    axes.locator_params(axis="x", steps=[1, 2, 5, 10])
-    axes.grid(axis="y", visible=False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(flown), borderaxespad=0.2)
-    return figure
+    labels = dict.fromkeys(label for item in flown for label in item.score.groups)
+    rows = {
+        label: {title_of(item): item.score.groups[label] for item in flown if label in item.score.groups}
+        for label in labels
+    }
+    rows["all episodes"] = {title_of(item): item.score for item in flown}
+    return success_chart(rows, {title_of(item): item.colour for item in flown}, "episodes", divided=1)
 
 
 def _recovery(flown: Sequence[Flown]) -> Figure:
@@ -229,8 +170,8 @@ def _recovery(flown: Sequence[Flown]) -> Figure:
             where="post",
             color=item.colour,
             linewidth=2.0,
-            label=f"{title_of(item)}: median {_seconds(item.score.recover_s)},"
-            f" {100 * item.score.never_recovered:.1f}% never",
+            label=f"{title_of(item)}: median {_seconds(item.score['recover_s'])},"
+            f" {item.score.figure('never_recovered').text} never",
         )
     criteria = flown[0].criteria
     axes.axvline(criteria.from_s, color=INK, linewidth=0.9, linestyle="--")
@@ -282,5 +223,5 @@ def _row(ordered: Array, percent: float) -> Array:
     return ordered[:, max(int(np.ceil(percent / 100.0 * ordered.shape[1])), 1) - 1]
 
 
-def _seconds(number: float) -> str:
-    return f"{number:.2f} s" if np.isfinite(number) else "never"
+def _seconds(number: float | None) -> str:
+    return f"{number:.2f} s" if number is not None and np.isfinite(number) else "never"

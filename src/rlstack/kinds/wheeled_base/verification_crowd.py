@@ -1,0 +1,157 @@
+"""Bases among people are verified in scenes that nobody trained in, beside planners that see the same people.
+
+Two published settings are judged, by what the policy senses: with a scan HEIGHT's halls (arXiv 2411.12150), in which
+people are tracked from it; without one CrowdNav's crossing (arXiv 1809.08835), in which their places are inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.verification import DriveVerification
+from rlstack.sim.bases.layout import CIRCLE_ROWS
+from rlstack.sim.bases.parameters import drawn
+from rlstack.sim.bases.pedestrians import with_pedestrians
+from rlstack.sim.bases.scenes import Scenes, circle_crossing, halls
+from rlstack.sim.maps.pool import pool_of
+from rlstack.sim.maps.world import world_of
+from rlstack.sim.vector import BATCH
+from rlstack.tasks.catalog.base_crowd import CrowdTask, People
+from rlstack.verification.courses import Course
+from rlstack.verification.crowds import drive_among_people
+from rlstack.verification.evaluator import Evaluation
+from rlstack.verification.task_verification import ColumnPlan, Counts, Request, held_by, planners_of
+
+CROWDED = 200
+"""Scenes in the batch simulator with half as many people again."""
+
+MORE, MORE_PEOPLE = 1.5, f"{BATCH}, more people"
+"""How many times as many people there are in a further column, and what it is called."""
+
+HEIGHT = CrowdTask(scene="hall", rate_hz=10.0, episode_s=50.0, arrival_m=0.3)
+CROWDNAV = CrowdTask(
+    scene="circle_crossing",
+    rate_hz=4.0,
+    episode_s=25.0,
+    arrival_m=0.3,
+    people=People(walking=(5, 5), standing=(0, 0), radius_m=0.3, speed_m_s=1.0),
+)
+
+_STREAM = 0xC0D
+"""Keeps the scenes apart from other draws with the same seed."""
+
+_EVALUATION = 7_000_000
+"""Added to the seed of evaluation: training draws its scenes from small ones."""
+
+_DESCRIPTIONS = {
+    "hall": (
+        "Halls as HEIGHT draws them (arXiv 2411.12150): 9 x 9 m, 8 to 12 boxes, 5 to 9 people who walk and up to 2 who"
+        " stand, most of whom do not see the robot. They are drawn from a random stream that nothing else uses; seeds"
+        " are their numbers in it. All drivers know of people what a tracker finds in their own scan; over topics"
+        " the people node is the tracker. In the batch simulator each robot departs from its file as in training; in"
+        " the others it is as the file says."
+    ),
+    "circle_crossing": (
+        "Crossings as CrowdNav draws them (arXiv 1809.08835): five people on a circle of 4 m who do not see the robot,"
+        " drawn from a random stream that nothing else uses; seeds are their numbers in it. All drivers know the"
+        " truth about people. The published test episodes themselves are benchmarks/crowdnav.py's."
+    ),
+}
+
+
+class CrowdVerification(DriveVerification):
+    """See :class:`rlstack.verification.task_verification.TaskVerification`."""
+
+    counts = Counts(batch=500, engines=100, topics=30, baselines=200, baselines_in_engines=20)
+    # without it they would take people for things that stand
+    planner_options: ClassVar[Mapping[str, Any]] = {"dwa": {"people": True}, "astar_dwa": {"people": True}}
+
+    def __init__(self, request: Request) -> None:
+        contract = request.loaded.contract
+        setting = HEIGHT if "scan" in {port.name for port in contract.inputs} else CROWDNAV
+        super().__init__(replace(request, robot=setting.reference(request.robot)))
+        self.description = _DESCRIPTIONS[setting.scene]
+        crossing = setting.scene == "circle_crossing"
+        self.task: CrowdTask = replace(setting, rate_hz=contract.rate_hz)
+        self._bounds = setting.bounds_crossing if crossing else setting.bounds
+        chosen = setting.planners[:1] if crossing else setting.planners
+        self.baselines = planners_of(chosen if request.drivers is None else request.drivers, self._bounds)
+        self._course = course_of(self.task, self.robot, request.episodes or self.counts.batch, request.seed)
+
+    @staticmethod
+    def draw_evaluation(task: Any, robot: WheeledBase, episodes: int, seed: int) -> Any:
+        """Return the task's own scenes, not the published test episodes."""
+        return task.draw_scenes(np.random.default_rng(_EVALUATION + seed), episodes, robot)
+
+    @staticmethod
+    def evaluate(policy: Any, trials: Any, task: Any, robot: WheeledBase, seed: int) -> Evaluation:
+        """Return how ``policy`` drove: rank is by arrivals, then by time."""
+        driven = drive_among_people(
+            policy,
+            trials,
+            robot,
+            rate_hz=task.rate_hz,
+            arrival_m=task.arrival_m,
+            limit_s=task.episode_s,
+            name="policy",
+            tracked=task.tracked,
+            seed=seed,
+        )
+        figures = driven.figures()
+        return Evaluation(figures["arrived"], (round(figures["arrived"], 3), -figures["time_s"]), figures)
+
+    @property
+    def trials(self) -> Course:
+        """Scenes as published."""
+        return self._course
+
+    def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return which simulators can hold the robot among people."""
+        scene = self._course.take(slice(0, 1))
+        assert scene.movers is not None
+        people = scene.movers.people[0].reshape(-1, CIRCLE_ROWS).astype(float)
+        return held_by(names, self.robot, with_pedestrians(world_of(scene.pool.maps[0]), people))
+
+    def columns(self, simulator: str) -> list[ColumnPlan]:
+        """Return what is tried in a simulator; halls in the batch simulator with more people as well."""
+        plans = [self.column(simulator, simulator, self._course, self._bounds)]
+        if simulator == BATCH and self.task.scene == "hall":
+            count = min(self.request.episodes or CROWDED, CROWDED)
+            course = course_of(self.task, self.robot, count, self.request.seed, MORE)
+            plans.append(self.column(MORE_PEOPLE, BATCH, course, self.task.bounds_crowded, count))
+        return plans
+
+    def settings(self) -> tuple[str, dict[str, Any]]:
+        """Return which of the published settings it is, for the provenance."""
+        return "", {"setting": self.task.scene}
+
+
+def course_of(task: CrowdTask, robot: WheeledBase, count: int, seed: int, times: float = 1.0) -> Course:
+    """Return ways among people that nobody trains on, in which robots depart from their file.
+
+    Args:
+        task: The setting.
+        robot: What drives.
+        count: N.
+        seed: Of scenes and departures.
+        times: How many times as many people there are as in the setting, on average.
+    """
+    rng = np.random.default_rng([_STREAM, seed, round(10.0 * times)])
+    if task.scene == "hall":
+        hall = task.hall.crowded(times)
+        scenes = halls(rng, count, hall.walking[1] + hall.standing[1], hall, robot.radius_m)
+    else:
+        scenes = circle_crossing(rng, count, task.people.walking[1])
+    maps = tuple(replace(drawn_map, seed=number) for number, drawn_map in enumerate(scenes.maps))
+    pool = pool_of(maps, boxes=max(1, *(len(m.boxes) for m in maps)), circles=0, fields=False)
+    limit_s = np.full(count, task.episode_s)
+    movers = Scenes(maps, scenes.people, scenes.persons)
+    return Course(pool, drawn(robot, count, rng), limit_s, movers, tracked=task.tracked)
+
+
+VERIFICATION = CrowdVerification

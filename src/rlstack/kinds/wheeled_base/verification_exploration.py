@@ -1,0 +1,235 @@
+"""Explorers are verified on unknown ground: on grids as they were trained, and by a lidar robot that they lead.
+
+A policy for exploration says which cell to go to, on a grid. How good it is on a robot shows only where the planner
+``explorer_policy`` drives one as it says, over floors of the same kind: that is what is deployed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rlstack import schema
+from rlstack.control.navigation import EXPLORER
+from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
+from rlstack.errors import UserError
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.policies import Contract
+from rlstack.sim.grids.sites import Sites
+from rlstack.sim.maps.floor_map import FloorMap
+from rlstack.sim.maps.world import world_of
+from rlstack.sim.vector import BATCH
+from rlstack.tasks.core.settings import within
+from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
+from rlstack.verification.drawing import Plot
+from rlstack.verification.evaluator import Evaluation
+from rlstack.verification.exploration import explore
+from rlstack.verification.exploration_plots import draw_exploration
+from rlstack.verification.exploration_score import score_exploration
+from rlstack.verification.records import ExplorationRecord
+from rlstack.verification.scores import Score
+from rlstack.verification.task_verification import (
+    ColumnPlan,
+    Counts,
+    Records,
+    Request,
+    TaskVerification,
+    held_by,
+    planners_of,
+)
+
+SITES = 300
+"""Grids, in the batch simulator."""
+
+DRIVEN = f"{BATCH}, driven"
+"""What the column of the lidar robot in the batch simulator is called."""
+
+SECONDS_PER_M = 15
+"""How long a robot may explore, for each metre of the ground's side."""
+
+ON_GRIDS: Mapping[str, GridFrontierSettings] = {
+    "frontier_greedy": GridFrontierSettings(choice="greedy"),
+    "frontier_utility": GridFrontierSettings(choice="utility"),
+}
+"""Planners that there are both on grids and on robots, by their names on robots."""
+
+_STREAM = 0xE4
+"""Keeps the seeds of grounds apart from those that runs choose their best policy by."""
+
+_WALL_M = 0.1
+
+
+class ExplorationVerification(TaskVerification):
+    """See :class:`rlstack.verification.task_verification.TaskVerification`; the trials are floors to drive over."""
+
+    first = ("episodes", "success", "crashed", "to_90", "steps_ratio", "least_lead")
+    counts = Counts(batch=24, engines=20, topics=20, baselines_in_engines=6)
+    description = (
+        "Grounds that are never trained on. On grids a move leads to the next cell, and the known share is that of what"
+        " ends an episode. Driven, the planner explorer_policy leads a robot with a lidar over floors of the same kind"
+        " by the policy, and the known share is of the places that the robot can get to, as an occupancy grid of its"
+        " scans knows them; frontier planners drive the same robot over the same floors. Over topics the planner node"
+        " and the guard of a deployment do."
+    )
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        if not isinstance(request.robot, WheeledBase) or "scan" not in request.robot.lidars:
+            raise UserError(
+                f"{request.robot.name} cannot be led by an explorer, which takes a wheeled base with a lidar called"
+                " scan: give --robot turtlebot3_burger."
+            )
+        self.robot: WheeledBase = request.robot
+        self.baselines = planners_of(
+            self.task.planners if request.drivers is None else request.drivers, self.task.bounds
+        )
+        if strange := [name for name in self.baselines if name not in ON_GRIDS]:
+            raise UserError(f"drivers: {strange[0]} does not explore: one or more of {', '.join(ON_GRIDS)}.")
+        self._setting = expedition_of(request.loaded.contract)
+        self._floors = floors_of(self._setting, max(request.episodes or 0, self.counts.batch), request.seed)
+        self._seconds = round(SECONDS_PER_M * self._setting.terrain.side * self._setting.cell_m)
+
+    @staticmethod
+    def draw_evaluation(task: Any, robot: Any, episodes: int, seed: int) -> Sites:
+        """Return held-out grids."""
+        sites: Sites = task.expedition.held_out(seed, episodes)
+        return sites
+
+    @staticmethod
+    def evaluate(policy: Any, trials: Sites, task: Any, robot: Any, seed: int) -> Evaluation:
+        """Return how soon ``policy`` saw the grids: rank is by the mean of the coverage over half of the time."""
+        explored = explore(policy, task.expedition, trials)
+        half = explored.normalized().coverage[:, : task.expedition.steps // 2]
+        figures = {
+            "episodes": float(len(trials)),
+            "success": float(explored.done.mean()),
+            "crashed": float(explored.crashed.mean()),
+            "steps_to_90": float(explored.time_beyond(0.9).mean()),
+            "steps_to_95": float(explored.time_beyond(0.95).mean()),
+            "mean_coverage": float(half.mean()),
+        }
+        return Evaluation(figures["success"], (figures["mean_coverage"],), figures)
+
+    @property
+    def trials(self) -> list[FloorMap]:
+        """Floors."""
+        return self._floors
+
+    def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Return which simulators can hold the robot on a floor."""
+        return held_by(names, self.robot, world_of(self._floors[0]))
+
+    def columns(self, simulator: str) -> list[ColumnPlan]:
+        """Return what is tried in a simulator; in the batch simulator on grids as well."""
+        driven = DRIVEN if simulator == BATCH else simulator
+        plans = [self.column(driven, simulator, self._floors, self.task.bounds_driven)]
+        if simulator == BATCH:
+            grids = self._setting.held_out(_STREAM + self.request.seed, self.request.episodes or SITES)
+            grid = ColumnPlan(name=BATCH, simulator=BATCH, trials=grids, baseline_trials=grids, bounds=self.task.bounds)
+            plans.insert(0, grid)
+        return plans
+
+    def run(self, plan: ColumnPlan, baseline: str | None) -> ExplorationRecord:
+        """Return expeditions in process: on grids, or by a robot that a planner drives."""
+        from rlstack.kinds.wheeled_base.verification_run_exploration import explore_in_parallel
+
+        request, name = self.request, baseline or self.request.name
+        shown = request.shown(plan.name if baseline is None else f"{plan.name}: {baseline}")
+        if plan.name == BATCH:
+            explorer = request.loaded if baseline is None else GridFrontier(ON_GRIDS[baseline])
+            explored = explore(explorer, self._setting, plan.trials, name=name)
+            if shown is not None:
+                shown(len(explored), len(explored))
+            return explored.normalized()
+        return explore_in_parallel(
+            baseline or EXPLORER,
+            plan.trials if baseline is None else plan.baseline_trials,
+            self.robot,
+            plan.simulator,
+            self._seconds,
+            name=name,
+            options={"policy": str(request.policy)} if baseline is None else None,
+            seed=request.seed,
+            on_progress=shown,
+        )
+
+    def topics_runner(self) -> tuple[Any, dict[str, Any]]:
+        """Return what explores through the planner node that the policy leads and the guard node."""
+        from rlstack.kinds.wheeled_base.verification_run_exploration import explore_over_topics
+
+        return explore_over_topics, {"name": self.request.name, "duration_s": self._seconds}
+
+    def score(self, record: ExplorationRecord, baselines: Mapping[str, ExplorationRecord]) -> Score:
+        """Return the figures of expeditions beside those of planners."""
+        return score_exploration(record, baselines)
+
+    def describe(self, plan: ColumnPlan, record: ExplorationRecord) -> str:
+        """Return what was explored."""
+        if plan.name == BATCH:
+            return f"{len(record)} grids of {self._setting.terrain.side} cells of {self._setting.cell_m:g} m a side"
+        return f"{len(record)} floors, {self._seconds} s each"
+
+    def settings(self) -> tuple[str, dict[str, Any]]:
+        """Return the ground, for the provenance."""
+        return "", {"expedition": schema.to_data(self._setting)}
+
+    def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
+        """Return the pictures of the expeditions."""
+        explored: Any = records
+        return draw_exploration(self.robot, explored, self._floors)
+
+
+def expedition_of(contract: Contract) -> ExplorationSetting:
+    """Return the ground that a policy was trained on, with MarsExplorer's end and length of an episode.
+
+    A policy that does not say so is tried on MarsExplorer's.
+    """
+    data = within(contract.training, "recipe", "task_settings", "expedition")
+    if data is None:
+        return ExplorationSetting()
+    told = {name: value for name, value in data.items() if name not in ("steps", "enough")}
+    return schema.load(ExplorationSetting, told, f"the training of {contract.name}: expedition")
+
+
+def floors_of(expedition: ExplorationSetting, count: int, seed: int) -> list[FloorMap]:
+    """Return floors of an expedition's kind for a robot to drive over, none of them trained on."""
+    if expedition.floors is not None:
+        rng = np.random.default_rng([_STREAM, seed])
+        return expedition.floors.maps(rng, count, held_out=True)
+    sites = expedition.held_out(_STREAM + seed, count)
+    return [_floor(expedition, sites, number) for number in range(count)]
+
+
+def _floor(expedition: ExplorationSetting, sites: Sites, number: int) -> FloorMap:
+    """Return a grid as a floor: a box for each run of occupied cells in a row, and walls around."""
+    size, occupied = expedition.cell_m, sites.occupied[number]
+    side = len(occupied) * size
+    half = 0.5 * side
+    reach, thick = half + _WALL_M, 0.5 * _WALL_M
+    out = half + thick
+    boxes = [[0.0, out, reach, thick, 0.0], [0.0, -out, reach, thick, 0.0]]
+    boxes += [[out, 0.0, thick, reach, 0.0], [-out, 0.0, thick, reach, 0.0]]
+    for row, cells in enumerate(occupied):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], cells.astype(int), [0]])))
+        for first, end in edges.reshape(-1, 2).tolist():
+            x, y = 0.5 * (first + end) * size - half, (row + 0.5) * size - half
+            boxes.append([x, y, 0.5 * (end - first) * size, 0.5 * size, 0.0])
+    row, column = divmod(int(sites.start[number]), len(occupied))
+    start = np.array([(column + 0.5) * size - half, (row + 0.5) * size - half, 0.25 * np.pi])
+    return FloorMap(
+        kind="terrain",
+        seed=number,
+        difficulty=0.0,
+        radius_m=0.25 * size,
+        size_m=(side + 2.0 * _WALL_M, side + 2.0 * _WALL_M),
+        boxes=np.array(boxes),
+        circles=np.zeros((0, 3)),
+        start=start,
+        goal=start.copy(),
+        shortest_m=1.0,
+    )
+
+
+VERIFICATION = ExplorationVerification

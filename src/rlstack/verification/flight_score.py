@@ -1,0 +1,210 @@
+"""The figures of flights in one simulator; :mod:`rlstack.verification.scores` says what figures are.
+
+The distance is between the robot's centre of mass and the goal's position; where the goal moves along a path, the
+position that is due at that moment. The window is the samples from ``from_s`` to ``to_s`` seconds after the start, both
+included. A position that is not finite is infinitely far. Percentiles are of the sorted values without interpolation,
+so an infinite value stays one; medians of an even number average the two in the middle.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.robots import frames
+from rlstack.tasks.criteria import Criteria
+from rlstack.verification.outcome import Outcome, judge_window, outcome
+from rlstack.verification.records import FlightRecord
+from rlstack.verification.scores import (
+    Figure,
+    Score,
+    guard_figures,
+    mean,
+    mean_interval,
+    median_interval,
+    percentile,
+    share,
+    time_figures,
+)
+
+
+def score_flights(episodes: FlightRecord, criteria: Criteria) -> Score:
+    """Return the figures of flights.
+
+    Args:
+        episodes: What was flown, with arrays of shape (T, N, ...).
+        criteria: The task's.
+
+    Raises:
+        UserError: There are no episodes, or they are too short for the window.
+    """
+    result, window = outcome(episodes, criteria), judge_window(episodes, criteria)
+    kept = ~result.lost
+    radius = f"{criteria.radius_m:g} m"
+    while_judged = f"from second {criteria.from_s:g} to second {criteria.to_s:g}"
+    of_kept = "over the episodes that were not lost"
+    command = episodes.command[window][:, kept]
+    effort, guarded = _mean_change(command), episodes.interventions
+    figures = [
+        Figure("episodes", "Episodes", "count", "Number of flights.", len(episodes)),
+        share(
+            "success",
+            "Success",
+            f"Share of the episodes in which no sample {while_judged} is farther than {radius} from the goal.",
+            result.success,
+            interval=True,
+        ),
+        share(
+            "within_0_1",
+            "Within 0.1 m",
+            f"Share of the episodes in which no sample {while_judged} is farther than 0.1 m from the goal.",
+            result.close,
+        ),
+        share(
+            "lost",
+            "Lost",
+            "Share of the episodes with any sample, from the start to the end, that is farther than"
+            f" {criteria.lost_m:g} m from the goal or whose position, orientation or velocity is not finite.",
+            result.lost,
+        ),
+        Figure(
+            "error_m",
+            "Position error",
+            "m",
+            f"Median over all episodes of the mean distance from the goal {while_judged}.",
+            float(np.median(result.error_m)),
+            median_interval(result.error_m),
+        ),
+        _detail(
+            "error_p95_m",
+            "Position error, 95th percentile",
+            "m",
+            "95th percentile over all episodes of that mean distance.",
+            percentile(result.error_m, 95),
+        ),
+        _detail(
+            "error_mean_m",
+            "Position error, mean of those kept",
+            "m",
+            f"Mean of that distance {of_kept} (one that flew away would be the whole figure).",
+            mean(result.error_m[kept]),
+        ),
+        Figure(
+            "rmse_m",
+            "RMSE",
+            "m",
+            f"Median over all episodes of the root of the mean squared distance from the goal {while_judged}.",
+            float(np.median(result.rmse_m)),
+        ),
+        _detail(
+            "rmse_p95_m",
+            "RMSE, 95th percentile",
+            "m",
+            "95th percentile over all episodes of that root mean square.",
+            percentile(result.rmse_m, 95),
+        ),
+        Figure(
+            "recover_s",
+            "Time to recover",
+            "s",
+            "Median over all episodes of the time of the first sample from which on the distance never exceeds"
+            f" {radius} until the end; an episode that ends outside counts as never.",
+            float(np.median(result.recover_s)),
+        ),
+        _detail(
+            "recover_p95_s",
+            "Time to recover, 95th percentile",
+            "s",
+            "95th percentile over all episodes of that time.",
+            percentile(result.recover_s, 95),
+        ),
+        _detail(
+            "never_recovered",
+            "Never recovered",
+            "share",
+            f"Share of the episodes whose last sample is farther than {radius}.",
+            float(np.isinf(result.recover_s).mean()),
+        ),
+        _detail(
+            "excursion_m",
+            "Largest distance, median",
+            "m",
+            "Median over all episodes of the largest distance from the goal at any time.",
+            float(np.median(result.excursion_m)),
+        ),
+        _detail(
+            "excursion_max_m",
+            "Largest distance, worst",
+            "m",
+            "Largest distance from the goal at any time in any episode.",
+            float(result.excursion_m.max()),
+        ),
+        _detail(
+            "tilt_rad",
+            "Tilt",
+            "rad",
+            f"Mean angle between the body's z axis and up {while_judged}, {of_kept}.",
+            mean(frames.tilt(episodes.orientation[window][:, kept])),
+        ),
+        _detail(
+            "speed_m_s",
+            "Speed",
+            "m/s",
+            f"Mean speed {while_judged}, {of_kept}.",
+            mean(np.linalg.norm(episodes.linear_velocity[window][:, kept], axis=-1)),
+        ),
+        _detail(
+            "command_change_rad_s",
+            "Command change",
+            "rad/s",
+            f"Mean absolute change of a rotor's command from one control period to the next {while_judged}, {of_kept};"
+            " small is easy on motors.",
+            mean(np.abs(np.diff(command, axis=0))),
+        ),
+        Figure(
+            "effort_rad_s",
+            "Effort",
+            "rad/s",
+            f"Mean {of_kept} of each one's command change.",
+            float(effort.mean()) if len(effort) else None,
+            mean_interval(effort) if len(effort) else None,
+            detail=True,
+        ),
+        *guard_figures("episodes", np.zeros(len(episodes), int) if guarded is None else guarded),
+        *time_figures("episodes", episodes.latency_s, episodes.wall_s),
+    ]
+    return Score(
+        figures=tuple(figures),
+        settings=dataclasses.asdict(criteria),
+        compared=("success", "error_m", "effort_rad_s"),
+        groups=_by_label(episodes, result),
+    )
+
+
+def _detail(key: str, title: str, unit: str, definition: str, value: float | None) -> Figure:
+    return Figure(key, title, unit, definition, value, detail=True)
+
+
+def _by_label(episodes: FlightRecord, result: Outcome) -> dict[str, Score]:
+    groups = {}
+    for label in dict.fromkeys(episodes.labels.tolist()):
+        some = episodes.labels == label
+        figures = (
+            Figure("episodes", "Episodes", "count", "", int(some.sum())),
+            share("success", "Success", "", result.success[some], interval=True),
+            share("lost", "Lost", "", result.lost[some]),
+            Figure("error_m", "Position error", "m", "", float(np.median(result.error_m[some]))),
+        )
+        groups[str(label)] = Score(figures=figures)
+    return groups
+
+
+def _mean_change(command: Array) -> Array:
+    """Return each flight's mean change of commands (T, N, rotors); a record over topics may lack some of them."""
+    change = np.abs(np.diff(command, axis=0))
+    known = np.isfinite(change)
+    counts = known.sum(axis=(0, 2))
+    sums = np.where(known, change, 0.0).sum(axis=(0, 2))
+    return np.asarray(sums[counts > 0] / counts[counts > 0])

@@ -1,0 +1,256 @@
+"""The figures of one driver's trials in one place, each with its exact definition, and whether they reach bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rlstack.arrays import Array
+from rlstack.tasks.bounds import Bounds
+
+Interval = tuple[float, float]
+
+_DIGITS = {"m": 3, "ms": 2, "s": 2, "rad": 3, "m/s": 3, "m/s^3": 2, "rad/s": 0, "rad/s^2": 2}
+_FINE = {"share": (100.0, "%", 1), "m": (1e3, "mm", 1), "s": (1.0, "s", 1), "rad/s": (1.0, "rad/s", 0)}
+"""Scale, unit and digits of the transfer table, by unit; of other units 1, none and 3."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a score.
+
+    Args:
+        key: As verify.json, bounds and tables name it.
+        title: What people read.
+        unit: An SI unit, ``1`` for a ratio, ``share`` (0 to 1, shown as a percentage) or ``count``.
+        definition: What it means exactly.
+        value: None: it was not measured.
+        interval: Ends of its 95% interval; None: it has none.
+        detail: Whether it is shown on the page only, among the further figures.
+    """
+
+    key: str
+    title: str
+    unit: str
+    definition: str
+    value: float | None
+    interval: Interval | None = None
+    detail: bool = False
+
+    @property
+    def text(self) -> str:
+        """The value as a person reads it."""
+        return self.text_of(self.value)
+
+    def text_of(self, number: float | None) -> str:
+        """Return ``number`` with the figure's unit; infinity and None have words of their own."""
+        if number is None:
+            return "not measured"
+        if not math.isfinite(number):
+            return "never" if self.unit == "s" else "unbounded"
+        if self.unit == "share":
+            return f"{100.0 * number:.1f}%"
+        if self.unit == "count":
+            return f"{number:,.0f}"
+        if self.unit == "1":
+            return f"{number:.3f}"
+        return f"{number:.{_DIGITS[self.unit]}f} {self.unit}"
+
+    @property
+    def fine_title(self) -> str:
+        """The title and the unit of :attr:`fine_text`."""
+        _, unit, _ = _FINE.get(self.unit, (1.0, "", 3))
+        return f"{self.title}, {unit}" if unit else self.title
+
+    @property
+    def fine_text(self) -> str:
+        """The value with its interval, in smaller units."""
+        if self.value is None or self.interval is None:
+            return "-"
+        scale, _, digits = _FINE.get(self.unit, (1.0, "", 3))
+        value, low, high = (f"{scale * number:.{digits}f}" for number in (self.value, *self.interval))
+        return f"{value} [{low}, {high}]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """The figures of one driver's trials in one place.
+
+    Args:
+        figures: In report order; the first is the number of ``episodes``.
+        settings: What the figures were judged by, such as a radius or who is compared with; plain data.
+        compared: Keys of the figures that the transfer table shows.
+        groups: A few of the figures for each class of trials, by its name.
+    """
+
+    figures: tuple[Figure, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    compared: tuple[str, ...] = ()
+    groups: Mapping[str, Score] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> float | None:
+        return self.figure(key).value
+
+    def figure(self, key: str) -> Figure:
+        """Return one figure; raise ``KeyError`` if there is none with that key."""
+        return self.by_key[key]
+
+    @property
+    def by_key(self) -> dict[str, Figure]:
+        """The figures by their keys."""
+        return {figure.key: figure for figure in self.figures}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; what is infinite or was not measured is None, as JSON has no infinity."""
+        data = dict(self.settings)
+        for figure in self.figures:
+            data[figure.key] = plain(figure.value)
+            if figure.key == "success" and figure.interval is not None:
+                data["success_low"], data["success_high"] = figure.interval
+        if self.groups:
+            data["by_label"] = {label: group.to_json() for label, group in self.groups.items()}
+        return data
+
+
+def judge(score: Score, bounds: Bounds) -> list[str]:
+    """Return for each figure that does not reach its bound a sentence that says so; empty: the score passes.
+
+    Raises:
+        ValueError: A bound is for a figure that the score does not have.
+    """
+    if unknown := set(bounds.limits) - set(score.by_key):
+        raise ValueError(f"bounds for figures that the score does not have: {sorted(unknown)}")
+    reasons = []
+    for figure in score.figures:
+        if (limit := bounds.limits.get(figure.key)) is None or reached(figure, bounds):
+            continue
+        asked = requirement(figure, bounds)
+        if figure.value is None:
+            reasons.append(f"{figure.title} was not measured, but {asked} is asked.")
+        elif figure.key == "episodes":
+            reasons.append(f"{figure.text} episodes prove too little: at least {limit:,.0f} are asked.")
+        else:
+            shown = figure.text
+            if shown == figure.text_of(limit):  # a near miss must not read as if it had been reached
+                shown = repr(figure.value)
+            reasons.append(f"{figure.title} is {shown}, but {asked} is asked.")
+    return reasons
+
+
+def reached(figure: Figure, bounds: Bounds) -> bool:
+    """Return whether a figure reaches its bound; one that was not measured does not."""
+    limit = bounds.limits[figure.key]
+    return figure.value is not None and (
+        figure.value >= limit if bounds.is_least(figure.key) else figure.value <= limit
+    )
+
+
+def requirement(figure: Figure, bounds: Bounds) -> str:
+    """Return what a bound asks of a figure in words, such as ``at least 95.0%``."""
+    return f"{'at least' if bounds.is_least(figure.key) else 'at most'} {figure.text_of(bounds.limits[figure.key])}"
+
+
+def share(key: str, title: str, definition: str, hits: NDArray[np.bool_], *, interval: bool = False) -> Figure:
+    """Return the share of trials ``hits`` (N,), with its Wilson interval where that is asked for."""
+    found = wilson(int(hits.sum()), len(hits)) if interval else None
+    return Figure(key, title, "share", definition, float(hits.mean()), found)
+
+
+def guard_figures(trials: str, interventions: NDArray[np.int64] | None) -> tuple[Figure, Figure]:
+    """Return how often the guard took over; None: there was no guard.
+
+    Args:
+        trials: What trials are called.
+        interventions: (N,) of each.
+    """
+    total = None if interventions is None else int(interventions.sum())
+    some = None if interventions is None else float((interventions > 0).mean())
+    return (
+        Figure("interventions", "Guard interventions", "count", "How often the guard took over, in all.", total),
+        Figure(
+            "intervened",
+            f"{trials.capitalize()} with an intervention",
+            "share",
+            f"Share of the {trials} in which the guard took over at least once.",
+            some,
+        ),
+    )
+
+
+def time_figures(trials: str, latency_s: Array | None, wall_s: float) -> tuple[Figure, Figure, Figure]:
+    """Return the control latency of trials over topics and how long all took.
+
+    Args:
+        trials: What trials are called.
+        latency_s: (K,) of commands, not finite where there was none; None or empty: in process.
+        wall_s: Of all together.
+    """
+    known = np.zeros(0) if latency_s is None else 1e3 * latency_s[np.isfinite(latency_s)]
+    half, most = (percentile(known, percent) if known.size else None for percent in (50.0, 99.0))
+    told = "time from sending an observation to the arrival of its command, wall clock."
+    return (
+        Figure("latency_p50_ms", "Control latency, median", "ms", f"Median {told}", half),
+        Figure("latency_p99_ms", "Control latency, 99th percentile", "ms", f"99th percentile of the {told}", most),
+        Figure("wall_s", "Time taken", "s", f"Wall time that all the {trials} took.", float(wall_s)),
+    )
+
+
+def wilson(successes: int, count: int) -> Interval:
+    """Return the Wilson 95% interval of a share, (0, 1) for no trials (Wilson, JASA 22, 1927)."""
+    from scipy.stats import binomtest  # it takes a second to import, which training does without
+
+    if count == 0:
+        return 0.0, 1.0
+    found = binomtest(successes, count).proportion_ci(confidence_level=0.95, method="wilson")
+    return float(found.low), float(found.high)
+
+
+def median_interval(values: ArrayLike) -> Interval:
+    """Return the distribution-free 95% interval of a median (order statistics, normal approximation of ranks)."""
+    ordered = np.sort(np.asarray(values, dtype=float))
+    count = len(ordered)
+    reach = 0.5 * normal_quantile() * math.sqrt(count)
+    low, high = max(math.floor(0.5 * count - reach), 0), min(math.ceil(0.5 * count + reach), count - 1)
+    return float(ordered[low]), float(ordered[high])
+
+
+def mean_interval(values: ArrayLike) -> Interval:
+    """Return the 95% interval of a mean by the central limit theorem; no width for one value."""
+    array = np.asarray(values, dtype=float)
+    middle, count = float(array.mean()), len(array)
+    half = normal_quantile() * float(array.std(ddof=1)) / math.sqrt(count) if count > 1 else 0.0
+    return middle - half, middle + half
+
+
+def normal_quantile() -> float:
+    """Return the quantile of the standard normal distribution that leaves 2.5% above it."""
+    from scipy.special import ndtri
+
+    return float(ndtri(0.975))
+
+
+def percentile(values: Array, percent: float) -> float:
+    """Return the least of ``values`` (N,) that so many percent of them do not exceed."""
+    # numpy's percentile subtracts neighbours, which makes NaN of two infinities.
+    return float(np.sort(values)[max(math.ceil(percent / 100.0 * len(values)), 1) - 1])
+
+
+def mean(values: Array) -> float | None:
+    """Return the mean of those values that are finite; None: there are none."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None
+
+
+def median(values: Array) -> float | None:
+    """Return the median of values; None: there are none."""
+    return float(np.median(values)) if values.size else None
+
+
+def plain(number: float | None) -> float | None:
+    """Return a number that JSON can hold: None for what is not finite."""
+    return None if number is None or not math.isfinite(number) else number
