@@ -191,10 +191,6 @@ KIND_CLASSES = {
 """The classes that robot files of the kinds are read into."""
 
 ASKS_FOR_A_KIND = {
-    "bringup/verifiers/exploration.py",
-    "bringup/verifiers/manipulator.py",
-    "bringup/verifiers/quadrotor.py",
-    "bringup/verifiers/wheeled_base.py",
     "demonstrations/metadata.py",
 }
 """Files that still ask which kind a robot is of: to be emptied, and never to be added to."""

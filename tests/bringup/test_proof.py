@@ -141,3 +141,23 @@ def test_an_unwritable_place_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="Cannot write"):
         write_json(tmp_path / "file" / "figures.json", {})
+
+
+RECORDS = sorted((Path(__file__).parent / "records").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_records_of_earlier_versions_are_accepted(path, policy):
+    """They were written at f6e7e9b, one of each way to verify, by short verifications that did not pass."""
+    old = json.loads(path.read_text())
+    robot = load_robot(old["robot"])
+    mine = {"sha256": file_sha256(policy), "robot_sha256": robot.sha256}
+    with pytest.raises(UserError, match=r"did not pass its verification .*prove too little"):
+        write_json(record_path(policy), {**old, **mine})
+        require_proof(policy, robot)
+    write_json(record_path(policy), {**old, **mine, "passed": True})
+    assert require_proof(policy, robot)["backends"] == old["backends"] and alone_in(old) == ""
+
+
+def test_there_is_a_record_of_each_way_to_verify():
+    assert len(RECORDS) == 6

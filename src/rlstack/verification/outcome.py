@@ -40,7 +40,7 @@ class Outcome:
 
 
 def outcome(episodes: FlightRecord, criteria: Criteria) -> Outcome:
-    """Judge each episode by the definitions of :class:`rlstack.verification.metrics.Score`.
+    """Judge each episode by the definitions of :func:`rlstack.verification.flight_score.score_flights`.
 
     Raises:
         UserError: There are no episodes, or they are too short for the window.
