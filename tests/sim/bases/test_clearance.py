@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlstack.fused import GRADIENT, Kernel, zeros
 from rlstack.fused.devices import TEST_DEVICE
-from rlstack.sim.bases.clearance import barrier, circle_distance, clearance, distances, soft_minimum
+from rlstack.sim.bases.clearance import circle_distance, clearance, distances
 from rlstack.sim.bases.layout import STATE
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.shapes import Shapes
@@ -64,8 +64,6 @@ def all_of_it(position: Any, turn: Any, boxes: Any, circles: Any) -> dict[str, A
     return {
         "each": each,
         "least": np.stack([clearance(position, turn, DISCS, boxes, circles)]),
-        "soft": np.stack([soft_minimum(each, 0.1)]),
-        "cost": np.stack([barrier(each[0], 0.3)]),
     }
 
 
@@ -83,22 +81,6 @@ def test_kernels_and_plain_arrays_give_the_distances_of_the_worlds(seed: int) ->
     for made in (plain, results):
         np.testing.assert_allclose(made["each"], wanted, atol=1e-5)
         np.testing.assert_allclose(made["least"][0], wanted.min(axis=0), atol=1e-5)
-        assert (made["soft"][0] <= wanted.min(axis=0) + 1e-5).all()
-        assert (made["soft"][0] >= wanted.min(axis=0) - 0.1 * np.log(len(wanted)) - 1e-5).all()
-
-
-def test_the_soft_minimum_is_that_of_log_sum_exp() -> None:
-    values = np.array([[0.3, 2.0, -1.0], [0.35, 9.0, -1.0], [5.0, 1000.0, -1.0]])
-    np.testing.assert_allclose(soft_minimum(values, 0.2), -0.2 * np.log(np.exp(-values / 0.2).sum(axis=0)))
-
-
-def test_the_barrier_is_smooth_and_bounded_in_slope() -> None:
-    distance = np.linspace(-1.0, 1.0, 2001)
-    cost = barrier(distance, 0.5)
-    slope = np.gradient(cost, distance)
-    assert (cost[distance >= 0.5] == 0.0).all()
-    np.testing.assert_allclose(cost[distance <= 0.0], 0.25 - distance[distance <= 0.0])
-    assert (np.abs(np.diff(slope)) < 3e-3).all() and slope.min() >= -1.0 - 1e-9
 
 
 @pytest.mark.parametrize("seed", range(5))

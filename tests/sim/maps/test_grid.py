@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.sim.maps.generate import draw_map
-from rlstack.sim.maps.grid import Frame, GridMap, frame_of, occupancy
+from rlstack.sim.maps.grid import frame_of, occupancy
 
 
 def test_a_frame_is_centred_and_covers_the_floor() -> None:
@@ -56,14 +56,3 @@ def test_data_goes_row_after_row_from_the_lower_left() -> None:
     assert data[row * grid.frame.shape[1] + column] == 100
     row, column = grid.frame.cells(drawn.start[:2])[0]
     assert data[row * grid.frame.shape[1] + column] == 0
-
-
-def test_inflation_occupies_what_is_near() -> None:
-    frame = Frame(0.5, (0.0, 0.0), (9, 9))
-    occupied = np.zeros((9, 9), dtype=bool)
-    occupied[4, 4] = True
-    rows, columns = np.mgrid[:9, :9]
-    expected = np.hypot(rows - 4, columns - 4) * 0.5 < 1.2
-    np.testing.assert_array_equal(GridMap(frame, occupied).inflated(1.2).occupied, expected)
-    empty = GridMap(frame, np.zeros((9, 9), dtype=bool))
-    assert empty.inflated(1.0) is empty

@@ -73,11 +73,6 @@ class Motion:
         """Return points (N, ..., 2) of the odom frame in the base's."""
         return turned(points - spread(self.position, points), -self.heading)
 
-    def to_odom(self, points: Array) -> Array:
-        """Return points (N, ..., 2) of the base's frame in odom."""
-        rotated = turned(points, self.heading)
-        return rotated + spread(self.position, rotated)
-
 
 @dataclass(frozen=True)
 class ScanPoints:

@@ -77,28 +77,6 @@ def clearance(position: Rows, turn: Rows, discs: Sequence[Disc], boxes: Rows, ci
     return _least(list(distances(position, turn, discs, boxes, circles)))
 
 
-def soft_minimum(values: Rows, temperature: float) -> Any:
-    """Return a smooth minimum of ``values`` (n,): at most the minimum, at least ``temperature`` log(n) below it.
-
-    Its slope is shared among all that are nearly least, rather than all of one.
-    """
-    least = _least(list(values))
-    total: Any = 0.0
-    for value in values:
-        total = total + np.exp((least - value) * (1.0 / temperature))
-    return least - temperature * np.log(total)
-
-
-def barrier(distance: Any, margin: Any) -> Any:
-    """Return what being nearer than ``margin`` costs, m: 0 beyond it, then quadratic, linear from contact on.
-
-    It is smooth: its slope grows from 0 at the margin to 1 at contact and stays 1 inside, so gradients stay bounded.
-    """
-    inside = maximum(margin - distance, 0.0)
-    part = minimum(inside, margin)
-    return part * part / (2.0 * margin) + inside - part
-
-
 def _least(values: list[Any]) -> Any:
     least = values[0]
     for value in values[1:]:

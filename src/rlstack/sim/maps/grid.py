@@ -68,19 +68,6 @@ class GridMap:
         """The cells as nav_msgs/OccupancyGrid has them, row after row: 0 free, 100 occupied."""
         return np.where(self.occupied, OCCUPIED, FREE).astype(np.int8).ravel()
 
-    def inflated(self, radius_m: float) -> GridMap:
-        """Return the grid in which every cell is occupied whose middle is nearer than that to an occupied cell's.
-
-        Raises:
-            ImportError: scipy is not installed.
-        """
-        from scipy.ndimage import distance_transform_edt
-
-        if not self.occupied.any():
-            return self
-        away = distance_transform_edt(~self.occupied, sampling=self.frame.resolution_m)
-        return GridMap(self.frame, away < radius_m)
-
 
 def frame_of(size_m: tuple[float, float], resolution_m: float) -> Frame:
     """Return the fewest cells about the origin that cover a floor of that size."""
