@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from rlstack.arrays import Array, Array32, Index
 from rlstack.environments.core import EnvironmentCore
 from rlstack.environments.episode_sampler import NOISE_AHEAD, EpisodeSampler
-from rlstack.environments.vehicles import Vehicles
 from rlstack.errors import UserError
 from rlstack.fused import zeros
+from rlstack.kinds.quadrotor.simulation_vector import EpisodicQuadrotors
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE_WIDTH
 from rlstack.sim.validation import checked_states
@@ -37,7 +37,7 @@ class QuadrotorCore(EnvironmentCore):
         count: N.
     """
 
-    def __init__(self, task: Any, robot: Quadrotor, shown: Seen, vehicles: Vehicles, count: int) -> None:
+    def __init__(self, task: Any, robot: Quadrotor, shown: Seen, vehicles: EpisodicQuadrotors, count: int) -> None:
         self.task, self.robot, self.count = task, robot, count
         self.vehicles = vehicles
         self.step_kernels = step = ExternalStep(task, robot, task.pipeline(robot), shown)
@@ -97,7 +97,7 @@ class QuadrotorCore(EnvironmentCore):
                 if self._paths.shape[1] != len(episode.path):
                     self._paths = np.zeros((self.count, *episode.path.shape), dtype=np.float32)
                 self._paths[number] = episode.path
-        self.vehicles.parameters(self._parameters)
+        self.vehicles.write_parameters(self._parameters)
         self._age[index], self.terminated[index], self.truncated[index] = 0, False, False
         self._memory[:, index] = 0.0
         if self._follows:
@@ -125,7 +125,7 @@ class QuadrotorCore(EnvironmentCore):
         if not np.isfinite(self._action).all():
             raise ValueError("The action is not finite: the policy that made it has diverged.")
         self._decide()
-        self.vehicles.step(self._command)
+        self.vehicles.step(self._command.T)
         self._age += 1
         self._read()
         self._renew_noise()
@@ -169,7 +169,7 @@ class QuadrotorCore(EnvironmentCore):
         return self._wide[name][:, : self.count]
 
     def _read(self) -> None:
-        self.vehicles.read(self._state)
+        self.vehicles.write_state(self._state)
         self._state[-1] = self._age * (1.0 / self.task.rate_hz)
 
     def _fill_goal(self, rows: Array32) -> None:

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.environments.episode_sampler import Episode
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
+from rlstack.kinds.quadrotor.simulation_vector import Start
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.nodes.runtime import prepare_environment, require_ros
 from rlstack.nodes.shutdown import shut_down
@@ -27,7 +27,7 @@ _MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 
 class TopicVehicle:
-    """A robot behind topics; see :class:`rlstack.environments.vehicles.Vehicles`.
+    """A robot behind topics; see :class:`rlstack.kinds.quadrotor.simulation_vector.EpisodicQuadrotors`.
 
     Args:
         robot: What flies.
@@ -102,7 +102,7 @@ class TopicVehicle:
         self._failed = ""
         self._closed = False
 
-    def place(self, number: int, episode: Episode) -> None:
+    def place(self, number: int, start: Start) -> None:
         """Put the robot back where its reset does; an episode's own start and disturbances are not its business."""
         self._wait(lambda: self._stamp_ns >= 0, self._silence(topics.ODOM))
         self._check_alone()
@@ -122,11 +122,11 @@ class TopicVehicle:
         if self._guarded:
             self._take_off()
 
-    def step(self, command: NDArray[np.float32]) -> None:
-        """Command rotor speeds (rotors, 1) rad/s and wait for the next observation."""
-        self._send(command[:, 0].astype(float))
+    def step(self, command: NDArray[np.floating]) -> None:
+        """Command rotor speeds (1, rotors) rad/s and wait for the next observation."""
+        self._send(command[0].astype(float))
 
-    def read(self, rows: NDArray[np.float32]) -> None:
+    def write_state(self, rows: NDArray[np.float32]) -> None:
         """Write what was last sensed; the rotors are taken to do as told."""
         seen = self._seen
         rows[STATE["position"], 0] = seen["position"] - self._origin
@@ -135,7 +135,7 @@ class TopicVehicle:
         rows[STATE["angular_velocity"], 0] = seen["angular_velocity"]
         rows[STATE["rotor_speed"], 0] = self._sent
 
-    def parameters(self, rows: NDArray[np.float32]) -> None:
+    def write_parameters(self, rows: NDArray[np.float32]) -> None:
         """Write those of the robot file."""
         rows[:] = pack_parameters(self._robot, Perturbation.none(1, len(self._robot.rotors))).T
 

@@ -109,7 +109,7 @@ def replay(
 ) -> dict[str, Array]:
     """Fly commands (T, N, rotors) without feedback; return ``position`` (T + 1, N, 3) and ``orientation`` (..., 4)."""
     longest_s = float(np.max(scenario.perturbation.delay_s))
-    robots = quadrotor_vector(simulator, robot, len(scenario), rate_hz, longest_delay_s=longest_s, **options)
+    robots = quadrotor_vector(simulator, robot, len(scenario), rate_hz, longest_delay_s=max(longest_s, 0.05), **options)
     parts = []
     try:
         for first in range(0, len(scenario), robots.most):

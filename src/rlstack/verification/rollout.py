@@ -67,7 +67,7 @@ def rollout(
     _check_ports(policy, scenario)
     if count == 0:
         raise UserError("The scenario has no episodes: ask for at least one.")
-    longest_s = float(np.max(scenario.perturbation.delay_s))
+    longest_s = max(float(np.max(scenario.perturbation.delay_s)), 0.05)
     robots = quadrotor_vector(simulator, robot, count, contract.rate_hz, longest_delay_s=longest_s, **options)
     try:
         flown = []

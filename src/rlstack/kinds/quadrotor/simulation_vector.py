@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Array32
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots.sensing import Camera
+from rlstack.sim.batch.layout import STATE
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.vector import BATCH, VectorSimulator, engine_of, where_in_process, whole_rate_hz
 
@@ -21,7 +24,57 @@ _DIVERGED = 1e3
 _MOTION = ("position", "linear_velocity", "angular_velocity")
 
 
-class QuadrotorVector(VectorSimulator, Protocol):
+_PICTURE = Camera(width=480, height=360, rate_hz=30.0, horizontal_fov_rad=0.9)
+_FROM = np.array([-0.8, -0.5, 0.45])
+"""Where the camera that follows a robot is, over its distance."""
+
+
+class Start(Protocol):
+    """How one robot starts, such as :class:`rlstack.environments.episode_sampler.Episode`."""
+
+    @property
+    def state(self) -> Mapping[str, Array]:
+        """By name, (1, width), velocities in the world."""
+
+    @property
+    def perturbation(self) -> Perturbation:
+        """Of one robot."""
+
+    @property
+    def state_row(self) -> Array32:
+        """(STATE_WIDTH,) the state for kernels."""
+
+    @property
+    def parameter_row(self) -> Array32:
+        """(PARAMETER_WIDTH,) the parameters for kernels."""
+
+
+class EpisodicQuadrotors(Protocol):
+    """N quadrotors whose episodes begin one by one, with states and parameters as rows that kernels read."""
+
+    renders: bool
+    """Whether :meth:`picture` can give one."""
+
+    def place(self, number: int, start: Start) -> None:
+        """Put one robot where an episode starts, and let it depart from its file as that says."""
+
+    def write_state(self, rows: Array32) -> None:
+        """Write the states into ``rows`` (STATE_WIDTH, N) but for the time."""
+
+    def write_parameters(self, rows: Array32) -> None:
+        """Write the parameters into ``rows`` (PARAMETER_WIDTH, N)."""
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Return what a camera that follows the first robot sees, (height, width, 3)."""
+
+    def step(self, command: NDArray[np.floating]) -> None:
+        """Let one control period pass under ``command`` (N, rotors) rad/s."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+class QuadrotorVector(EpisodicQuadrotors, VectorSimulator, Protocol):
     """N quadrotors; commands are rotor speeds, rad/s, and velocities are in the world."""
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
@@ -29,7 +82,7 @@ class QuadrotorVector(VectorSimulator, Protocol):
 
 
 def quadrotor_vector(
-    name: str, robot: Quadrotor, count: int, rate_hz: float, *, longest_delay_s: float = 0.0, **options: Any
+    name: str, robot: Quadrotor, count: int, rate_hz: float, *, longest_delay_s: float = 0.05, **options: Any
 ) -> QuadrotorVector:
     """Return quadrotors in the simulator called ``name``.
 
@@ -40,21 +93,23 @@ def quadrotor_vector(
         rate_hz: Control rate.
         longest_delay_s: The longest command delay of the perturbations to come.
         options: Of the simulator: ``device``, ``substeps`` and ``gyroscopic`` of the batch simulator,
-            ``physics_rate_hz``, ``gyroscopic``, ``world`` and more of an engine's simulation.
+            ``physics_rate_hz``, ``gyroscopic``, ``world`` and more of an engine's simulation, ``together`` (robots in
+            one world, at most) and ``height_m`` (of the origin of :meth:`QuadrotorVector.place` over the start).
 
     Raises:
         UserError: There is no such simulator, it is not installed, or it has no engine that flies many at once.
     """
     if name == BATCH:
-        return _Batch(robot, count, rate_hz, max(longest_delay_s, 0.05), options)
-    return _InEngine(name, robot, count, rate_hz, options)
+        return _Batch(robot, count, rate_hz, longest_delay_s, options)
+    placed = {key: options.pop(key) for key in ("together", "height_m") if key in options}
+    return _InEngine(name, robot, count, rate_hz, options, **placed)
 
 
 _BATCH_OPTIONS = ("device", "substeps", "gyroscopic", "models", "wind", "seed")
 
 
 class _Batch:
-    label = "batch simulator"
+    label, renders = "batch simulator", False
 
     def __init__(self, robot: Quadrotor, count: int, rate_hz: float, longest_s: float, options: dict[str, Any]) -> None:
         try:
@@ -66,16 +121,43 @@ class _Batch:
         self.most = count
         if unknown := sorted(set(options) - set(_BATCH_OPTIONS)):
             raise unknown_name("option of the batch simulator", unknown[0], _BATCH_OPTIONS)
-        simulator = BatchSimulator(robot, count, rate_hz=rate_hz, max_delay_s=longest_s, **options)
+        self.simulator = simulator = BatchSimulator(robot, count, rate_hz=rate_hz, max_delay_s=longest_s, **options)
         self.set_perturbation, self.set_state = simulator.set_perturbation, simulator.set_state
         self.state, self.step = simulator.state, simulator.step
+
+    def place(self, number: int, start: Start) -> None:
+        self.simulator.state_rows[:, number] = start.state_row
+        for command in self.simulator.commands:
+            command[:, number] = start.state_row[STATE["rotor_speed"]]
+        self.simulator.parameters[:, number] = start.parameter_row
+
+    def write_state(self, rows: Array32) -> None:
+        rows[:-1] = self.simulator.state_rows[:-1]
+
+    def write_parameters(self, rows: Array32) -> None:
+        rows[:] = self.simulator.parameters
+
+    def picture(self) -> NDArray[np.uint8]:
+        raise UserError("The batch simulator draws no pictures: choose another backend, such as mujoco.")
 
     def close(self) -> None:
         """Release nothing: it is all memory."""
 
 
 class _InEngine:
-    def __init__(self, name: str, robot: Quadrotor, count: int, rate_hz: float, options: dict[str, Any]) -> None:
+    renders = True
+
+    def __init__(
+        self,
+        name: str,
+        robot: Quadrotor,
+        count: int,
+        rate_hz: float,
+        options: dict[str, Any],
+        *,
+        together: int = TOGETHER,
+        height_m: float | None = None,
+    ) -> None:
         from rlstack.sim.simulation import Simulation
 
         engine = engine_of(name)
@@ -83,41 +165,74 @@ class _InEngine:
             raise UserError(f"The backend '{name}' does not fly many at once in process: use it over topics.")
         rate = options.pop("physics_rate_hz", None) or whole_rate_hz(engine, rate_hz)
         self.label = where_in_process(name)
-        self.most = min(count, TOGETHER)
+        self.most = min(count, together)
         self._period_s, self._robot, self._flown = 1.0 / rate_hz, robot, self.most
-        self._simulation = Simulation(engine, [robot] * self.most, physics_rate_hz=rate, isolated=True, **options)
-        self._simulation.open()
+        self.simulation = Simulation(engine, [robot] * self.most, physics_rate_hz=rate, isolated=True, **options)
+        self.simulation.open()
         self._gone = np.zeros(self.most, dtype=bool)
+        self._origin = np.zeros(3)
+        if height_m is not None:
+            self._origin = self.simulation.starts_m[0] + np.array([0.0, 0.0, height_m])
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
         count = len(perturbation)
-        self._simulation.set_perturbation(perturbation, np.arange(count))
+        self.simulation.set_perturbation(perturbation, np.arange(count))
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         self._flown = len(state["position"])
         self._gone = np.arange(self.most) >= self._flown
-        self._simulation.set_state(state, np.arange(self._flown))
+        self.simulation.set_state(state, np.arange(self._flown))
         for idle in range(self._flown, self.most):
-            self._simulation.reset(idle)
+            self.simulation.reset(idle)
+
+    def place(self, number: int, start: Start) -> None:
+        which = np.array([number])
+        self.simulation.set_perturbation(start.perturbation, which)
+        self.simulation.set_state({**start.state, "position": start.state["position"] + self._origin}, which)
 
     def state(self) -> dict[str, Array]:
-        state = self._simulation.state()
-        # one that runs away would take those with it that stand on the same floor: it is put back, and given up
+        state = self.simulation.state()
+        # one that diverges would take those with it that stand on the same floor: it is put back, and given up
         rows = np.concatenate([state[name] for name in _MOTION], axis=1)
         for away in np.flatnonzero(~self._gone & ~(np.abs(rows) < _DIVERGED).all(axis=1)).tolist():
             self._gone[away] = True
-            self._simulation.reset(away)
+            self.simulation.reset(away)
         gone = self._gone[: self._flown, None]
         return {name: np.where(gone, np.nan, array[: self._flown]) for name, array in state.items()}
 
-    def step(self, command: Array) -> None:
+    def write_state(self, rows: Array32) -> None:
+        craft = self.simulation.rotorcraft
+        poses = craft.poses
+        rows[0:3] = poses[:3] - self._origin[:, None]
+        rows[3:7] = poses[3:]
+        rows[7:13] = craft.velocities()
+        rows[13:17] = craft.speed
+
+    def write_parameters(self, rows: Array32) -> None:
+        rows[:] = self.simulation.rotorcraft.parameters
+
+    def step(self, command: NDArray[np.floating]) -> None:
         wanted = np.zeros((self.most, len(self._robot.rotors)))
         wanted[: self._flown] = np.where(self._gone[: self._flown, None], 0.0, command)
-        self._simulation.command(wanted)
-        self._simulation.step(self._period_s)
+        self.simulation.command(wanted)
+        self.simulation.step(self._period_s)
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Return what a camera that follows the first robot sees, (height, width, 3)."""
+        at = self.simulation.state()["position"][0]
+        away = 0.8 + 10.0 * float(np.abs(self._robot.rotor_positions).max())
+        eye = at + away * _FROM
+        forward = (at - eye) / np.linalg.norm(at - eye)
+        right = np.cross(forward, [0.0, 0.0, 1.0])
+        right /= np.linalg.norm(right)
+        axes = np.stack([right, np.cross(forward, right), forward], axis=1)
+        rgb = self.simulation.engine.look(eye, axes, _PICTURE, ("rgb",)).rgb
+        if rgb is None:
+            raise RuntimeError(f"The engine {self.simulation.engine_type.name} gave no colours.")
+        return np.array(rgb)
 
     def close(self) -> None:
-        self._simulation.close()
+        self.simulation.close()
 
 
 SIMULATION_VECTOR = quadrotor_vector
