@@ -13,7 +13,6 @@ from scipy.ndimage import label
 
 from rlstack.errors import UserError
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.floor_plan import separation
 from rlstack.sim.maps.generate import (
     HELD_OUT_SEEDS,
     MOST_BOXES,
@@ -26,6 +25,7 @@ from rlstack.sim.maps.generate import (
     training_maps,
 )
 from rlstack.sim.maps.kinds import KINDS
+from rlstack.sim.maps.map_builder import separation
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.shapes import Shapes
 

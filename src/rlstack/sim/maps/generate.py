@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.floor_plan import FloorPlan
 from rlstack.sim.maps.grid import CELL_M, Frame, frame_of
 from rlstack.sim.maps.kinds import find_kind
+from rlstack.sim.maps.map_builder import MapBuilder
 from rlstack.sim.maps.shortest_path import find_shortest_paths, shortest_length
 
 TRAINING_SEEDS = range(0, 1_000_000)
@@ -109,7 +109,7 @@ def draw_maps(
     width = 2.0 * radius_m * (WIDTHS[0] + (WIDTHS[1] - WIDTHS[0]) * difficulty)
     for attempt in range(_DRAWS):
         words = [seed, zlib.crc32(kind.encode()), attempt]
-        plan = FloorPlan(
+        plan = MapBuilder(
             np.random.Generator(np.random.PCG64(words)),
             difficulty=difficulty,
             size_m=size,
@@ -185,7 +185,7 @@ def training_maps(
 class _Search:
     """Places in one plan, by the cells in which a robot can be."""
 
-    def __init__(self, plan: FloorPlan, frame: Frame, radius_m: float, rng: np.random.Generator) -> None:
+    def __init__(self, plan: MapBuilder, frame: Frame, radius_m: float, rng: np.random.Generator) -> None:
         self.boxes, self.circles = plan.boxes, plan.circles
         self._frame, self._radius, self._rng = frame, radius_m, rng
         away = frame.distance(self.boxes, self.circles)

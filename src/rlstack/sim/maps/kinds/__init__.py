@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from rlstack.registry import Registry
-from rlstack.sim.maps.floor_plan import FloorPlan
+from rlstack.sim.maps.map_builder import MapBuilder
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Kind:
             the goal, or the one whose way is longest for its distance; None takes the first.
     """
 
-    draw: Callable[[FloorPlan], None]
+    draw: Callable[[MapBuilder], None]
     prefer: Literal["far", "detour"] | None = None
 
 

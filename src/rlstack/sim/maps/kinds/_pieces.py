@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rlstack.sim.maps.floor_plan import FloorPlan, Piece, Rectangle
+from rlstack.sim.maps.map_builder import MapBuilder, Piece, Rectangle
 
 
-def scatter(plan: FloorPlan, boxes: int, circles: int, *, square: bool = False) -> None:
+def scatter(plan: MapBuilder, boxes: int, circles: int, *, square: bool = False) -> None:
     """Put up to so many boxes and circles anywhere, in a random order.
 
     Args:
@@ -29,18 +29,18 @@ def scatter(plan: FloorPlan, boxes: int, circles: int, *, square: bool = False) 
         plan.place(piece, square=square)
 
 
-def pole(plan: FloorPlan) -> Piece:
+def pole(plan: MapBuilder) -> Piece:
     """Return one circle: from a table's leg to a barrel."""
     return Piece(circles=((0.0, 0.0, plan.scale * plan.dice.between(0.06, 0.28)),))
 
 
-def crate(plan: FloorPlan) -> Piece:
+def crate(plan: MapBuilder) -> Piece:
     """Return one box."""
     scale, dice = plan.scale, plan.dice
     return Piece(boxes=((0.0, 0.0, scale * dice.between(0.15, 0.6), scale * dice.between(0.08, 0.35)),))
 
 
-def desk(plan: FloorPlan) -> Piece:
+def desk(plan: MapBuilder) -> Piece:
     """Return two boxes that touch in an L."""
     scale, dice = plan.scale, plan.dice
     half, wing = scale * dice.between(0.35, 0.6), scale * dice.between(0.3, 0.5)
@@ -49,7 +49,7 @@ def desk(plan: FloorPlan) -> Piece:
     return Piece(boxes=((0.0, -wing, half, deep), (side * (half - deep), deep, deep, wing)))
 
 
-def against_walls(plan: FloorPlan, piece: Piece, room: Rectangle) -> bool:
+def against_walls(plan: MapBuilder, piece: Piece, room: Rectangle) -> bool:
     """Put a piece with its back to one of a room's four walls, sometimes in a corner; return whether there was room."""
     dice, (half_x, half_y) = plan.dice, piece.half_m
     x0, y0, x1, y1 = room
@@ -67,7 +67,7 @@ def against_walls(plan: FloorPlan, piece: Piece, room: Rectangle) -> bool:
 
 
 def partition(
-    plan: FloorPlan,
+    plan: MapBuilder,
     *,
     across: bool,
     at: float,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlstack.sim.maps.floor_plan import FloorPlan
 from rlstack.sim.maps.kinds import Kind
 from rlstack.sim.maps.kinds._pieces import scatter
+from rlstack.sim.maps.map_builder import MapBuilder
 
 
-def draw(plan: FloorPlan) -> None:
+def draw(plan: MapBuilder) -> None:
     """Put boxes, some of them in pairs that form an L, and poles on the floor; the more, the more difficult."""
     scatter(plan, boxes=plan.count(8.0, 20.0), circles=plan.count(2.0, 8.0))
 

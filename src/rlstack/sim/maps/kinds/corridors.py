@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rlstack.sim.maps.floor_plan import FloorPlan, Piece
 from rlstack.sim.maps.kinds import Kind
+from rlstack.sim.maps.map_builder import MapBuilder, Piece
 
 Segment = tuple[bool, int, int]
 """Of a corridor: whether it runs along y; which corridor; which of the rows or columns of blocks it passes between."""
 
 
-def draw(plan: FloorPlan) -> None:
+def draw(plan: MapBuilder) -> None:
     """Cut corridors both ways through solid blocks, close some between two crossings, and narrow others by poles."""
     dice, scale = plan.dice, plan.scale
     counts = plan.count(2.0, 3.0), plan.count(2.0, 3.0)
@@ -43,7 +43,7 @@ def draw(plan: FloorPlan) -> None:
         plan.place(Piece(circles=((0.0, 0.0, radius),)), spots=spots)
 
 
-def _cuts(plan: FloorPlan, span: tuple[float, float], corridors: int, width: float) -> list[tuple[float, float]]:
+def _cuts(plan: MapBuilder, span: tuple[float, float], corridors: int, width: float) -> list[tuple[float, float]]:
     """Return where the blocks between corridors begin and end, m."""
     shares = [plan.dice.between(0.5, 1.5) for _ in range(corridors + 1)]
     solid = (span[1] - span[0] - corridors * width) / sum(shares)
@@ -63,7 +63,7 @@ def _extent(
     return (walls[number][1], walls[number + 1][0]), along[place]
 
 
-def _closed(plan: FloorPlan, columns: int, rows: int) -> tuple[set[Segment], list[Segment]]:
+def _closed(plan: MapBuilder, columns: int, rows: int) -> tuple[set[Segment], list[Segment]]:
     """Return which segments are solid and which have a closed door; all crossings stay connected."""
     dice = plan.dice
     ends: list[Segment] = [(True, i, j) for i in range(columns) for j in (0, rows)]

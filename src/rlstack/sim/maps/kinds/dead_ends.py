@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlstack.sim.maps.floor_plan import FloorPlan, Piece
 from rlstack.sim.maps.kinds import Kind
 from rlstack.sim.maps.kinds._pieces import scatter
+from rlstack.sim.maps.map_builder import MapBuilder, Piece
 
 
-def draw(plan: FloorPlan) -> None:
+def draw(plan: MapBuilder) -> None:
     """Put bays on the floor, larger and deeper ones the more difficult it is, then bars and a little clutter."""
     for _ in range(plan.count(2.0, 5.0)):
         plan.place(_bay(plan))
@@ -16,7 +16,7 @@ def draw(plan: FloorPlan) -> None:
     scatter(plan, boxes=plan.count(1.0, 3.0), circles=plan.count(1.0, 4.0))
 
 
-def _bay(plan: FloorPlan) -> Piece:
+def _bay(plan: MapBuilder) -> Piece:
     """Return a back and two arms, which may have different lengths, and sometimes a lip that half closes it."""
     dice, scale, t = plan.dice, plan.scale, plan.wall_m / 2.0
     # inside, at least as wide as a way must be
@@ -36,7 +36,7 @@ def _bay(plan: FloorPlan) -> Piece:
     return Piece(boxes=tuple(boxes))
 
 
-def _bar(plan: FloorPlan) -> Piece:
+def _bar(plan: MapBuilder) -> Piece:
     return Piece(boxes=((0.0, 0.0, plan.scale * plan.dice.between(0.6, 1.3), plan.wall_m / 2.0),))
 
 

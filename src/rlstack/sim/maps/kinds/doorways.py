@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlstack.sim.maps.floor_plan import FloorPlan
 from rlstack.sim.maps.kinds import Kind
 from rlstack.sim.maps.kinds._pieces import partition, scatter
+from rlstack.sim.maps.map_builder import MapBuilder
 
 
-def draw(plan: FloorPlan) -> None:
+def draw(plan: MapBuilder) -> None:
     """Put walls across the floor, of some thickness, each with a doorway away from the last one's; then clutter."""
     dice, scale = plan.dice, plan.scale
     across = dice.chance(0.5)

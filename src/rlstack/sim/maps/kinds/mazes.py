@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from rlstack.sim.maps.floor_plan import FloorPlan, Piece, Rectangle
 from rlstack.sim.maps.kinds import Kind
+from rlstack.sim.maps.map_builder import MapBuilder, Piece, Rectangle
 
 Cell = tuple[int, int]
 Walls = set[tuple[bool, int, int]]
@@ -14,7 +14,7 @@ Walls = set[tuple[bool, int, int]]
 _DRAWS = 40
 
 
-def draw(plan: FloorPlan) -> None:
+def draw(plan: MapBuilder) -> None:
     """Carve a maze into cells, with fewer blind ways the easier it is, and narrow some of its ways by poles."""
     dice = plan.dice
     side = plan.count(3.6, 6.0)
@@ -38,7 +38,7 @@ def draw(plan: FloorPlan) -> None:
         plan.place(Piece(circles=((0.0, 0.0, radius),)), spots=[(*s, 0.0) for s in spots[first:] + spots[:first]])
 
 
-def _lines(plan: FloorPlan, low: float, high: float, count: int) -> list[float]:
+def _lines(plan: MapBuilder, low: float, high: float, count: int) -> list[float]:
     """Return the middle lines of the walls, the outer ones' included, m: not quite evenly spaced."""
     low, high = low - plan.wall_m / 2.0, high + plan.wall_m / 2.0
     pitch = (high - low) / count
@@ -46,7 +46,7 @@ def _lines(plan: FloorPlan, low: float, high: float, count: int) -> list[float]:
     return [low, *inner, high]
 
 
-def _carved(plan: FloorPlan, columns: int, rows: int) -> Walls:
+def _carved(plan: MapBuilder, columns: int, rows: int) -> Walls:
     """Return the inner walls that are left by a walk that goes on into cells that it has not been in."""
     dice = plan.dice
     walls: Walls = {(True, i, j) for i in range(columns - 1) for j in range(rows)}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rlstack.sim.maps.floor_plan import FloorPlan, Rectangle
 from rlstack.sim.maps.kinds import Kind
 from rlstack.sim.maps.kinds._pieces import against_walls, crate, desk, partition, pole
+from rlstack.sim.maps.map_builder import MapBuilder, Rectangle
 
 _LEAST_M = 1.5
 """Side of the smallest room, m, at scale 1."""
 
 
-def draw(plan: FloorPlan) -> None:
+def draw(plan: MapBuilder) -> None:
     """Divide the floor again and again by a wall with a doorway or two, then furnish the rooms."""
     rooms = [plan.inside]
     for _ in range(plan.count(2.0, 5.0)):
@@ -33,7 +33,7 @@ def draw(plan: FloorPlan) -> None:
         plan.place(pole(plan), within=rooms[plan.dice.below(len(rooms))])
 
 
-def _divided(plan: FloorPlan, room: Rectangle) -> list[Rectangle]:
+def _divided(plan: MapBuilder, room: Rectangle) -> list[Rectangle]:
     """Put a wall across a room; return its two parts, or none where the room is too small."""
     x0, y0, x1, y1 = room
     dice, thick = plan.dice, plan.wall_m

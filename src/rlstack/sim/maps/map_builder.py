@@ -1,4 +1,4 @@
-"""The floor plan of a map while it is drawn: outer walls, numbers of boxes and circles left, spacing of pieces."""
+"""Builds a map: outer walls, numbers of boxes and circles left, spacing of pieces."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Piece:
         return max(r[0] for r in reach), max(r[1] for r in reach)
 
 
-class FloorPlan:
+class MapBuilder:
     """What a kind draws on; it begins with the four outer walls.
 
     Args:

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.sim.maps.floor_plan import FloorPlan, Piece, separation
+from rlstack.sim.maps.map_builder import MapBuilder, Piece, separation
 
 CRATE = Piece(boxes=((0.0, 0.0, 0.4, 0.2),))
 
 
-def plan(seed: int = 0, gap: float = 0.5, boxes: int = 24, difficulty: float = 0.5) -> FloorPlan:
+def plan(seed: int = 0, gap: float = 0.5, boxes: int = 24, difficulty: float = 0.5) -> MapBuilder:
     rng = np.random.Generator(np.random.PCG64(seed))
-    return FloorPlan(
+    return MapBuilder(
         rng, difficulty=difficulty, size_m=(8.0, 6.0), scale=1.0, gap_m=gap, most_boxes=boxes, most_circles=2
     )
 
