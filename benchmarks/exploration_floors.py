@@ -27,7 +27,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.sim.grids.terrain import Floors
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.verification.exploration_drives import drive_explorer
+from rlstack.verification.exploration_floors import drive_explorer
 from rlstack.verification.records import ExplorationRecord
 
 Array = NDArray[np.float64]

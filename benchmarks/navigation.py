@@ -21,9 +21,9 @@ from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.tasks.catalog.base_navigation import NavigationTask
-from rlstack.verification.courses import held_out_course
-from rlstack.verification.drive import drive
 from rlstack.verification.drive_score import score_drives
+from rlstack.verification.navigation import drive
+from rlstack.verification.navigation_episodes import held_out_course
 from rlstack.verification.records import NavigationRecord
 from rlstack.verification.scores import Score
 

@@ -30,8 +30,8 @@ from rlstack.sim.bases.parameters import drawn
 from rlstack.sim.maps.generate import TRAINING_SEEDS
 from rlstack.sim.maps.grid import occupancy
 from rlstack.sim.maps.pool import build_pool
-from rlstack.verification.courses import Course, held_out_course
-from rlstack.verification.drive import drive
+from rlstack.verification.navigation import drive
+from rlstack.verification.navigation_episodes import Course, held_out_course
 from rlstack.verification.records import NavigationRecord
 
 KINDS = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")

@@ -19,8 +19,8 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.kinds.wheeled_base.verification import MOVERS, OTHER_MAPS, task_on_maps
 from rlstack.policies import load_policy, write_policy
 from rlstack.tasks import TASKS
-from rlstack.verification.courses import Course
 from rlstack.verification.evaluator import verification_of
+from rlstack.verification.navigation_episodes import Course
 from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.drives import course_of, room
 

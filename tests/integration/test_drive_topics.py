@@ -10,7 +10,7 @@ import pytest
 from rlstack.control.navigation import PLANNERS
 from rlstack.kinds.wheeled_base.verification_run_navigation import drive_over_topics
 from rlstack.policies import load_policy
-from rlstack.verification.drive import drive
+from rlstack.verification.navigation import drive
 from tests.kinds.wheeled_base.test_simulation_vector import crossed
 from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.drives import course_of, room

@@ -12,7 +12,7 @@ from rlstack.robots import frames
 from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.pool import pool_of
-from rlstack.verification.courses import Course
+from rlstack.verification.navigation_episodes import Course
 from rlstack.verification.records import NavigationRecord
 
 WALLS = [

@@ -22,12 +22,12 @@ from rlstack.sim.grids.terrain import Floors
 from rlstack.sim.maps.tracks import draw_track
 from rlstack.tasks import TASKS
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.courses import held_out_course
 from rlstack.verification.crowds import drive_among_people
-from rlstack.verification.drive import drive
 from rlstack.verification.exploration import explore
-from rlstack.verification.exploration_drives import drive_explorer
+from rlstack.verification.exploration_floors import drive_explorer
 from rlstack.verification.manipulation import held_out, manipulate, try_in
+from rlstack.verification.navigation import drive
+from rlstack.verification.navigation_episodes import held_out_course
 from rlstack.verification.racing import race
 from rlstack.verification.rollout import rollout
 from tests.support.arms import write_posture_policy

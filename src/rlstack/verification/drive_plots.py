@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.verification.animation import Take, animate
-from rlstack.verification.courses import Course
 from rlstack.verification.drawing import (
     COLOURS,
     INK,
@@ -26,6 +25,7 @@ from rlstack.verification.drawing import (
 )
 from rlstack.verification.drive_score import score_drives
 from rlstack.verification.map_drawing import draw_map, draw_path
+from rlstack.verification.navigation_episodes import Course
 from rlstack.verification.records import NavigationRecord
 from rlstack.verification.scores import Score
 

@@ -19,7 +19,7 @@ from rlstack.verification.drawing import (
     new_figure,
     stem,
 )
-from rlstack.verification.exploration_drives import SHARE
+from rlstack.verification.exploration_floors import SHARE
 from rlstack.verification.map_drawing import draw_map, draw_path
 from rlstack.verification.records import ExplorationRecord
 

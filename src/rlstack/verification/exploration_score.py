@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.verification.exploration_drives import SHARE
+from rlstack.verification.exploration_floors import SHARE
 from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.scores import Figure, Score, guard_figures, mean_interval, share, time_figures
 

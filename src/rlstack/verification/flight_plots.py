@@ -24,7 +24,7 @@ from rlstack.verification.drawing import (
 from rlstack.verification.flight_score import score_flights
 from rlstack.verification.outcome import CLOSE_M, outcome
 from rlstack.verification.records import FlightRecord
-from rlstack.verification.same_start import draw_same_starts
+from rlstack.verification.simulator_comparison import draw_same_starts
 from rlstack.verification.trajectories import chosen_in_words, draw_followed, draw_trajectories
 
 if TYPE_CHECKING:

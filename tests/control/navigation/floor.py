@@ -12,7 +12,7 @@ from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.bases.simulator import BaseSimulator
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.pool import pool_of
-from rlstack.verification.courses import Course
+from rlstack.verification.navigation_episodes import Course
 
 WALLS = [
     (0.0, 2.05, 2.1, 0.05, 0.0),
@@ -64,7 +64,7 @@ def simulator(robot: WheeledBase, *floors: FloorMap) -> BaseSimulator:
 
 
 def sensed(robots: BaseSimulator, goal: tuple[float, float] | Any) -> dict[str, np.ndarray]:
-    from rlstack.verification.drive import CourseSensors
+    from rlstack.verification.navigation import CourseSensors
 
     pose, twist = robots.pose(), robots.twist()
     goals = np.broadcast_to(np.asarray(goal, dtype=float), (len(pose), 2))

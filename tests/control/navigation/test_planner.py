@@ -7,7 +7,7 @@ from rlstack.control.navigation import PLANNERS, Status
 from rlstack.control.navigation.occupancy import Field
 from rlstack.control.navigation.planner import GoalPlanner
 from rlstack.sim.maps.grid import occupancy
-from rlstack.verification.drive import drive
+from rlstack.verification.navigation import drive
 from tests.control.navigation.floor import burger, course, floor, sensed, simulator
 
 ROBOT = burger()

@@ -12,9 +12,9 @@ from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vec
 from rlstack.sim.bases.moving_obstacles import MovingObstacles
 from rlstack.sim.bases.people import PERSON
 from rlstack.sim.bases.scenes import Scenes, absent_people
-from rlstack.verification.courses import Course, held_out_course
-from rlstack.verification.drive import drive
 from rlstack.verification.drive_score import PEOPLE_M
+from rlstack.verification.navigation import drive
+from rlstack.verification.navigation_episodes import Course, held_out_course
 from tests.support.bases import turtlebot
 from tests.support.drives import Homing, course_of, room
 

@@ -18,10 +18,10 @@ from rlstack.verification.drawing import Plot
 from rlstack.verification.evaluator import Evaluation
 from rlstack.verification.flight_plots import draw_flights
 from rlstack.verification.flight_score import score_flights
-from rlstack.verification.flown import describe_disturbances, describe_paths, describe_starts
 from rlstack.verification.outcome import outcome
 from rlstack.verification.records import FlightRecord
 from rlstack.verification.rollout import rollout
+from rlstack.verification.scenario_description import describe_disturbances, describe_paths, describe_starts
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification
 

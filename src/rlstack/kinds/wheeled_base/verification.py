@@ -17,12 +17,12 @@ from rlstack.tasks import TASKS
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.core.settings import within
 from rlstack.tasks.wheeled_base.task import BaseTask
-from rlstack.verification.courses import Course, held_out_course
 from rlstack.verification.drawing import Plot
-from rlstack.verification.drive import drive
 from rlstack.verification.drive_plots import Driven, draw_drives
 from rlstack.verification.drive_score import score_baseline, score_drives
 from rlstack.verification.evaluator import Evaluation
+from rlstack.verification.navigation import drive
+from rlstack.verification.navigation_episodes import Course, held_out_course
 from rlstack.verification.records import NavigationRecord
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification, planners_of

@@ -22,9 +22,9 @@ from rlstack.sim.maps.pool import pool_of
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.catalog.base_crowd import CrowdTask, People
-from rlstack.verification.courses import Course
 from rlstack.verification.crowds import drive_among_people
 from rlstack.verification.evaluator import Evaluation
+from rlstack.verification.navigation_episodes import Course
 from rlstack.verification.task_verification import ColumnPlan, Counts, Request, held_by, planners_of
 
 CROWDED = 200

@@ -23,7 +23,7 @@ from rlstack.sim.maps.world import world_of
 from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
 from rlstack.verification.episode_simulator import NewWorlds
-from rlstack.verification.exploration_drives import SHARE, drive_explorer, floor_places, known_share
+from rlstack.verification.exploration_floors import SHARE, drive_explorer, floor_places, known_share
 from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.runner import in_batches
 

@@ -21,9 +21,9 @@ from rlstack.sim.bases.pedestrians import PedestrianCrowd, move_pedestrians, wit
 from rlstack.sim.maps.world import world_of
 from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
-from rlstack.verification.courses import Course
-from rlstack.verification.drive import NavigationLog, drive
 from rlstack.verification.episode_simulator import NewWorlds
+from rlstack.verification.navigation import NavigationLog, drive
+from rlstack.verification.navigation_episodes import Course
 from rlstack.verification.records import NavigationRecord
 
 TOGETHER, TOGETHER_PLANNED = 250, 25
@@ -45,7 +45,7 @@ def drive_in_parallel(
     on_progress: OnProgress | None = None,
     **more: Any,
 ) -> NavigationRecord:
-    """Do what :func:`rlstack.verification.drive.drive` does, in as many processes as are worth it.
+    """Do what :func:`rlstack.verification.navigation.drive` does, in as many processes as are worth it.
 
     Args:
         driver: A policy file, or the name of a planner.
@@ -89,7 +89,7 @@ def _drive_share(
 ) -> NavigationRecord:
     """Drive ways with a policy file or a planner's name and the options that it is ``planned`` with.
 
-    The other options are of :func:`rlstack.verification.drive.drive`.
+    The other options are of :func:`rlstack.verification.navigation.drive`.
     """
     if isinstance(driver, Path):
         made = load_policy(driver, robot=robot)

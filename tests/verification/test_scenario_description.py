@@ -9,7 +9,7 @@ from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.flown import describe_disturbances, describe_paths, describe_starts
+from rlstack.verification.scenario_description import describe_disturbances, describe_paths, describe_starts
 
 ROBOT = load_quadrotor("crazyflie")
 

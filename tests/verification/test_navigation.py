@@ -10,8 +10,8 @@ from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.simulation_vector import clearance_at
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS
 from rlstack.sim.vector import BATCH
-from rlstack.verification.courses import held_out_course
-from rlstack.verification.drive import drive
+from rlstack.verification.navigation import drive
+from rlstack.verification.navigation_episodes import held_out_course
 from tests.support.bases import turtlebot
 from tests.support.drives import Homing, course_of, recorded, room
 

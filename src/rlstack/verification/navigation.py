@@ -25,7 +25,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker
 from rlstack.sim.bases.simulator import planar_signals
 from rlstack.sim.vector import BATCH
-from rlstack.verification.courses import Course
+from rlstack.verification.navigation_episodes import Course
 from rlstack.verification.records import NavigationRecord
 from rlstack.verification.runner import Driver, OnProgress, Rows, Trials, in_batches, input_names, run
 

@@ -6,7 +6,7 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.sim.grids.terrain import Floors
-from rlstack.verification.exploration_drives import drive_explorer
+from rlstack.verification.exploration_floors import drive_explorer
 from rlstack.verification.records import ExplorationRecord
 
 
