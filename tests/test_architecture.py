@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -90,6 +91,20 @@ def needed_parts(path: Path) -> Iterator[tuple[int, str]]:
         first, _, rest = name.partition(".")
         if first == "rlstack" and rest and rest != "__version__":
             yield line, part_of(rest)
+
+
+def test_the_picture_of_the_architecture_shows_the_packages_and_their_imports(tmp_path: Path) -> None:
+    """Where this fails: python tools/draw_architecture."""
+    root = SOURCES.parents[1]
+    drawn = tmp_path / "architecture.svg"
+    subprocess.run([sys.executable, str(root / "tools" / "draw_architecture"), "--out", str(drawn)], check=True)
+    shown = [
+        set(
+            re.findall(r'data-room="\w+"|data-from="\w+" data-to="\w+"|>[a-z]+\.py<|class="size"[^>]*>[a-z_, ]+<', text)
+        )
+        for text in (drawn.read_text(), (root / "docs" / "images" / "architecture.svg").read_text())
+    ]
+    assert 'data-room="sim"' in shown[0] and shown[0] == shown[1]
 
 
 def test_every_part_has_a_floor() -> None:
