@@ -52,6 +52,9 @@ class FusedStep(ABC):
     moved_first: ClassVar[tuple[str, ...]] = ()
     """Inputs that are of the moment after the step already when a robot is rewarded, such as people."""
 
+    parks: ClassVar[bool] = True
+    """Whether ``act`` parks lost robots, as ``cycle`` does; not needed where they start anew before they are seen."""
+
     def __init__(
         self,
         task: Any,
@@ -91,7 +94,7 @@ class FusedStep(ABC):
     @cached_property
     def act(self) -> Kernel:
         """``next_state``, ``next_memory``, ``command``, ``reward``, its ``terms`` and ``lost`` (1 or 0)."""
-        return Kernel(self._act, self._acted(), device=self.device)
+        return Kernel(self._act_and_park if self.parks else self._act, self._acted(), device=self.device)
 
     @cached_property
     def cycle(self) -> Kernel:
@@ -156,14 +159,18 @@ class FusedStep(ABC):
         moved = type(self).advance(rows["state"], rows["parameters"], commands, self.model)
         scored = self._scored(moved, action, memory, after, rows)
         return {
-            "next_state": where(scored["lost"][0], self._parked(rows), moved),
+            "next_state": moved,
             "next_memory": self._memory_rows(after, action),
             "command": command,
             **scored,
         }
 
-    def _cycle(self, **rows: Rows) -> dict[str, Rows]:
+    def _act_and_park(self, **rows: Rows) -> dict[str, Rows]:
         made = self._act(**rows)
+        return {**made, "next_state": where(made["lost"][0], self._parked(rows), made["next_state"])}
+
+    def _cycle(self, **rows: Rows) -> dict[str, Rows]:
+        made = self._act_and_park(**rows)
         after = {**rows, **self._next_inputs(rows, made["next_state"])}
         return {**made, "actor": self._actor({**after, "state": made["next_state"], "memory": made["next_memory"]})}
 

@@ -37,6 +37,7 @@ class QuadrotorStep(FusedStep):
 
     state_width, parameter_width, noise_width = STATE_WIDTH, PARAMETER_WIDTH, NOISE_WIDTH
     advance = advance
+    parks = False
 
     def __init__(
         self, task: Any, robot: Quadrotor, pipeline: Pipeline, privileged: Privileged, model: Model, device: str = "cpu"
