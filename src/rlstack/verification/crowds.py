@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.arrays import Array
+from rlstack.arrays import Array, Array32, Mask
 from rlstack.kinds.wheeled_base.simulation_vector import goal_signals, people_signals
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker, TrackerSettings
-from rlstack.sim.bases.layout import CIRCLE_ROWS
 from rlstack.sim.bases.parameters import drawn, nominal
 from rlstack.sim.bases.people import Orca, SocialForce, WalkingPeople
 from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.bases.simulator import BaseSimulator, planar_signals
 from rlstack.sim.maps.pool import pool_of
-from rlstack.verification.runner import input_names
+from rlstack.verification.runner import Trials, run
 
 ENDINGS = ("arrived", "hit a person", "hit a thing", "timed out", "gave up")
 """How a drive among people may end."""
@@ -109,78 +109,100 @@ def drive_among_people(
         departures: Robots depart from their file as in training; otherwise all are as it says.
         seed: Of the sensors' noise, and of departures.
     """
-    pool = pool_of(scenes.maps, boxes=max(1, *(len(m.boxes) for m in scenes.maps)), circles=0, fields=False)
-    count, many = len(scenes), scenes.people.shape[1] // CIRCLE_ROWS
+    count = len(scenes)
     rng = np.random.default_rng(seed)
     parameters = drawn(robot, count, rng) if departures else nominal(robot, count)
+    pool = pool_of(scenes.maps, boxes=max(1, *(len(m.boxes) for m in scenes.maps)), circles=0, fields=False)
     simulator = BaseSimulator(robot, pool.boxes, scenes.people, rate_hz=rate_hz, parameters=parameters, seed=seed)
     simulator.place(pool.starts.astype(float))
-    goal = pool.goals.astype(float)
-    walkers = WalkingPeople(
+    people = WalkingPeople(
         scenes.people, scenes.persons, pool.boxes, None, robot.radius_m, 1.0 / rate_hz, rule or Orca()
     )
-    eyes: PeopleTracker | None = None
+    found: PeopleTracker | None = None
     if tracked:
         lidar = robot.lidars["scan"]
         mount = lidar.position_m[0], lidar.position_m[1], lidar.rpy_rad[2]
-        eyes = PeopleTracker(lidar.angles_rad, lidar.range_max_m, count, mount, tracker)
-    driver.reset(count)
-    names = input_names(driver)
-    sees = tracked or "scan" in names
-    ending = np.full(count, "", dtype="<U12")
-    time_s, length = np.full(count, limit_s), np.zeros(count)
-    closest, near = np.full(count, np.inf), np.zeros(count)
-    poses, crowds = [], []
-    steps = round(limit_s * rate_hz)
-    before = walkers.people[..., :2] - simulator.pose()[:, None, :2]
-    for step in range(steps + 1):
-        pose, twist, people = simulator.pose(), simulator.twist(), walkers.people
+        found = PeopleTracker(lidar.angles_rad, lidar.range_max_m, count, mount, tracker)
+    drives = _Drives(driver, simulator, people, found, pool.goals.astype(float), rate_hz, arrival_m, limit_s)
+    run(driver, drives)
+    return CrowdDrives(
+        driver=name,
+        ending=drives.ending,
+        time_s=drives.time_s,
+        length_m=drives.length,
+        shortest_m=pool.shortest_m.astype(float),
+        closest_m=drives.closest,
+        disturbed=drives.near / np.maximum(drives.time_s * rate_hz, 1.0),
+        pose=np.stack(drives.poses),
+        people=np.stack(drives.crowds),
+    )
+
+
+class _Drives(Trials):
+    """Scenes that are driven together."""
+
+    def __init__(
+        self,
+        driver: Any,
+        simulator: BaseSimulator,
+        people: WalkingPeople,
+        tracker: PeopleTracker | None,
+        goal: Array,
+        rate_hz: float,
+        arrival_m: float,
+        limit_s: float,
+    ) -> None:
+        count = simulator.count
+        super().__init__(count, rate_hz)
+        self._driver, self._simulator, self._people, self._tracker = driver, simulator, people, tracker
+        self._goal, self._arrival_m, self._steps = goal, arrival_m, round(limit_s * rate_hz)
+        self.ending = np.full(count, "", dtype="<U12")
+        self.time_s, self.length = np.full(count, limit_s), np.zeros(count)
+        self.closest, self.near = np.full(count, np.inf), np.zeros(count)
+        self.poses: list[Array] = []
+        self.crowds: list[Array32] = []
+        self._before = people.people[..., :2] - simulator.pose()[:, None, :2]
+
+    def observe(self, k: int) -> Mask:
+        simulator, people, count = self._simulator, self._people.people, len(self)
+        self._pose, self._twist = pose, _ = simulator.pose(), simulator.twist()
         apart = people[..., :2] - pose[:, None, :2]
-        gap = _nearest(before, apart) - people[..., 2] - robot.radius_m
-        gap = gap.min(axis=1) if many else np.full(count, np.inf)
-        before = apart
-        driving = ending == ""
-        closest = np.where(driving, np.minimum(closest, gap), closest)
-        near += driving & (gap < DISCOMFORT_M)
-        arrived = np.linalg.norm(pose[:, :2] - goal[:, :2], axis=1) < arrival_m
+        gap = _nearest(self._before, apart) - people[..., 2] - simulator.robot.radius_m
+        gap = gap.min(axis=1) if people.shape[1] else np.full(count, np.inf)
+        self._before = apart
+        driving = self.ending == ""
+        self.closest = np.where(driving, np.minimum(self.closest, gap), self.closest)
+        self.near += driving & (gap < DISCOMFORT_M)
         for which, word in (
             (gap < 0.0, "hit a person"),
             (simulator.clearance() < 0.0, "hit a thing"),
-            (arrived, "arrived"),
-            (_gave_up(driver, count), "gave up"),
-            (np.full(count, step == steps), "timed out"),
+            (np.linalg.norm(pose[:, :2] - self._goal[:, :2], axis=1) < self._arrival_m, "arrived"),
+            (_gave_up(self._driver, count), "gave up"),
+            (np.full(count, k == self._steps), "timed out"),
         ):
-            new = which & (ending == "")
-            ending[new], time_s[new] = word, step / rate_hz
-        over = ending != ""
-        poses.append(np.where(driving[:, None], pose, np.nan))
-        crowds.append(people[..., :3].astype(np.float32))
-        if over.all():
-            break
-        inputs = {**planar_signals(pose, twist), **goal_signals(goal)}
-        if sees:
-            inputs["scan"] = simulator.scan()
-        if eyes is not None:
-            eyes.update(inputs["scan"], pose, 1.0 / rate_hz)
-            inputs.update(eyes.signals())
+            new = which & (self.ending == "")
+            self.ending[new], self.time_s[new] = word, k / self.rate_hz
+        self.poses.append(np.where(driving[:, None], pose, np.nan))
+        self.crowds.append(people[..., :3].astype(np.float32))
+        return self.ending != ""
+
+    def signals(self, names: Sequence[str]) -> dict[str, Array]:
+        known = {**planar_signals(self._pose, self._twist), **goal_signals(self._goal)}
+        if self._tracker is not None or "scan" in names:
+            known["scan"] = self._simulator.scan()
+        if self._tracker is None:
+            known.update(people_signals(self._people.people))
         else:
-            inputs.update(people_signals(people))
-        command = next(iter(driver.step({n: inputs[n] for n in names}).values()))
-        walkers.step(pose, twist)
-        simulator.set_circles(0, walkers.people)
-        simulator.step(np.where(over[:, None], 0.0, command))
-        length += np.where(over, 0.0, np.linalg.norm(simulator.pose()[:, :2] - pose[:, :2], axis=1))
-    return CrowdDrives(
-        driver=name,
-        ending=ending,
-        time_s=time_s,
-        length_m=length,
-        shortest_m=pool.shortest_m.astype(float),
-        closest_m=closest,
-        disturbed=near / np.maximum(time_s * rate_hz, 1.0),
-        pose=np.stack(poses),
-        people=np.stack(crowds),
-    )
+            self._tracker.update(known["scan"], self._pose, 1.0 / self.rate_hz)
+            known.update(self._tracker.signals())
+        return {name: known[name] for name in names}
+
+    def step(self, command: Array, over: Mask) -> None:
+        self._people.step(self._pose, self._twist)
+        self._simulator.set_circles(0, self._people.people)
+        self._simulator.step(np.where(over[:, None], 0.0, command))
+        driven = np.linalg.norm(self._simulator.pose()[:, :2] - self._pose[:, :2], axis=1)
+        self.length += np.where(over, 0.0, driven)
 
 
 def _nearest(before: Array, after: Array) -> Array:

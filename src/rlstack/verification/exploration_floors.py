@@ -1,7 +1,4 @@
-"""How much of unknown floors bases see, second by second, that drive: classical explorers, or one led by a policy.
-
-A simulator drives and scans; what is seen is what the explorer's own occupancy grid knows.
-"""
+"""Exploration of floors in process, by robots with a lidar; coverage is what the explorer's occupancy grid knows."""
 
 from __future__ import annotations
 

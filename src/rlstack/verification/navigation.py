@@ -1,4 +1,4 @@
-"""Driving a course in a simulator, in process: a policy file or a classical planner, many robots at once."""
+"""Navigation trials in process: policies and planners drive from start to goal, many robots at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Courses: N ways to drive, each from a start to a goal in its map, the same for policies and classical planners."""
+"""Navigation episodes: N ways from a start to a goal, each in its map, the same for policies and classical planners."""
 
 from __future__ import annotations
 

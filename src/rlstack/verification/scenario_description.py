@@ -1,4 +1,4 @@
-"""What a scenario makes robots fly through, in words and numbers that are read off its arrays."""
+"""Describe a scenario in words and numbers that are read off its arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One picture: the same start, with the same disturbances, flown in each simulator."""
+"""Draw the same starts, with the same disturbances, as flown in each simulator."""
 
 from __future__ import annotations
 
