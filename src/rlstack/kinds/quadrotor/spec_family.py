@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 
-if TYPE_CHECKING:
-    from rlstack.kinds.quadrotor.spec import Quadrotor
+Quadrotor: TypeAlias = Any
+""":class:`rlstack.kinds.quadrotor.spec.Quadrotor`, whose module imports this one."""
 
 PARAMETERS: dict[str, str] = {
     "mass_kg": "mass",
