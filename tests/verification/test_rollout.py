@@ -134,8 +134,8 @@ def test_a_policy_flies_to_its_goal(robot, tmp_path):
     np.testing.assert_allclose(episodes.position[-1, :, :2], goal[:, :2], atol=0.05)
     np.testing.assert_allclose(episodes.command[-1], robot.hover_speed_rad_s, rtol=1e-2)
     result = score_flights(episodes, Criteria())
-    assert result["success"] == 1.0 and list(result.by_label) == ["up", "stay", "down"]
-    assert result["latency_p50_ms"] is None and result["interventions"] == 0 and result.wall_s > 0
+    assert result["success"] == 1.0 and list(result.groups) == ["up", "stay", "down"]
+    assert result["latency_p50_ms"] is None and result["interventions"] == 0 and result["wall_s"] > 0
 
 
 def test_the_policy_senses_velocity_in_base_link_and_the_goals_heading(robot, tmp_path):
