@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation of an expression graph, by the rules of each operation."""
+"""Reverse-mode differentiation of an expression graph."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rlstack.fused.graph import Graph
 def gradients(graph: Graph, seeds: Mapping[int, Scalar], wanted: Iterable[int]) -> dict[int, Scalar | None]:
     """Return the derivative of sum(seed * node) over ``seeds`` with respect to each wanted node.
 
-    Where two branches meet, as in a minimum, the derivative is that of the branch that is taken: of two that are
-    equal the first, and of abs(x) at 0 that of x. A node that does not matter has None.
+    Where two branches meet, as in a minimum, the derivative is that of the branch taken: the first of two equal ones,
+    and that of x for abs(x) at 0. The derivative of a node without influence is None.
     """
     total: dict[int, Scalar] = {}
 
@@ -73,7 +73,7 @@ def _needed(graph: Graph, roots: Iterable[int]) -> set[int]:
         if node in found:
             continue
         found.add(node)
-        # truth values decide which way, and have no slope themselves
+        # booleans select a branch and have no derivative
         waiting += [n for n in graph.args[node] if not graph.is_bool(n)]
     return found
 

@@ -1,7 +1,7 @@
-"""The same graph for CUDA: a Warp kernel, one thread a robot.
+"""CUDA code generation from an expression graph: a Warp kernel with one thread per robot.
 
-Warp compiles the text and launches it; its own language and adjoints are not used, so that what is computed is what
-:mod:`rlstack.fused.llvm` computes.
+Warp only compiles and launches the source text. Its own language and adjoints are not used, so the result matches
+that of :mod:`rlstack.fused.llvm`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _EXTREME = {"min": "<", "max": ">"}
 
 
 class Launcher:
-    """A function of rows of float32 arrays, compiled by Warp.
+    """A function on rows of float32 arrays, compiled by Warp.
 
     Args:
         graph: Holds the expressions.
         arrays: Names of all arrays in the order in which they are passed, inputs then outputs.
-        outputs: (array, row, node) of everything that is written.
+        outputs: (array, row, node) of every value written.
         device: ``"cuda:0"`` or ``"warp:cpu"``.
         items: The inner loop, if there is one.
 
@@ -50,7 +50,7 @@ class Launcher:
     ) -> None:
         self._warp, self._device = warp(), device.removeprefix("warp:")
         numbers = [] if items is None else [np.ascontiguousarray(items.numbers, np.float32)]
-        # an inner loop's numbers come after the arrays
+        # an inner loop's constants come after the arrays
         self._numbers = [self._warp.array(n, dtype=self._warp.float32, device=self._device) for n in numbers]
         self._behind = [n.ptr for n in self._numbers]
         length = 2 * len(arrays) + len(numbers)
@@ -60,7 +60,7 @@ class Launcher:
         self._streams: dict[int, Any] = {}
 
     def prepare(self, places: Sequence[Memory], count: int) -> Callable[[], None]:
-        """Return what computes for ``count`` robots on torch's current stream; the arrays must stay where they are."""
+        """Return a launcher for ``count`` robots on torch's current stream; the arrays must not move in memory."""
         if count == 0:
             return lambda: None
         table = self._table(*(p.address for p in places), *(p.stride for p in places), *self._behind)
@@ -81,7 +81,7 @@ class Launcher:
 
 @lru_cache(maxsize=1)
 def warp() -> Any:
-    """Return the module ``warp``, started; raise ``UserError`` if it is not installed."""
+    """Return the initialized module ``warp``; raise ``UserError`` if it is not installed."""
     try:
         import warp as wp
     except ImportError as error:
@@ -90,7 +90,7 @@ def warp() -> Any:
     if any(Path("/dev").glob("nvidia*")):
         wp.init()
         return wp
-    # Warp's native part warns on stderr that there is no driver, which on a machine without a GPU is no news
+    # Warp's native library warns on stderr about a missing driver, which is expected without a GPU
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -106,7 +106,7 @@ def warp() -> Any:
 def _kernel(wp: Any, text: str, table: Any) -> Any:
     def body(table: table, robot: int): ...  # type: ignore[no-untyped-def]
 
-    # Warp keeps functions by name
+    # Warp caches functions by name
     body.__name__ = body.__qualname__ = "fused_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     body.__annotations__ = {"table": table, "robot": int}
     compute = wp.func_native(text)(body)
@@ -121,10 +121,10 @@ def _kernel(wp: Any, text: str, table: Any) -> Any:
 def source(
     graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]], items: Items | None = None
 ) -> str:
-    """Return the body, in the language that CUDA and C++ share, of a function of ``table`` and ``robot``.
+    """Return the body of a function of ``table`` and ``robot``, in the common subset of CUDA and C++.
 
-    The table holds the address of each array, then each array's floats from one row to the next, then, if there is an
-    inner loop, the address of its numbers.
+    The table holds the address of each array, then each array's row stride in floats, then the address of the inner
+    loop's constants, if there is one.
     """
     index = {name: k for k, name in enumerate(arrays)}
     written = {name for name, _, _ in outputs}
@@ -162,7 +162,7 @@ def _body(
         if graph.ops[node] != "const":
             kind = "bool" if graph.is_bool(node) else "float"
             lines.append(f"const {kind} n{node} = {_expression(graph, node, index)};")
-        # a truth value turns into 1 or 0
+        # a boolean becomes 1 or 0
         lines += [f"{place} = {_value(graph, node)};" for place in wanted.get(node, ())]
     return lines
 
@@ -175,7 +175,7 @@ def _expression(graph: Graph, node: int, index: Mapping[str, int]) -> str:
     a, *rest = [_value(graph, n) for n in graph.args[node]]
     if op in _INFIX:
         return f"{a} {_INFIX[op]} {rest[0]}"
-    if op in _EXTREME:  # NaN if one is
+    if op in _EXTREME:  # NaN propagates
         return f"({a} {_EXTREME[op]} {rest[0]} || {a} != {a}) ? {a} : {rest[0]}"
     if op == "select":
         return f"{a} ? {rest[0]} : {rest[1]}"

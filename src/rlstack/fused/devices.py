@@ -1,18 +1,18 @@
-"""Which devices there are."""
+"""Names and checks of compute devices."""
 
 from __future__ import annotations
 
 from rlstack.errors import UserError
 
 TEST_DEVICE = "warp:cpu"
-"""CUDA's text, run by Warp on the processor: for tests on machines without a GPU."""
+"""CUDA source run by Warp on the CPU, for tests on machines without a GPU."""
 
 
 def check_device(device: str) -> str:
-    """Return the device's full name: ``"cpu"`` or ``"cuda:0"`` and so on; ``"cuda"`` is the first.
+    """Return the device's full name, such as ``"cpu"`` or ``"cuda:0"``; ``"cuda"`` is the first GPU.
 
     Raises:
-        UserError: This machine has none of that name, or what CUDA needs is not installed.
+        UserError: This machine has no such device, or a library for CUDA is not installed.
     """
     if device in ("cpu", TEST_DEVICE):
         return device

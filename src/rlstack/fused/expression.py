@@ -1,6 +1,7 @@
-"""Scalar expressions: a function written in numpy style is called with object arrays of these instead of floats.
+"""Scalar expressions that trace functions written in numpy style.
 
-numpy's own indexing, broadcasting, sums and products then build the :class:`~rlstack.fused.graph.Graph`.
+The function is called with object arrays of expressions instead of floats; numpy's own indexing, broadcasting, sums
+and products then build the :class:`~rlstack.fused.graph.Graph`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Number: TypeAlias = Union[int, float, "Scalar"]
 
 
 class Scalar:
-    """One number, or one truth value, of the graph."""
+    """One number or boolean of the graph."""
 
     __slots__ = ("graph", "node")
     __hash__ = None  # type: ignore[assignment]
@@ -94,7 +95,7 @@ class Scalar:
         return ~self._binary("eq", other)
 
     def equals(self, other: Number) -> Scalar:
-        """Return whether both are the same number."""
+        """Return whether both are the same value."""
         return self._binary("eq", other)
 
     def __and__(self, other: bool | Scalar) -> Scalar:
@@ -135,7 +136,7 @@ class Scalar:
     def __float__(self) -> float:
         raise TypeError("an expression of a fused function has no value yet: keep its arrays of dtype object")
 
-    # numpy calls these for np.sqrt and the like on object arrays
+    # np.sqrt and similar functions call these on object arrays
     def sqrt(self) -> Scalar:
         """Square root."""
         return self._unary("sqrt")
@@ -149,7 +150,7 @@ class Scalar:
         return self._unary("log")
 
     def floor(self) -> Scalar:
-        """Next whole number below."""
+        """Round down to a whole number."""
         return self._unary("floor")
 
     __floor__ = floor
@@ -158,13 +159,13 @@ class Scalar:
         return -(-self).floor()
 
     def tanh(self) -> Scalar:
-        """Hyperbolic tangent, to about 1e-7 (absolute); in double precision 2e-16."""
+        """Hyperbolic tangent, with an absolute error of about 1e-7, or 2e-16 in double precision."""
         twice = (2.0 * self._binary("min", 20.0)).exp()
         return (twice - 1.0) / (twice + 1.0)
 
     def sigmoid(self) -> Scalar:
         """Logistic function."""
-        # held back where it is 0 anyway: an infinite exponential times a derivative of 0 would be no number
+        # clamped where the result is 0 anyway: an infinite exponential times a derivative of 0 would be NaN
         return 1.0 / (1.0 + (-self)._binary("min", 80.0).exp())
 
 
@@ -193,31 +194,31 @@ def _symbolic(*values: Any) -> bool:
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """Return ``yes`` where the condition holds and ``no`` elsewhere; for expressions and for plain arrays."""
+    """Return ``yes`` where the condition holds and ``no`` elsewhere, for expressions and plain arrays."""
     return _WHERE(condition, yes, no) if _symbolic(condition, yes, no) else np.where(condition, yes, no)
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """Return the lesser of two, for expressions and for plain arrays; NaN if one of them is."""
+    """Return the lesser of two expressions or plain arrays; NaN propagates."""
     return _MINIMUM(a, b) if _symbolic(a, b) else np.minimum(a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """Return the greater of two, for expressions and for plain arrays; NaN if one of them is."""
+    """Return the greater of two expressions or plain arrays; NaN propagates."""
     return _MAXIMUM(a, b) if _symbolic(a, b) else np.maximum(a, b)
 
 
 def greater(a: Any, b: Any) -> Any:
-    """Return whether one is greater than the other, for expressions and for plain arrays.
+    """Return whether ``a`` is greater than ``b``, for expressions and plain arrays.
 
-    numpy's own ``>`` would ask the expressions for their truth, which they do not have.
+    numpy's own ``>`` would evaluate the expressions as booleans, which is impossible while tracing.
     """
     return np.greater(a, b, dtype=object) if _symbolic(a, b) else np.greater(a, b)
 
 
 def clip(a: Any, low: Any, high: Any) -> Any:
-    """Return ``a`` held between two bounds, for expressions and for plain arrays.
+    """Return ``a`` clipped to two bounds, for expressions and plain arrays.
 
-    The derivative is that of ``a`` up to and with the bounds, and theirs beyond.
+    The derivative is that of ``a`` up to and including the bounds, and that of the bounds beyond.
     """
     return minimum(maximum(a, low), high)

@@ -1,4 +1,4 @@
-"""The graph of what a per-robot function computes, in scalars: equal expressions are one node, constants fold."""
+"""The scalar expression graph of a per-robot function, with common subexpressions merged and constants folded."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _SMALLEST_NORMAL, _GREATEST = 1.1754944e-38, 3.4028235e38
 
 
 class Graph:
-    """Nodes in an order in which every node comes after what it needs.
+    """Nodes in topological order: every node comes after its operands.
 
-    A node is a number (float32 in the end) or, for :data:`COMPARISONS` and :data:`LOGIC`, a truth value.
+    A node is a number (float32 in the compiled code) or, for :data:`COMPARISONS` and :data:`LOGIC`, a boolean.
     """
 
     def __init__(self) -> None:
         self.ops: list[str] = []
         self.args: list[tuple[int, ...]] = []
         self.values: list[Any] = []
-        """The number of a ``const``, the (array, row) of an ``input``; None elsewhere."""
+        """The value of a ``const``, the (array, row) of an ``input``, else None."""
         self._known: dict[tuple[str, tuple[int, ...], Any], int] = {}
         self._truths: dict[int, bool] = {}
 
@@ -52,7 +52,7 @@ class Graph:
         return self._node("const", (), float(value))
 
     def truth(self, value: bool) -> int:
-        """Return the node of a truth value that is known."""
+        """Return the node of a constant boolean."""
         zero, one = self.constant(0.0), self.constant(1.0)
         node = self._node("lt", (zero, one) if value else (one, zero))
         self._truths[node] = value
@@ -63,12 +63,12 @@ class Graph:
         return self._node("input", (), (array, row))
 
     def apply(self, op: str, *args: int) -> int:
-        """Return the node of an operation, simplified where that needs no thought.
+        """Return the node of an operation, simplified where that is trivial.
 
-        A truth value where a number is needed counts as 1 or 0.
+        A boolean used as a number counts as 1 or 0.
 
         Raises:
-            TypeError: A number stands where a truth value is needed.
+            TypeError: A number is used where a boolean is needed.
         """
         if op in LOGIC:
             self._need_truth(args, op)
@@ -80,11 +80,11 @@ class Graph:
         return self._node(op, args) if known is None else known
 
     def is_bool(self, node: int) -> bool:
-        """Return whether a node is a truth value rather than a number."""
+        """Return whether a node is a boolean."""
         return self.ops[node] in COMPARISONS or self.ops[node] in LOGIC
 
     def schedule(self, roots: Iterable[int]) -> Iterator[int]:
-        """Yield what the roots need and the roots, each once: operands close to their use keep registers few."""
+        """Yield the roots and all that they need, once each; operands come close to their use, to save registers."""
         done: set[int] = set()
         for root in roots:
             waiting = [root]
@@ -102,7 +102,7 @@ class Graph:
     def _node(self, op: str, args: tuple[int, ...] = (), value: Any = None) -> int:
         if op in _SYMMETRIC and args[0] > args[1]:
             args = (args[1], args[0])
-        # the sign of zero is part of what a number is
+        # 0.0 and -0.0 are different constants
         key = (op, args, repr(value) if op == "const" else value)
         found = self._known.get(key)
         if found is None:
@@ -181,7 +181,7 @@ class Graph:
 
     def _fold_mul(self, left: int, right: int, a: float | None, b: float | None) -> int | None:
         for number, other in ((a, right), (b, left)):
-            if number == 0.0:  # whatever the other is: what is not finite is looked for in the state, not here
+            if number == 0.0:  # whatever the other is: the state is checked for non-finite values elsewhere
                 return self.constant(0.0)
             if number == 1.0:
                 return other

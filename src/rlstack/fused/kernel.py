@@ -1,4 +1,4 @@
-"""Kernel: a per-robot function, fused into one pass over all robots, and its reverse mode."""
+"""A per-robot function compiled into one fused pass over all robots, with reverse-mode derivatives."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from rlstack.fused.launches import Launches
 from rlstack.fused.tracing import Rows, input_rows, output_rows
 
 GRADIENT = "gradient of "
-"""Before an array's name: the derivative of the objective with respect to it."""
+"""Prefix of an array's name for the derivative of the objective with respect to it."""
 
 
 class Kernel(Launches):
-    """A function of N robots' rows, compiled once.
+    """A compiled function on the rows of N robots.
 
-    Arrays are (rows, N) of one dtype with robots along the last, contiguous axis: of numpy, torch or Warp.
+    Arrays are (rows, N) numpy, torch or Warp arrays of one dtype, with robots along the last, contiguous axis.
 
     Args:
         function: Takes an object array (rows,) of expressions for each input by keyword and returns such arrays by
             name. It is written for one robot, in numpy style.
-        inputs: Rows of each input.
-        wanted: For the reverse mode: the inputs to differentiate with respect to; None compiles the function itself.
-        device: ``"cpu"`` or ``"cuda:0"``; where the arrays are.
-        dtype: Of all arrays and of what is computed: ``"float32"``, many robots at a time, or on the CPU ``"float64"``,
-            one after the other.
+        inputs: Number of rows of each input.
+        wanted: Inputs to differentiate with respect to, in reverse mode; None compiles the function itself.
+        device: Device of the arrays, ``"cpu"`` or ``"cuda:0"``.
+        dtype: Type of all arrays and of the arithmetic: ``"float32"``, vectorized over robots, or on the CPU
+        ``"float64"``, one robot after the other.
 
-    The reverse mode takes the inputs and, for each output, ``"gradient of <output>"``; it gives
-    ``"gradient of <input>"`` for each wanted input. It computes the function again rather than keep what is inside.
+    In reverse mode the kernel takes the inputs and ``"gradient of <output>"`` for each output, and writes
+    ``"gradient of <input>"`` for each wanted input. It recomputes the function instead of storing intermediate values.
 
     Raises:
-        TypeError: The function decides by a value, returns something else, or uses what is not known here.
-        ValueError: An array of ``wanted`` is no input, an output has the name of an input, or there is no such dtype.
-        UserError: There is no such device here, it has not this dtype, or what makes code for it is not installed.
+        TypeError: The function branches on a value, returns something else, or uses an unsupported operation.
+        ValueError: An array in ``wanted`` is not an input, an output has the name of an input, or the dtype is unknown.
+        UserError: The device does not exist here or does not support the dtype, or its compiler is not installed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What every compiled function of robots' rows does with the arrays it is called with: look once, then launch."""
+"""Checking the arrays of compiled functions and launching them."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _REMEMBERED = 256
 
 
 class Compiled(Protocol):
-    """A kernel on one kind of device."""
+    """A kernel compiled for one type of device."""
 
     def prepare(self, places: Sequence[Memory], count: int) -> Callable[[], None]:
-        """Return what computes for ``count`` robots; the arrays must stay where they are."""
+        """Return a launcher for ``count`` robots; the arrays must not move in memory."""
 
 
 class Launches:
     """Checks arrays and launches compiled code on them.
 
     Args:
-        device: ``"cpu"`` or ``"cuda:0"``; where the arrays are.
-        dtype: Of all arrays and of what is computed.
+        device: Device of the arrays, ``"cpu"`` or ``"cuda:0"``.
+        dtype: Type of all arrays and of the arithmetic.
 
     Raises:
-        ValueError: There is no such dtype.
-        UserError: There is no such device here, or it has not this dtype.
+        ValueError: The dtype is unknown.
+        UserError: The device does not exist here or does not support the dtype.
     """
 
     inputs: dict[str, int]
-    """Rows of each input."""
+    """Number of rows of each input."""
     outputs: dict[str, int]
-    """Rows of each output."""
+    """Number of rows of each output."""
     operations: int
-    """Nodes of the expression graph."""
+    """Number of nodes of the expression graph."""
 
     def __init__(self, device: str, dtype: str) -> None:
         self.device, self.dtype = check_device(device), dtype
@@ -48,7 +48,7 @@ class Launches:
             raise UserError(f"On {self.device} kernels compute in float32 only: choose float32, or the device cpu.")
 
     def _compile(self, graph: Graph, written: list[tuple[str, int, int]], items: Items | None = None) -> None:
-        """Compile what the graph computes, from ``self.inputs`` to ``self.outputs``."""
+        """Compile the graph, from ``self.inputs`` to ``self.outputs``."""
         self.operations = len(graph)
         self._rows = (*self.inputs.values(), *self.outputs.values())
         self._names = (*self.inputs, *self.outputs)
@@ -56,14 +56,14 @@ class Launches:
         self._launches: dict[Any, Callable[[], None]] = {}
 
     def __call__(self, arrays: Mapping[str, Any], count: int | None = None) -> None:
-        """Compute for all robots, or the first ``count``: read the inputs and write the outputs in ``arrays``.
+        """Compute the outputs in ``arrays`` from the inputs, for all robots or the first ``count``.
 
         On CUDA it runs on torch's current stream.
 
         Raises:
             KeyError: An array is missing.
-            TypeError, ValueError: An array is not of the kernel's dtype, not (rows, N) as the function's, not on the
-                device, or an output shares memory with another array.
+            TypeError, ValueError: An array has another dtype, another shape than (rows, N), or is on another device, or
+            an output shares memory with another array.
         """
         try:
             places = tuple([self._memory(arrays[name]) for name in self._names])
@@ -72,12 +72,12 @@ class Launches:
         (self._launches.get((places, count)) or self._launch(places, count))()
 
     def prepare(self, arrays: Mapping[str, Any], count: int | None = None) -> Callable[[], None]:
-        """Return what computes on these arrays whenever it is called: the same as calling the kernel, looked at once.
+        """Return a launcher bound to these arrays, which are checked once.
 
-        The arrays must stay where they are (no ``resize_`` or ``set_``); they are kept from being freed.
+        The arrays must not move in memory (no ``resize_`` or ``set_``); the launcher keeps them alive.
 
         Raises:
-            KeyError, TypeError, ValueError: As in calling the kernel.
+            KeyError, TypeError, ValueError: As for calling the kernel.
         """
         kept = [arrays.get(name) for name in self._names]
         try:

@@ -1,4 +1,4 @@
-"""Machine code for the CPU: an expression graph as one SIMD loop over robots, compiled by LLVM and kept on disk."""
+"""CPU code generation: an expression graph as one SIMD loop over robots, compiled by LLVM and cached on disk."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from rlstack.fused.simd_sweep import SweepWriter
 
 @dataclass(frozen=True)
 class Processor:
-    """What code is made for: LLVM's name and features of a processor, and floats in one of its registers."""
+    """A target processor: LLVM's name and features, and the number of floats in a register."""
 
     name: str
     features: str
     lanes: int
 
     def machine(self) -> llvm.TargetMachine:
-        """Return LLVM's code generator: a new one each time, because an engine takes it and frees it in its end."""
+        """Return a new LLVM code generator; an engine takes ownership of it and frees it."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         return llvm.Target.from_default_triple().create_target_machine(cpu=self.name, features=self.features, opt=3)
@@ -48,13 +48,13 @@ def host() -> Processor:
 
 
 class Loop:
-    """A function of rows of arrays, compiled for this processor.
+    """A function on rows of arrays, compiled for this processor.
 
     Args:
         graph: Holds the expressions.
         arrays: Names of all arrays in the order in which they are passed, inputs then outputs.
-        outputs: (array, row, node) of everything that is written.
-        dtype: Of all arrays: ``"float32"``, or ``"float64"``, which is computed one robot at a time.
+        outputs: (array, row, node) of every value written.
+        dtype: Type of all arrays: ``"float32"``, or ``"float64"``, which is computed one robot at a time.
         items: The inner loop, if there is one.
     """
 
@@ -80,16 +80,16 @@ class Loop:
         engine.set_object_cache(_store(key), self._load(key))
         engine.finalize_object()
         call: Any = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)(engine.get_function_address("kernel"))
-        call.engine = engine  # its code lives as long
+        call.engine = engine  # keeps the machine code alive
         self._call = call
-        # an inner loop's numbers come after the arrays
+        # an inner loop's constants come after the arrays
         self._numbers = [] if items is None else [np.ascontiguousarray(items.numbers, dtype=dtype)]
         self._behind = [n.__array_interface__["data"][0] for n in self._numbers]
         self._pack = struct.Struct(f"{2 * len(arrays) + len(self._behind)}q").pack
         self._written = {arrays.index(name) for name, _, _ in outputs}
 
     def prepare(self, places: Sequence[Memory], count: int) -> Callable[[], None]:
-        """Return what computes for ``count`` robots; the arrays must stay where they are."""
+        """Return a launcher for ``count`` robots; the arrays must not move in memory."""
         if count == 0:
             return lambda: None
         if count < self.lanes:
@@ -98,7 +98,7 @@ class Loop:
         return partial(self._call, table, count)
 
     def _few(self, places: Sequence[Memory], count: int) -> Callable[[], None]:
-        # fewer robots than lanes are computed among copies of the first
+        # fewer robots than lanes are padded with copies of the first
         wide = [np.zeros((p.rows, self.lanes), np.float32) for p in places]
         table = self._pack(*(w.__array_interface__["data"][0] for w in wide), *[self.lanes] * len(wide), *self._behind)
         arrays = [view(p._replace(width=count)) for p in places]
@@ -135,13 +135,13 @@ def _store(key: str) -> Callable[[object, bytes], None]:
         try:
             if folder:
                 write_atomically(folder / key, hashlib.sha256(data).digest() + data)
-        except Exception:  # without a cache it is compiled each time
+        except Exception:  # without a cache the kernel is compiled each time
             return
 
     return store
 
 
 def cache_folder() -> Path | None:
-    """Return where compiled kernels are kept, or None where this user has no place for such."""
+    """Return the cache folder of compiled kernels, or None if this user has none."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"))
     return base / "rlstack" / "kernels" if base.is_absolute() else None

@@ -1,4 +1,4 @@
-"""The inner loop of a sweep, as those who write code see it."""
+"""The inner loop of a sweep, as the code generators see it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from rlstack.fused.graph import Graph
 
 ITEM = "the item"
-"""The name under which a graph reads the numbers of the items of one pass."""
+"""The name under which a graph reads the constants of the current item."""
 
 
 @dataclass(frozen=True)
 class Items:
-    """The items that each robot is computed for, one after the other.
+    """The items over which the inner loop runs for each robot.
 
     Args:
         numbers: (items, k) constants of each item.
-        rows: Of each array that has rows of its own for each item, item after item: how many an item has.
+        rows: Rows per item of each array that stores separate rows for each item, item after item.
     """
 
     numbers: NDArray[Any]
@@ -39,7 +39,7 @@ class Items:
         return found
 
     def kept(self, graph: Graph, swept: set[int], roots: Iterable[int]) -> list[int]:
-        """Return the nodes that are computed once a robot and needed for the items, constants left out."""
+        """Return the nodes that are computed once per robot and used by the items, without constants."""
         needed = {n for node in graph.schedule(roots) if node in swept for n in graph.args[node]}
         needed |= set(roots)
         return sorted(n for n in needed if n not in swept and graph.ops[n] != "const")

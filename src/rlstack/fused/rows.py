@@ -1,4 +1,4 @@
-"""Arrays of rows: one number for each robot along the last axis, in numpy, torch or Warp."""
+"""Memory layout of (rows, robots) arrays in numpy, torch and Warp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINE = 64
 """Bytes in a cache line."""
 
 DTYPES = {"float32": ctypes.c_float, "float64": ctypes.c_double}
-"""What arrays may be of."""
+"""Supported dtypes."""
 
 _address, _bytes = ctypes.addressof, ctypes.c_char.from_buffer
 
@@ -26,17 +26,17 @@ Reader: TypeAlias = Callable[[Any], Place]
 
 
 def stride_for(count: int, item: int = 4) -> int:
-    """Return how many numbers of ``item`` bytes apart rows of ``count`` of them should begin.
+    """Return the row stride, in values of ``item`` bytes, for rows of ``count`` values.
 
-    With a power of two all rows would compete for the same few lines of the processor's cache; a fused step ran at
-    half the speed or less.
+    With a power of two, all rows would compete for the same few cache lines; a fused step then ran at half the speed
+    or less.
     """
     line = _LINE // item
     return (-(-count // line) | 1) * line  # an odd number of cache lines
 
 
 def zeros(rows: int, count: int, device: str = "cpu", dtype: str = "float32") -> Any:
-    """Return zeros (rows, count) whose rows lie well for the processor: a numpy array, on CUDA a torch tensor."""
+    """Return zeros (rows, count) with a cache-friendly row stride: a numpy array, or on CUDA a torch tensor."""
     item = np.dtype(dtype).itemsize
     stride = stride_for(count, item)
     if device.startswith("cuda"):
@@ -50,7 +50,7 @@ def zeros(rows: int, count: int, device: str = "cpu", dtype: str = "float32") ->
 
 
 class Memory(NamedTuple):
-    """Where a (rows, width) array lies; ``stride``, from one row to the next, is in numbers of ``item`` bytes."""
+    """Location of a (rows, width) array in memory; the row ``stride`` is in values of ``item`` bytes."""
 
     address: int
     stride: int
@@ -62,14 +62,14 @@ class Memory(NamedTuple):
 
 @lru_cache
 def reader(dtype: str = "float32") -> Reader:
-    """Return what tells where an array of ``dtype`` lies.
+    """Return a function that locates an array of ``dtype`` in memory.
 
-    Every array of every call passes it: to return a NamedTuple would take as long as all the rest. It raises
-    ``TypeError`` for what is no array of numpy, torch or Warp of that dtype, and ``ValueError`` for one that has not
-    two axes, or in which the numbers of a row are not side by side.
+    It runs for every array of every call, so it returns a plain tuple: a NamedTuple would double its time. It raises
+    ``TypeError`` for anything but a numpy, torch or Warp array of that dtype, and ``ValueError`` for an array without
+    two axes or with rows that are not contiguous.
 
     Raises:
-        ValueError: There is no such dtype here.
+        ValueError: The dtype is unknown.
     """
     if dtype not in DTYPES:
         raise ValueError(f"there are no arrays of {dtype!r} here: choose one of {', '.join(DTYPES)}")
@@ -83,7 +83,7 @@ def reader(dtype: str = "float32") -> Reader:
 
 
 def memory(array: Any, dtype: str = "float32") -> Place:
-    """Return where an array lies; see :func:`reader`."""
+    """Return the location of an array; see :func:`reader`."""
     return reader(dtype)(array)
 
 
@@ -104,7 +104,7 @@ def _numpy(dtype: str) -> Reader:
         try:
             # a third of the time of __array_interface__
             address = _address(_bytes(array[0]))
-        except (TypeError, ValueError, BufferError, IndexError):  # not to be written, or empty
+        except (TypeError, ValueError, BufferError, IndexError):  # read-only or empty
             address = array.__array_interface__["data"][0]
         return address, step >> shift, rows, count, "cpu", item
 
@@ -157,7 +157,7 @@ def _reader(kind: type, dtype: str) -> Reader:
 
 
 def overlap(a: Memory, b: Memory) -> bool:
-    """Return whether two arrays may share memory; views of different robots of one array do not."""
+    """Return whether two arrays may share memory; views of different robots in one array do not."""
     if not (a.rows and a.width and b.rows and b.width) or a.device != b.device:
         return False
     (a_first, a_end), (b_first, b_end) = _range(a), _range(b)
@@ -171,7 +171,7 @@ def overlap(a: Memory, b: Memory) -> bool:
 
 
 def view(place: Memory) -> NDArray[Any]:
-    """Return the array at a place in the processor's memory, for as long as its owner keeps it."""
+    """Return a view of the array at a location in CPU memory, valid while its owner keeps it."""
     first, end = _range(place)
     item = place.item
     dtype, kind = next((name, kind) for name, kind in DTYPES.items() if ctypes.sizeof(kind) == item)

@@ -1,4 +1,4 @@
-"""An expression graph as LLVM's language: one loop over robots, a register's worth of them at a time."""
+"""LLVM IR of an expression graph: one SIMD loop over robots."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from rlstack.fused.graph import Graph
 
 _FLAGS = {"float32": "nsz arcp contract afn reassoc", "float64": "nsz contract reassoc"}
-"""Of every float operation: free to reorder and to fuse multiply and add; NaN and infinity stay what they are.
+"""Fast-math flags: reordering and fused multiply-add are allowed; NaN and infinity are preserved.
 
-One exception, in single precision: some processors' quick 1 / sqrt(x) gives NaN at 0 and at infinity.
+The exception, in single precision: the fast 1 / sqrt(x) of some processors gives NaN at 0 and at infinity.
 """
 
 _INFIX = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -21,28 +21,28 @@ _INTRINSIC = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor"}
 
 # S. Moshier, Cephes mathematical library, single precision
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-"""Of (exp(r) - 1 - r) / r^2 for abs(r) <= ln(2)/2, highest power first."""
+"""Polynomial for (exp(r) - 1 - r) / r^2, abs(r) <= ln(2)/2, highest power first."""
 _LOG = (
     *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
     *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
 )
-"""Of (log(1 + r) - r + r^2 / 2) / r^3 for sqrt(1/2) <= 1 + r <= sqrt(2), highest power first."""
+"""Polynomial for (log(1 + r) - r + r^2 / 2) / r^3, sqrt(1/2) <= 1 + r <= sqrt(2), highest power first."""
 
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
 _EXP_LOW, _EXP_HIGH = -86.98, 88.7228
-"""Below, at 1.7e-38, exp is taken for 0; above, it is infinite."""
+"""Range of exp's argument: below, exp (1.7e-38) counts as 0; above, it is infinite."""
 
 
 class Writer:
     """Writes one function, ``kernel(table, count)``, for ``count >= lanes`` robots.
 
-    The table holds the address of each array, then each array's floats from one row to the next.
+    The table holds the address of each array, then each array's row stride in floats.
 
     Args:
         graph: Holds the expressions.
         arrays: Names of all arrays in the order of the table.
-        outputs: (array, row, node) of everything that is written.
-        lanes: Robots at a time; in double precision 1.
+        outputs: (array, row, node) of every value written.
+        lanes: Robots computed at a time; 1 in double precision.
         dtype: ``"float32"`` or ``"float64"``.
     """
 
@@ -62,7 +62,7 @@ class Writer:
         self.float, self.bool, self.int = f"<{lanes} x float>", f"<{lanes} x i1>", f"<{lanes} x i32>"
         self.element, self.suffix, self.align = "float", f"v{lanes}f32", 4
         if self.double:
-            # plain numbers, no registers of them: one robot needs no copies, and exp and log are the C library's
+            # plain scalars, no vectors: a single robot needs no padding, and exp and log are the C library's
             self.float, self.bool, self.element, self.suffix, self.align = "double", "i1", "double", "f64", 8
         self.lines: list[str] = []
         self.rows: dict[tuple[str, int], str] = {}
@@ -70,7 +70,7 @@ class Writer:
 
     def text(self) -> str:
         """Return the module's text."""
-        # what is written goes to memory as soon as it is known, so that few registers are held
+        # results are stored as soon as they are known, to keep register pressure low
         wanted: dict[int, list[tuple[str, int]]] = {}
         for array, row, node in self.outputs:
             wanted.setdefault(node, []).append((array, row))
@@ -116,7 +116,7 @@ class Writer:
         return head
 
     def _next(self) -> list[str]:
-        # the last block overlaps the one before it where the count is no multiple of the lanes
+        # the last block overlaps the one before it if the count is not a multiple of the lanes
         return [
             f"%after = add i64 %i, {self.lanes}",
             "%more = icmp slt i64 %i, %last",
@@ -143,7 +143,7 @@ class Writer:
         if op == "input":
             line = f"load {vector}, ptr {self._row(*graph.values[node])}, align {self.align}"
         elif op == "div" and graph.ops[graph.args[node][1]] == "const":
-            # by 0 or by a number whose reciprocal no float holds: others were made products
+            # by 0 or by a number whose reciprocal no float can represent: other divisions became products
             line = f"fdiv contract {vector} {a}, {rest[0]}"
         elif op in _INFIX:
             line = f"{_INFIX[op]} {self.flags} {vector} {a}, {rest[0]}"
@@ -170,7 +170,7 @@ class Writer:
         self.lines.append(f"%n{node} = {line}")
 
     def _extreme(self, order: str, first: int, second: int) -> str:
-        # the processor's instruction gives its second operand where one is NaN, so a constant comes first
+        # the processor's instruction returns its second operand if one is NaN, so a constant comes first
         if self.graph.ops[second] == "const":
             first, second = second, first
         a, b = self._value(first), self._value(second)
@@ -189,10 +189,10 @@ class Writer:
         r = self._float("fsub", r, self._float("fmul", n, self._number(_LN2_LOW)))
         p = self._polynomial(_EXP, r)
         p = self._float("fadd", self._float("fadd", self._float("fmul", p, self._float("fmul", r, r)), r), self._one())
-        # NaN has no whole part; it comes back through p
+        # NaN has no whole part; it propagates through p
         n = self._choose(self._compare("ord", n, n), n, self._number(0.0))
         whole = self._new(f"fptosi {self.float} {n} to {self.int}")
-        # 2 p times half the power of two, because the greatest power alone is too much for a float
+        # 2 p times half the power of two, because the greatest power overflows a float
         bits = self._new(f"add {self.int} {whole}, {self._all('i32 126')}")
         bits = self._new(f"shl {self.int} {bits}, {self._all('i32 23')}")
         power = self._new(f"bitcast {self.int} {bits} to {self.float}")
@@ -200,7 +200,7 @@ class Writer:
         return self._pick(huge, self._number(np.inf), self._choose(tiny, self._number(0.0), result))
 
     def _log(self, x: str) -> str:
-        # below the normal floats the exponent's bits are not the exponent
+        # the exponent bits of subnormal floats do not hold the exponent
         small = self._compare("olt", x, self._number(1.1754944e-38))
         scaled = self._choose(small, self._float("fmul", x, self._number(2.0**23)), x)
         bits = self._new(f"bitcast {self.float} {scaled} to {self.int}")
@@ -217,7 +217,7 @@ class Writer:
         y = self._float("fadd", y, self._float("fmul", e, self._number(_LN2_LOW)))
         y = self._float("fsub", y, self._float("fmul", square, self._number(0.5)))
         y = self._float("fadd", self._float("fadd", y, r), self._float("fmul", e, self._number(_LN2_HIGH)))
-        # infinity and NaN stay; 0 gives minus infinity, less gives NaN
+        # infinity and NaN are kept; 0 gives minus infinity, negative values NaN
         y = self._choose(self._compare("ult", x, self._number(np.inf)), y, x)
         y = self._choose(self._compare("olt", x, self._number(0.0)), self._number(np.nan), y)
         y = self._choose(self._compare("uno", x, x), x, y)
@@ -230,7 +230,7 @@ class Writer:
         return p
 
     def _float(self, op: str, a: str, b: str) -> str:
-        # what exp and log are made of would lose its precision if it were reordered
+        # reordering would cost exp and log their precision
         return self._new(f"{op} contract {self.float} {a}, {b}")
 
     def _compare(self, order: str, a: str, b: str) -> str:
@@ -261,7 +261,7 @@ class Writer:
         if not self.double:
             with np.errstate(over="ignore"):
                 value = float(np.float32(value))
-        # LLVM writes a float as the bits of the double of the same value
+        # LLVM IR writes a float as the bits of the double of the same value
         return self._all(f"{self.element} 0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}")
 
     def _all(self, value: str) -> str:

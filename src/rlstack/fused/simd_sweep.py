@@ -1,7 +1,7 @@
-"""A sweep as LLVM's language: for each register's worth of robots, an inner loop over items.
+"""LLVM IR of a sweep: a SIMD loop over robots with an inner loop over items.
 
-What does not depend on the item is computed before the inner loop and lies on the stack, in the first level of the
-processor's cache, from where most instructions take an operand for nothing.
+Values that do not depend on the item are computed before the inner loop and kept on the stack, in the L1 cache, from
+where most instructions load an operand for free.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from rlstack.fused.simd import Writer
 
 
 class SweepWriter(Writer):
-    """Writes ``kernel(table, count)`` as :class:`Writer` does; after the arrays the table holds the items' numbers.
+    """Writes ``kernel(table, count)`` as :class:`Writer` does; after the arrays the table holds the items' constants.
 
     Args:
         graph: Holds the expressions of one item.
         arrays: Names of all arrays in the order of the table.
-        outputs: (array, row, node) of everything that is written of one item.
+        outputs: (array, row, node) of every value written for one item.
         lanes: Robots at a time.
         dtype: ``"float32"`` or ``"float64"``.
         items: The inner loop.
@@ -45,7 +45,7 @@ class SweepWriter(Writer):
         """Return the module's text."""
         graph, items = self.graph, self.items
         kept = items.kept(graph, self.swept, [node for _, _, node in self.outputs])
-        # a truth value is no number: it stays in a register
+        # booleans stay in registers
         self.kept = {node: k for k, node in enumerate(n for n in kept if not graph.is_bool(n))}
         for node in graph.schedule(kept):
             self._write(node)

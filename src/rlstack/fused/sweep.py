@@ -1,4 +1,4 @@
-"""Sweep: a per-robot function of one item, such as one ray of a lidar, computed for all items of all robots."""
+"""A per-robot function of one item, such as a lidar ray, compiled for all items of all robots."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from rlstack.fused.tracing import Rows, input_rows, output_rows
 
 
 class Sweep(Launches):
-    """A function of N robots' rows and of one item's numbers, compiled once, as a loop over items for each robot.
+    """A compiled function on the rows of N robots and the constants of one item, with a loop over items per robot.
 
-    What the function makes of the robot's rows alone is computed once a robot, whatever the number of items. Arrays
-    are those of :class:`~rlstack.fused.kernel.Kernel`, and it is called like one. There is no reverse mode.
+    Values that depend on the robot's rows alone are computed once per robot, whatever the number of items. Arrays and
+    calls are those of :class:`~rlstack.fused.kernel.Kernel`. There is no reverse mode.
 
     Args:
-        function: Takes the item's numbers (k,) first, the inputs by keyword, and returns object arrays (r,) by name.
+        function: Takes the item's constants (k,) first and the inputs by keyword; returns object arrays (r,) by name.
             It is written for one robot and one item, in numpy style.
-        inputs: Rows of each input.
-        numbers: (items, k) what is known beforehand of each item.
-        swept: Rows that one item has of inputs which differ from item to item: the array has items x rows rows, item
-            after item, and the function sees its item's.
-        device: ``"cpu"`` or ``"cuda:0"``; where the arrays are.
-        dtype: ``"float32"``, or on the CPU ``"float64"``, one robot after the other.
+        inputs: Number of rows of each input.
+        numbers: (items, k) constants of each item.
+        swept: Rows per item of the inputs that differ between items: such an array has items x rows rows, item after
+        item, and the function sees those of its item.
+        device: Device of the arrays, ``"cpu"`` or ``"cuda:0"``.
+        dtype: ``"float32"``, or on the CPU ``"float64"``, which is computed one robot at a time.
 
-    An output of r numbers an item is an array of items x r rows, item after item.
+    An output of r values per item is an array of items x r rows, item after item.
 
     Raises:
-        TypeError: As of a kernel.
-        ValueError: There is no item, an output has the name of an input, or there is no such dtype.
-        UserError: There is no such device here, it has not this dtype, or what makes code for it is not installed.
+        TypeError: As for a kernel.
+        ValueError: There are no items, an output has the name of an input, or the dtype is unknown.
+        UserError: The device does not exist here or does not support the dtype, or its compiler is not installed.
     """
 
     def __init__(

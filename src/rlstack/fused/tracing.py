@@ -1,4 +1,4 @@
-"""Calling a per-robot function with expressions, and taking in what it returns."""
+"""Inputs and outputs of a per-robot function that is traced with expressions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def input_rows(graph: Graph, name: str, count: int) -> Rows:
 
 
 def output_rows(graph: Graph, name: str, array: Any) -> Rows:
-    """Return what a function gave for the output ``name``, as expressions.
+    """Return the output ``name`` of a function as expressions.
 
     Raises:
-        TypeError: It is not one robot's numbers, or of another function.
+        TypeError: It is not an array of one robot's values, or belongs to another function.
     """
     rows = np.atleast_1d(np.array(array, dtype=object))
     if rows.ndim != 1:

@@ -1,1 +1,1 @@
-"""Backends that are real robots; none yet."""
+"""Hardware: backends of real robots (none yet), teleoperation devices, intervention detection."""

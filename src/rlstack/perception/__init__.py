@@ -1,1 +1,1 @@
-"""From images, depth and scans to what a planner or a policy uses, with OpenCV and Open3D; nothing here needs ROS."""
+"""Perception: from images, depth and scans to inputs of planners and policies, with OpenCV and Open3D, without ROS."""

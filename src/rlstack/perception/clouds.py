@@ -1,7 +1,7 @@
-"""From depth to points, and from many noisy points to few good ones, with Open3D.
+"""Point clouds: depth to points, downsampling and outlier removal with Open3D.
 
-Points are in a camera's optical frame: x right, y down, z forward, m. Turning pixels into points is numpy: Open3D's own
-(which the tests compare it with) knows neither distortion nor REP-117's infinities.
+Points are in a camera's optical frame: x right, y down, z forward, m. The projection is numpy's: Open3D's own, which
+the tests compare it with, supports neither distortion nor REP-117's infinities.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Cloud:
         return len(self.points)
 
     def where(self, chosen: NDArray[Any]) -> Cloud:
-        """Return some of the points: a mask (points,) or their numbers."""
+        """Return the points selected by a mask (points,) or by indices."""
         picked = (None if a is None else a[chosen] for a in (self.colours, self.normals))
         return Cloud(self.points[chosen], *picked)  # type: ignore[arg-type]
 
 
 class DepthToCloud:
-    """Turns one camera's depth into points; the rays through its pixels are computed once.
+    """Converts one camera's depth images into points; the pixel rays are computed once.
 
     Args:
-        known: Of the camera, with its distortion.
-        near_m: Depth below which nothing is taken.
-        far_m: Depth above which nothing is taken.
-        stride: Every so manieth pixel in each direction.
+        known: The camera's calibration, with distortion.
+        near_m: Least depth that is used.
+        far_m: Greatest depth that is used.
+        stride: Step between used pixels in each direction.
     """
 
     def __init__(self, known: Calibration, *, near_m: float = 0.0, far_m: float = np.inf, stride: int = 1) -> None:
@@ -61,14 +61,14 @@ class DepthToCloud:
         self._rays = lens.undistort(rays, known.distortion.tolist())
 
     def cloud(self, depth: NDArray[Any], rgb: NDArray[np.uint8] | None = None) -> Cloud:
-        """Return the points of a depth image, row by row; pixels that measured nothing are left out.
+        """Return the points of a depth image, row by row, without pixels that have no measurement.
 
         Args:
             depth: (height, width) m along the optical axis.
-            rgb: (height, width, 3) seen by the same camera, for colours.
+            rgb: (height, width, 3) image of the same camera, for colours.
 
         Raises:
-            ValueError: An image is not of the camera's size.
+            ValueError: An image does not have the camera's size.
         """
         size = (self.known.height, self.known.width)
         if depth.shape != size or (rgb is not None and rgb.shape != (*size, 3)):
@@ -81,18 +81,18 @@ class DepthToCloud:
         return Cloud(points, None if rgb is None else rgb[:: self._stride, :: self._stride][seen])
 
     def sights(self, depth: NDArray[Any], far_m: float) -> tuple[Array, Array]:
-        """Return where sights end, (pixels, 3), and of these the ends at what is too near to be measured, (n, 3).
+        """Return the end points of the lines of sight, (pixels, 3), and those at objects too near to measure, (n, 3).
 
-        A pixel that sees nothing (+inf), or something farther than ``far_m``, ends at that depth; one that sees
-        something too near (-inf, or nearer than ``near_m``) ends at ``near_m``. Pixels that measured nothing (NaN, 0)
+        A line of sight that hits nothing (+inf), or something beyond ``far_m``, ends at that depth; one that hits
+        something too near (-inf, or nearer than ``near_m``) ends at ``near_m``. Pixels without a measurement (NaN, 0)
         are left out.
 
         Args:
             depth: (height, width) m along the optical axis.
-            far_m: Depth up to which the camera tells that nothing is there.
+            far_m: Depth up to which the camera can report free space.
 
         Raises:
-            ValueError: The image is not of the camera's size.
+            ValueError: The image does not have the camera's size.
         """
         size = (self.known.height, self.known.width)
         if depth.shape != size:
@@ -106,13 +106,13 @@ class DepthToCloud:
 
 
 def within(cloud: Cloud, near_m: float, far_m: float) -> Cloud:
-    """Return the points that are at least ``near_m`` and at most ``far_m`` from the origin; those not finite go."""
+    """Return the finite points between ``near_m`` and ``far_m`` from the origin."""
     distance = np.linalg.norm(cloud.points, axis=1)
     return cloud.where((distance >= near_m) & (distance <= far_m))
 
 
 def voxels(cloud: Cloud, size_m: float) -> Cloud:
-    """Return one point, the mean, for each cube of ``size_m`` that has any; likewise colours and normals.
+    """Downsample to the mean point, colour and normal of each occupied voxel of edge ``size_m``.
 
     Raises:
         UserError: Open3D is not installed.
@@ -123,12 +123,12 @@ def voxels(cloud: Cloud, size_m: float) -> Cloud:
 
 
 def without_statistical_outliers(cloud: Cloud, neighbours: int = 20, deviations: float = 2.0) -> Cloud:
-    """Return the points whose mean distance to their neighbours is not unusual.
+    """Remove points whose mean distance to their neighbours is unusually large.
 
     Args:
-        cloud: What to filter.
-        neighbours: How many of the nearest points are looked at.
-        deviations: Standard deviations above the mean of all points' mean distances that are still usual.
+        cloud: Input points.
+        neighbours: Number of nearest points to consider.
+        deviations: Allowed standard deviations above the mean over all points.
 
     Raises:
         UserError: Open3D is not installed.
@@ -140,7 +140,7 @@ def without_statistical_outliers(cloud: Cloud, neighbours: int = 20, deviations:
 
 
 def without_radius_outliers(cloud: Cloud, neighbours: int, radius_m: float) -> Cloud:
-    """Return the points that have more than ``neighbours`` others within ``radius_m``.
+    """Keep the points that have more than ``neighbours`` others within ``radius_m``.
 
     Raises:
         UserError: Open3D is not installed.
@@ -152,12 +152,12 @@ def without_radius_outliers(cloud: Cloud, neighbours: int, radius_m: float) -> C
 
 
 def with_normals(cloud: Cloud, radius_m: float, neighbours: int = 30) -> Cloud:
-    """Return the cloud with the normals of the surface at its points, turned towards the origin, where the camera is.
+    """Return the cloud with surface normals, oriented towards the camera at the origin.
 
     Args:
-        cloud: What to look at.
-        radius_m: How far around a point the surface is taken for flat.
-        neighbours: How many points there are looked at, at most.
+        cloud: Input points.
+        radius_m: Radius around a point in which the surface counts as flat.
+        neighbours: Most points to use within the radius.
 
     Raises:
         UserError: Open3D is not installed.

@@ -1,4 +1,4 @@
-"""Straightening, rectifying and decoding images, with OpenCV."""
+"""Undistortion, rectification and decoding of images, with OpenCV."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlstack.robots import lens
 
 
 class Straightener:
-    """Takes a lens' distortion out of one camera's images; what it needs for that is computed once.
+    """Removes lens distortion from one camera's images; the maps are computed once.
 
     Args:
-        known: Of the camera.
-        rectified: Also turn and scale them as the calibration's ``rectification`` and ``projection`` say (of a stereo
-            pair); otherwise straight images have the same K.
+        known: The camera's calibration.
+        rectified: Whether to apply the calibration's ``rectification`` and ``projection`` as well (for a stereo pair);
+        otherwise undistorted images have the same K.
 
     Raises:
         UserError: OpenCV is not installed.
@@ -37,17 +37,17 @@ class Straightener:
             np.eye(3),
             known.projection if rectified else np.hstack((matrix, np.zeros((3, 1)))),
         )
-        """Of the straight images."""
+        """Calibration of the undistorted images."""
         size = (known.width, known.height)
         self._maps = self._opencv.initUndistortRectifyMap(
             known.matrix, known.distortion, turn, matrix, size, self._opencv.CV_32FC1
         )
 
     def straight(self, image: NDArray[Any]) -> NDArray[Any]:
-        """Return an image without distortion, (height, width) or (height, width, channels).
+        """Return the undistorted image, (height, width) or (height, width, channels).
 
-        Numbers that are not whole are taken for depth: of the nearest pixel, and NaN where the camera saw nothing.
-        Colours are interpolated, and black there.
+        Float images count as depth: they take the nearest pixel, with NaN outside of the source image. Colours are
+        interpolated, with black outside.
         """
         depth = np.issubdtype(image.dtype, np.floating)
         opencv = self._opencv
@@ -59,9 +59,9 @@ class Straightener:
 
 
 def straight_points(pixels: Array, known: Calibration) -> Array:
-    """Return where pixels (points, 2: column, row) of a camera would be without its distortion, with the same K.
+    """Return the undistorted position of pixels (points, 2: column, row), with the same K.
 
-    Exact, where OpenCV's ``undistortPoints`` stops after a few rounds unless told otherwise, in other ways by version.
+    The result is exact; OpenCV's ``undistortPoints`` stops after a few iterations by default, depending on its version.
     """
     scale, middle = known.matrix[(0, 1), (0, 1)], known.matrix[:2, 2]
     seen = lens.undistort((np.asarray(pixels, dtype=float) - middle) / scale, known.distortion.tolist())
@@ -83,11 +83,11 @@ _TWO_BYTES = {
 
 
 def decoded(message: Any) -> NDArray[np.uint8]:
-    """Return any colour ``sensor_msgs/Image`` as (height, width, 3) red, green, blue: also Bayer, YUV 4:2:2 and 16 bit.
+    """Decode a colour ``sensor_msgs/Image`` to RGB (height, width, 3), including Bayer, YUV 4:2:2 and 16-bit encodings.
 
     Raises:
-        ValueError: The encoding is none of these, or there are too few bytes.
-        UserError: OpenCV is needed for this encoding and not installed.
+        ValueError: The encoding is not supported, or there are too few bytes.
+        UserError: The encoding needs OpenCV, which is not installed.
     """
     encoding = message.encoding
     if encoding in ENCODINGS and ENCODINGS[encoding][0] == "u1":

@@ -1,11 +1,11 @@
-"""People tracked from a flat lidar's scan: segments, round ones among them, a Kalman filter for each person.
+"""People tracking from planar lidar scans: segmentation, circle fits, a Kalman filter for each person.
 
-A scan is cut where neighbouring points are far apart. A piece that is as wide as a person and round is somebody; walls
-and furniture are too long or too straight. Each track is a constant-velocity Kalman filter; detections go to tracks by
-the assignment of least total distance. A track that is half hidden is held by what is left of it, one that is hidden
-goes on for a second as it went.
+A scan is split where neighbouring points are far apart. A round segment as wide as a person is a detection; walls and
+furniture are too long or too straight. Each track is a constant-velocity Kalman filter; detections are assigned to
+tracks by least total distance. A half occluded track follows its visible part; an occluded one is predicted for a
+second.
 
-Many robots are tracked at once, each with its own people: what is per ray and per track is computed for all together.
+Many robots are processed at once, each with its own people, vectorized over rays and tracks.
 """
 
 from __future__ import annotations
@@ -20,54 +20,54 @@ from rlstack.arrays import Array, Mask
 from rlstack.schema import value
 
 FAR_M = 1e3
-"""Where nobody is, m."""
+"""Position of empty slots, m."""
 
 _ARC_DEPTH = 0.78
-"""Mean depth of the points on the visible half of a circle before its middle, in radii, of rays at equal angles."""
+"""Mean distance, in radii, by which rays at equal angles hit a circle in front of its centre."""
 _NEVER = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrackerSettings:
-    """What a person looks like to the lidar, and how people move."""
+    """Settings of detection and tracking."""
 
     gap_m: float = value(0.10, unit="m", above=0.0)
-    """Points farther apart than this and ``gap_rays`` times their spacing belong to different things."""
+    """Points farther apart than this and ``gap_rays`` times their spacing belong to different segments."""
     gap_rays: float = value(2.0, at_least=0.0)
     least_points: int = value(4, at_least=3)
     width_m: tuple[float, float] = value((0.15, 0.75), unit="m", above=0.0)
-    """Least and greatest width of a person."""
+    """Least and greatest width of a person's segment."""
     radius_m: tuple[float, float] = value((0.12, 0.45), unit="m", above=0.0)
-    """The same of the circle through their points."""
+    """Least and greatest radius of the circle fitted to a person's points."""
     residual_m: float = value(0.025, unit="m", above=0.0)
-    """Root mean square distance of a person's points from that circle."""
+    """Greatest root mean square distance of a person's points from that circle."""
     reach_m: float = value(6.0, unit="m", above=0.0)
-    """Nobody is looked for farther away."""
+    """Greatest range of detections."""
     gate_m: float = value(0.5, unit="m", above=0.0)
-    """A detection farther than this from where a track should be is somebody else."""
+    """Greatest distance of a detection from the predicted position of its track."""
     noise_m: float = value(0.04, unit="m", above=0.0)
-    """Standard deviation of a detection; three times as much of one that is half hidden."""
+    """Standard deviation of a detection; three times as much for a half occluded one."""
     acceleration_m_s2: float = value(1.5, unit="m/s^2", above=0.0)
-    """Standard deviation of how people speed up, slow down and turn."""
+    """Standard deviation of people's accelerations."""
     speed_m_s: float = value(0.7, unit="m/s", above=0.0)
-    """Standard deviation of the speed of somebody new."""
+    """Standard deviation of the speed of a new track."""
     confirm: int = value(3, at_least=1)
-    """Detections until a track counts."""
+    """Detections until a track is confirmed."""
     keep_s: float = value(1.0, unit="s", at_least=0.0)
-    """How long a track that counts goes on unseen."""
+    """How long a confirmed track survives without detections."""
     slots: int = value(20, at_least=1)
-    """Tracks of a robot, at most."""
+    """Most tracks per robot."""
 
 
 class PeopleTracker:
     """Tracks the people around N robots.
 
     Args:
-        angles_rad: Of the rays in the lidar's frame (rays,), ascending.
-        range_max_m: A ray that reads this or more met nothing.
+        angles_rad: (rays,) ray angles in the lidar's frame, ascending.
+        range_max_m: Ranges of this or more are misses.
         count: N.
         mount: x, y, yaw of the lidar in base_link, m and rad.
-        settings: What people are like.
+        settings: Settings of detection and tracking.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class PeopleTracker:
         self.reset(count)
 
     def reset(self, count: int) -> None:
-        """Forget everybody, for N robots."""
+        """Drop all tracks, for N robots."""
         slots = self.settings.slots
         self.position = np.full((count, slots, 2), FAR_M)
         """(N, slots, 2) m, odom."""
@@ -96,8 +96,8 @@ class PeopleTracker:
         self.radius = np.full((count, slots), 0.25)
         """(N, slots) m."""
         self.identity = np.zeros((count, slots), dtype=np.int64)
-        """(N, slots): a number that stays with a person."""
-        # variance of place, of velocity, and their covariance: alike along both axes
+        """(N, slots): a number that identifies a person over time."""
+        # variances of position and velocity and their covariance, the same along both axes
         self._spread = np.zeros((count, slots, 3))
         self._alive: Mask = np.zeros((count, slots), dtype=bool)
         self._hits = np.zeros((count, slots), dtype=np.int64)
@@ -105,7 +105,7 @@ class PeopleTracker:
 
     @property
     def confirmed(self) -> Mask:
-        """(N, slots): which tracks count."""
+        """(N, slots): which tracks are confirmed."""
         return self._alive & (self._hits >= self.settings.confirm)
 
     def signals(self) -> dict[str, Array]:
@@ -121,12 +121,12 @@ class PeopleTracker:
         }
 
     def update(self, ranges: Array, pose: Array, period_s: float) -> None:
-        """Take a scan.
+        """Update the tracks with a scan.
 
         Args:
             ranges: (N, rays) m, all finite, as the signal ``scan``.
-            pose: (N, 3): x, y, yaw of base_link in odom when it was taken, m and rad.
-            period_s: Since the scan before.
+            pose: (N, 3): x, y, yaw of base_link in odom at the time of the scan, m and rad.
+            period_s: Time since the previous scan.
         """
         self._predict(period_s)
         robot, centre, radius, sure = self._detect(np.asarray(ranges, dtype=float), np.asarray(pose, dtype=float))
@@ -153,7 +153,7 @@ class PeopleTracker:
         self._unseen_s += h
 
     def _detect(self, ranges: Array, pose: Array) -> tuple[NDArray[np.int64], Array, Array, Mask]:
-        """Return of each piece that may be somebody: robot, centre (n, 2) in odom, radius, and if it surely is."""
+        """Return the candidates' robots, centres (n, 2) in odom, radii, and whether each is a certain detection."""
         s = self.settings
         count, rays = ranges.shape
         cos, sin = np.cos(pose[:, 2]), np.sin(pose[:, 2])
@@ -167,7 +167,7 @@ class PeopleTracker:
         cut = np.ones((count, rays), dtype=bool)
         cut[:, 1:] = (jump > s.gap_m + s.gap_rays * self._step * least) | ~seen[:, 1:] | ~seen[:, :-1]
         if self._around:
-            # what lies across the ends is one piece: begin each robot's rays at its first cut
+            # a segment may lie across the scan's ends: begin each robot's rays at its first cut
             joined = np.hypot(dx[:, 0] - dx[:, -1], dy[:, 0] - dy[:, -1])
             near = np.minimum(ranges[:, 0], ranges[:, -1])
             cut[:, 0] = (joined > s.gap_m + s.gap_rays * self._step * near) | ~seen[:, 0] | ~seen[:, -1]
@@ -188,13 +188,13 @@ class PeopleTracker:
         begin, points, robot, width = begin[kept], points[kept], robot[kept], width[kept]
         if not len(begin):
             return robot, np.zeros((0, 2)), np.zeros(0), np.zeros(0, dtype=bool)
-        # the points of the pieces that are left, side by side
+        # the points of the remaining segments, side by side
         index = np.repeat(begin - np.concatenate([[0], np.cumsum(points)[:-1]]), points) + np.arange(points.sum())
         px, py, starts = px[index], py[index], np.concatenate([[0], np.cumsum(points)[:-1]])
         mx, my = np.add.reduceat(px, starts) / points, np.add.reduceat(py, starts) / points
         fit_x, fit_y, fit, residual = _circles(px, py, mx, my, starts, points)
         away = np.hypot(mx, my)
-        outward = fit_x * mx + fit_y * my > 0.0  # the circle's middle lies behind its points
+        outward = fit_x * mx + fit_y * my > 0.0  # the circle's centre lies behind its points
         round_ = outward & (fit >= s.radius_m[0]) & (fit <= s.radius_m[1]) & (residual <= s.residual_m)
         sure = round_ & (width >= s.width_m[0]) & (width <= s.width_m[1]) & (points > 4) & (away <= s.reach_m)
         radius = np.clip(np.where(sure, 0.5 * width, 0.25), *s.radius_m)
@@ -203,13 +203,13 @@ class PeopleTracker:
         return robot, centre, radius, sure
 
     def _assign(self, robot: NDArray[np.int64], centre: Array, radius: Array, sure: bool) -> Mask:
-        """Correct tracks by detections, those not corrected yet; return which detections were taken."""
+        """Correct the tracks not yet corrected; return which detections were used."""
         s = self.settings
         taken = np.zeros(len(robot), dtype=bool)
         if not len(robot):
             return taken
         open_ = self._alive & (self._unseen_s > 0.0)
-        # what may be furniture only holds who is known already
+        # uncertain detections only update confirmed tracks
         open_ = open_ if sure else open_ & (self._hits >= s.confirm)
         away = np.linalg.norm(self.position[robot] - centre[:, None], axis=2)
         gate = s.gate_m if sure else 0.7 * s.gate_m
@@ -247,7 +247,7 @@ class PeopleTracker:
             self.radius[at] += 0.2 * (radius - self.radius[at])
 
     def _begin(self, robot: NDArray[np.int64], centre: Array, radius: Array) -> None:
-        """Begin tracks of detections that are nobody's."""
+        """Start tracks at unassigned detections."""
         for k, where, size in zip(robot, centre, radius):
             free = np.flatnonzero(~self._alive[k])
             if not len(free):
@@ -260,7 +260,7 @@ class PeopleTracker:
             self._next_id += 1
 
     def _forget(self) -> None:
-        """End tracks that were not seen for too long, or that were never sure."""
+        """Delete tracks that were unseen for too long or never confirmed."""
         known = self._hits >= self.settings.confirm
         keep = np.where(known, self.settings.keep_s, 0.15)
         self._alive &= self._unseen_s <= keep + 1e-9
@@ -269,7 +269,7 @@ class PeopleTracker:
 def _circles(
     x: Array, y: Array, mean_x: Array, mean_y: Array, starts: NDArray[np.int64], points: NDArray[np.int64]
 ) -> tuple[Array, Array, Array, Array]:
-    """Return for each piece its circle of least squares (Kasa, 1976): middle from the mean, radius, residual, m."""
+    """Fit a circle to each segment by least squares (Kasa, 1976): centre from the mean, radius, residual, m."""
     u, v = x - np.repeat(mean_x, points), y - np.repeat(mean_y, points)
 
     def total(values: Array) -> Array:

@@ -1,8 +1,8 @@
-"""A level scan of what a depth camera sees between two heights, as if a lidar had measured it.
+"""Virtual laser scan from a depth camera, for objects between two heights.
 
-What a ray reads, by REP-117: the nearest thing between the heights; +inf if the camera saw that nothing is there as far
-as the lidar would reach; where it saw less far, how far it saw, since what is not known counts as blocked; NaN where
-the camera did not look.
+Ranges follow REP-117: the nearest object between the heights; +inf if the camera saw free space up to the lidar's
+range; the visible distance if the camera saw less far, since unknown space counts as blocked; NaN outside of the
+camera's view.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from rlstack.arrays import Array
 from rlstack.robots import Camera, Lidar
 
 STEP_RAD = math.radians(1.0)
-"""Between the rays of a scan that stands for no lidar of the robot's."""
+"""Angle between the rays of a scan without a corresponding lidar."""
 
 _TURN = 2.0 * math.pi
 
 
 def camera_lidar(camera: Camera, near_m: float, far_m: float) -> Lidar:
-    """Return a lidar at base_link that looks where a camera does, as wide as it does, for a robot that has none.
+    """Return a virtual lidar at base_link with a camera's direction and field of view, for a robot without a lidar.
 
     Args:
-        camera: Of the robot.
-        near_m: Its least range.
-        far_m: Its greatest range.
+        camera: The robot's camera.
+        near_m: Least range of the lidar.
+        far_m: Greatest range of the lidar.
     """
     ahead = camera.rotation[:, 0]
     yaw = math.atan2(ahead[1], ahead[0])
@@ -45,17 +45,17 @@ def camera_lidar(camera: Camera, near_m: float, far_m: float) -> Lidar:
 
 
 class VirtualScan:
-    """Makes the ranges that a lidar would measure of a camera's points.
+    """Computes lidar ranges from a camera's points.
 
     Args:
-        lidar: That the scan stands for: of one ring and level.
-        camera: Whose points they are; where it sits is what counts.
-        low_m: Height above base_link below which nothing is in the way.
-        high_m: Height above base_link above which nothing is in the way.
-        size_m: Of the cube that each point stands for, where a cloud was thinned; 0: of a point alone.
+        lidar: The lidar to emulate; it must be level and have one ring.
+        camera: The camera of the points; only its pose matters.
+        low_m: Least height above base_link of obstacles.
+        high_m: Greatest height above base_link of obstacles.
+        size_m: Voxel edge of a downsampled cloud; 0 for single points.
 
     Raises:
-        ValueError: The lidar is tilted or has several rings, or the heights leave nothing between them.
+        ValueError: The lidar is tilted or has several rings, or the heights are not in ascending order.
     """
 
     def __init__(self, lidar: Lidar, camera: Camera, low_m: float, high_m: float, size_m: float = 0.0) -> None:
@@ -73,8 +73,8 @@ class VirtualScan:
         """Return the ranges (rays,) m.
 
         Args:
-            points: What is there (points, 3), m in the camera's optical frame; those between the heights block rays.
-            ends: Where the camera's sights end (pixels, 3), likewise; see
+            points: (points, 3) obstacles, m, in the camera's optical frame; those between the heights block rays.
+            ends: (pixels, 3) end points of the camera's lines of sight in the same frame; see
                 :meth:`rlstack.perception.clouds.DepthToCloud.sights`.
         """
         blocked = np.full(self.lidar.rays, np.inf)
@@ -95,7 +95,7 @@ class VirtualScan:
         return found.astype(np.float32)
 
     def _leaving(self, ends: Array) -> Array:
-        """Return where sights from the eye to ``ends`` were last between the heights; those that never were go."""
+        """Return the last points between the heights on the lines of sight to ``ends``, if there are any."""
         height, change = self._eye[2], ends[:, 2] - self._eye[2]
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high = (self._low - height) / change, (self._high - height) / change
@@ -108,7 +108,7 @@ class VirtualScan:
         return np.asarray(self._eye + leaves[seen, None] * (ends[seen] - self._eye))
 
     def _rays(self, places: Array) -> tuple[NDArray[np.intp], Array]:
-        """Return the number of the ray next to each place in base_link, and how far the place is."""
+        """Return the index of the ray nearest to each point in base_link, and the point's distance."""
         lidar = self.lidar
         x, y = (places - lidar.position)[:, :2].T
         ahead = np.arctan2(y, x) - math.atan2(lidar.rotation[1, 0], lidar.rotation[0, 0]) - lidar.angle_min_rad
@@ -116,7 +116,7 @@ class VirtualScan:
         return ray.astype(np.intp), np.hypot(x, y)
 
     def _within(self, ray: NDArray[np.intp], reach: Array) -> tuple[NDArray[np.intp], Array]:
-        """Return numbers of rays that there are, with their ranges; others are beside the scan."""
+        """Return the ray indices inside of the scan, with their ranges."""
         ray = np.mod(ray, self._around)
         kept = ray < self.lidar.rays
         return ray[kept], reach[kept]

@@ -1,6 +1,6 @@
-"""What a human leads an arm with: one module each, found by its name.
+"""Teleoperation devices: one module each, found by name.
 
-A device says what a hand does now; what that means for a robot is decided elsewhere. Opened by ``NAME`` or
+A device reports the operator's input; other modules turn it into robot commands. A device is selected by ``NAME`` or
 ``NAME:WHERE``, such as ``keyboard``, ``gamepad:/dev/input/js0`` or ``leader:/dev/ttyACM0``.
 """
 
@@ -18,20 +18,20 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.registry import Registry
 
 SAVE, DISCARD, STOP = "save", "discard", "stop"
-"""What a hand can say beside moving: the episode is good and over; it is not to be kept; that was all."""
+"""Episode events: end and save the episode; discard it; stop the session."""
 
 
 @dataclass(frozen=True)
 class TeleopInput:
-    """What a hand does now.
+    """The operator's present input.
 
     Attributes:
-        linear: (3,) -1..1 of full speed: forward, to the left, up (``base_link``).
-        angular: (3,) -1..1 of full speed about the same axes.
+        linear: (3,) share of full speed, -1..1: forward, left, up (``base_link``).
+        angular: (3,) share of full speed about the same axes, -1..1.
         gripper: 1 opens, -1 closes, 0 leaves it.
-        intervene: Whether the hand leads; else whatever else commands the arm goes on.
-        joints: Where a leader arm's joints are, rad, by the robot's names; None: it is no leader arm.
-        said: Words since the last reading: ``SAVE``, ``DISCARD``, ``STOP``.
+        intervene: Whether the operator is in control; otherwise the other source of commands continues.
+        joints: Joint positions of a leader arm, rad, by the robot's joint names; None: not a leader arm.
+        said: Events since the last reading: ``SAVE``, ``DISCARD``, ``STOP``.
     """
 
     linear: Array = field(default_factory=lambda: np.zeros(3))
@@ -43,53 +43,53 @@ class TeleopInput:
 
     @property
     def idle(self) -> bool:
-        """Whether it neither moves nor grips."""
+        """Whether it moves neither the arm nor the gripper."""
         return not (self.linear.any() or self.angular.any() or self.gripper) and self.joints is None
 
 
 class Device(Protocol):
-    """A device; made with what stands after its name, and the robot that it leads."""
+    """A teleoperation device for one robot."""
 
     live: ClassVar[bool]
-    """Whether a human is at it, so that time must pass as fast as it does."""
+    """Whether a human operates it, so that the simulation must run in real time."""
     keys: ClassVar[str]
-    """How it is used, in a few words or lines."""
+    """Usage, in a few words or lines."""
 
     def __init__(self, where: str, robot: Manipulator) -> None:
-        """Remember what to open; open nothing."""
+        """Store the settings; open nothing."""
 
     def open(self) -> None:
-        """Start; raise ``UserError`` if it is not there or what it needs is not installed."""
+        """Open the device; raise ``UserError`` if it is not connected or a library is missing."""
 
     def read(self) -> TeleopInput:
-        """Return what the hand does now, at once.
+        """Return the operator's present input without blocking.
 
         Raises:
-            UserError: The device is gone.
+            UserError: The device was disconnected.
         """
 
     def forget(self) -> None:
-        """Forget what the gripper was told: another episode begins. Who remembers nothing may leave it out."""
+        """Reset the gripper command for a new episode; optional for devices without state."""
 
     def close(self) -> None:
-        """Let go of it, whatever happened; also where it was never opened."""
+        """Release the device, even after an error or if it was never opened."""
 
 
 DEVICES = Registry("device", "rlstack.hardware.devices", "DEVICE", "rlstack.devices")
-"""Each entry is a class like :class:`Device`."""
+"""Teleoperation devices by name; each entry is a class like :class:`Device`."""
 
 
 def device_called(spec: str, robot: Manipulator) -> Any:
-    """Return the device ``NAME`` or ``NAME:WHERE``, not opened yet.
+    """Return the device ``NAME`` or ``NAME:WHERE``, unopened.
 
     Raises:
-        UserError: There is no such device (nearest names listed), or what stands after its name is not allowed.
+        UserError: There is no such device (nearest names listed), or the part after its name is invalid.
     """
     name, _, where = spec.partition(":")
     return DEVICES.load(name)(where, robot)
 
 
 def refuse_where(name: str, where: str) -> None:
-    """Refuse anything after the name of a device that takes nothing there."""
+    """Refuse a ``WHERE`` part for a device that takes none."""
     if where:
         raise UserError(f"{name}:{where} is not allowed: the device {name} takes nothing after its name.")

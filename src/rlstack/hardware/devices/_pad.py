@@ -1,4 +1,4 @@
-"""What the sticks and buttons of a gamepad mean: those of an Xbox pad, as Linux and ROS's joy number them."""
+"""Mapping from gamepad axes and buttons (an Xbox pad, as Linux and ROS's joy number them) to operator input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from rlstack.hardware.devices import DISCARD, SAVE, STOP, TeleopInput
 
 DEAD = 0.1
-"""Sticks do not come back to 0 by themselves: less than this is nothing."""
+"""Dead zone: sticks do not return exactly to 0."""
 
 KEYS = (
     "left stick  forward, back, left, right    right stick  up, down, turn    cross  tilt\n"
@@ -20,10 +20,10 @@ _CLOSE, _OPEN, _DISCARD, _SAVE, _TAKE, _STOP = 0, 1, 2, 3, 4, 6
 
 
 class Pad:
-    """From a pad's axes and buttons to a hand.
+    """Maps a gamepad's axes and buttons to :class:`TeleopInput`.
 
     Args:
-        held: Whether a button must be held to lead; else the pad always leads.
+        held: Whether a button must be held to take control; otherwise the pad is always in control.
     """
 
     def __init__(self, held: bool = True) -> None:
@@ -31,14 +31,14 @@ class Pad:
         self._down: set[int] = set()
 
     def forget(self) -> None:
-        """Tell the gripper nothing until a button does."""
+        """Leave the gripper alone until a button is pressed."""
         self._gripper = 0.0
 
     def hand(self, axes: Sequence[float], buttons: Sequence[int]) -> TeleopInput:
-        """Return what the hand does.
+        """Return the operator's input.
 
         Args:
-            axes: Left stick left and up, left trigger, right stick left and up, right trigger, cross left and up.
+            axes: Left stick left and up, left trigger, right stick left and up, right trigger, D-pad left and up.
             buttons: A, B, X, Y, left, right shoulder, Back, ...
         """
         stick = [_alive(float(axes[k])) if k < len(axes) else 0.0 for k in range(8)]
@@ -57,6 +57,6 @@ class Pad:
 
 
 def _alive(value: float) -> float:
-    """Return a stick's value without its dead middle, still 1 at its end."""
+    """Return a stick's value without the dead zone, rescaled to reach 1 at the end."""
     size = max(0.0, abs(value) - DEAD) / (1.0 - DEAD)
     return float(np.copysign(min(size, 1.0), value)) if size else 0.0

@@ -1,4 +1,4 @@
-"""A gamepad, by the joystick interface of the Linux kernel (linux/joystick.h): 8 bytes for each change."""
+"""A gamepad, read through the Linux kernel's joystick interface (linux/joystick.h): 8 bytes per event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlstack.hardware.devices._pad import KEYS, Pad
 from rlstack.kinds.manipulator.spec import Manipulator
 
 EVENT = struct.Struct("<IhBB")
-"""Time, ms; value; type; number."""
+"""Event fields: time in ms, value, type, number."""
 BUTTON, AXIS, INITIAL = 0x01, 0x02, 0x80
 FULL = 32767.0
 
@@ -23,8 +23,8 @@ class Gamepad:
     """See :class:`rlstack.hardware.devices.Device`.
 
     Args:
-        where: Its file; ``/dev/input/js0`` if left out.
-        robot: What it leads.
+        where: Device file; ``/dev/input/js0`` by default.
+        robot: The robot to teleoperate.
     """
 
     live = True
@@ -35,7 +35,7 @@ class Gamepad:
         self._pad, self._axes, self._buttons, self._part = Pad(), [0.0] * 8, [0] * 16, b""
 
     def open(self) -> None:
-        """Open its file."""
+        """Open the device file."""
         try:
             self._file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as error:
@@ -45,7 +45,7 @@ class Gamepad:
             ) from error
 
     def read(self) -> TeleopInput:
-        """Return what sticks and buttons say."""
+        """Return the input of sticks and buttons."""
         while select.select([self._file], [], [], 0.0)[0]:
             try:
                 data = os.read(self._file, 64 * EVENT.size)
@@ -59,11 +59,11 @@ class Gamepad:
         return self._pad.hand(self._axes, self._buttons)
 
     def forget(self) -> None:
-        """Tell the gripper nothing until a button does."""
+        """Leave the gripper alone until a button is pressed."""
         self._pad.forget()
 
     def close(self) -> None:
-        """Close its file."""
+        """Close the device file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -73,9 +73,9 @@ class Gamepad:
         whole = len(data) - len(data) % EVENT.size
         self._part = data[whole:]
         for _, value, kind, number in EVENT.iter_unpack(data[:whole]):
-            kind &= ~INITIAL  # how things are when it is opened comes as changes, too
+            kind &= ~INITIAL  # the initial state arrives as events, too
             if kind == AXIS and number < len(self._axes):
-                # the kernel counts to the right and down, ROS's joy and a hand to the left and up; triggers as they are
+                # the kernel's axes point right and down, those of ROS's joy and TeleopInput left and up; triggers agree
                 sign = 1.0 if number in (2, 5) else -1.0
                 self._axes[number] = sign * max(-1.0, value / FULL)
             elif kind == BUTTON and number < len(self._buttons):

@@ -1,4 +1,4 @@
-"""A gamepad that a ROS node reads already: what comes on ``joy`` (sensor_msgs/Joy), from whichever machine."""
+"""A gamepad read through ROS: messages on ``joy`` (sensor_msgs/Joy), from any machine."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rlstack.hardware.devices._pad import KEYS, Pad
 from rlstack.kinds.manipulator.spec import Manipulator
 
 GONE_S = 0.5
-"""Without a message for so long the pad is gone, and moves nothing any more: ROS's joy repeats it at 20 Hz."""
+"""Timeout without messages, after which the pad commands no motion; ROS's joy repeats messages at 20 Hz."""
 
 
 class Joy:
-    """See :class:`rlstack.hardware.devices.Device`; the teleoperation node hands it what comes on its topic.
+    """See :class:`rlstack.hardware.devices.Device`; the teleoperation node passes it the messages of its topic.
 
     Args:
-        where: Nothing: topics are remapped.
-        robot: What it leads.
+        where: Must be empty: remap the topic instead.
+        robot: The robot to teleoperate.
     """
 
     live = True
@@ -39,19 +39,19 @@ class Joy:
         """Wait for messages."""
 
     def hear(self, message: Any) -> None:
-        """Take a ``sensor_msgs/Joy``."""
+        """Store a ``sensor_msgs/Joy``."""
         self._axes, self._buttons = list(message.axes), list(message.buttons)
         self._heard = time.monotonic()
 
     def read(self) -> TeleopInput:
-        """Return what the last message says; of a pad that is gone, that nothing moves, and who led goes on leading."""
+        """Return the input of the last message; after a timeout, no motion and unchanged control."""
         hand = self._pad.hand(self._axes, self._buttons)
         if time.monotonic() - self._heard < GONE_S:
             return hand
         return replace(hand, linear=np.zeros(3), angular=np.zeros(3))
 
     def forget(self) -> None:
-        """Tell the gripper nothing until a button does."""
+        """Leave the gripper alone until a button is pressed."""
         self._pad.forget()
 
     def close(self) -> None:

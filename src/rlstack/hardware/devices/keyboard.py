@@ -1,7 +1,7 @@
-"""The keyboard of the terminal that the command runs in.
+"""The keyboard, read from the terminal that runs the command.
 
-A terminal says when a key goes down and repeats it while it is held, and never says when it goes up. So a key counts as
-held for a while after each time it comes: longer after the first, because terminals wait before they repeat.
+A terminal reports key presses and repeats them while a key is held, but never reports a release. So a key counts as
+held for a while after each press, longer after the first, because terminals wait before they repeat.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rlstack.hardware.devices import DISCARD, SAVE, STOP, TeleopInput, refuse_wh
 from rlstack.kinds.manipulator.spec import Manipulator
 
 FIRST_S, REPEATED_S = 0.3, 0.12
-"""How long a key counts as held after it came, and after it came again; terminals repeat some 25 to 40 times a second
-after some 0.25 to 0.6 s."""
+"""How long a key counts as held after its first press and after a repeat; terminals repeat 25 to 40 times a second
+after 0.25 to 0.6 s."""
 
 MOVES = {
     "w": (0, 1.0),
@@ -41,12 +41,12 @@ MOVES = {
     "left": (1, 1.0),
     "right": (1, -1.0),
 }
-"""Key: which of x, y, z and the turns about them it moves, and to which side."""
+"""By key: the axis (x, y, z, then the rotations about them) and the direction."""
 
 _ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
 _SEQUENCE = re.compile(r"\x1b(?:\[([0-9;]*)[ -/]*([@-~])|O([0-9]*)([@-~]))")
-"""What terminals send for keys that are no character (ECMA-48; xterm's control sequences): numbers, the second of which
-says Shift by 2, and a letter."""
+"""Escape sequences of keys without a character (ECMA-48; xterm's control sequences): numbers, the second of which
+is 2 with Shift, and a letter."""
 _SHIFT = "2"
 _SAID = {"\r": SAVE, "\n": SAVE, "\x7f": DISCARD, "\b": DISCARD, "\x1b": STOP, "\x03": STOP, "\x04": STOP}
 
@@ -55,8 +55,8 @@ class Keyboard:
     """See :class:`rlstack.hardware.devices.Device`.
 
     Args:
-        where: Nothing.
-        robot: What it leads.
+        where: Must be empty.
+        robot: The robot to teleoperate.
         terminal: File descriptor of the terminal; standard input by default.
     """
 
@@ -77,7 +77,7 @@ class Keyboard:
         self._rest = ""
 
     def open(self) -> None:
-        """Let keys come one by one, and unseen."""
+        """Switch the terminal to unbuffered input without echo."""
         import termios
         import tty
 
@@ -90,7 +90,7 @@ class Keyboard:
         tty.setcbreak(self._terminal)
 
     def read(self) -> TeleopInput:
-        """Return what the keys say."""
+        """Return the input of the keys."""
         now, said = time.monotonic(), []
         for key in self._keys():
             if key in _SAID:
@@ -111,11 +111,11 @@ class Keyboard:
         return TeleopInput(motion[:3], motion[3:], self._gripper, self._intervene, said=tuple(said))
 
     def forget(self) -> None:
-        """Tell the gripper nothing until a key does."""
+        """Leave the gripper alone until a key is pressed."""
         self._gripper = 0.0
 
     def close(self) -> None:
-        """Put the terminal back as it was."""
+        """Restore the terminal's settings."""
         if self._before is not None and self._terminal is not None:
             import termios
 

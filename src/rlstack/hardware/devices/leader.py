@@ -1,6 +1,6 @@
-"""A leader arm of serial bus servos (Feetech STS, as of the SO-100), by Feetech's library scservo_sdk.
+"""A leader arm of serial bus servos (Feetech STS, as in the SO-100), read with Feetech's library scservo_sdk.
 
-Its file says which servo stands for which joint of the robot. Its servos are let go, so that a hand can move them.
+The arm's file maps servos to the robot's joints. Servo torque is switched off, so that the operator can move them.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 
 TICKS = 4096
-"""Of a turn (STS3215 data sheet, 12 bits)."""
+"""Encoder ticks per revolution (STS3215 data sheet, 12 bits)."""
 TORQUE_ENABLE, PRESENT_POSITION = 40, 56
 """Addresses in the control table of the STS series (Feetech, memory table of the STS3215)."""
 
 _GONE_S = 0.5
-"""For so long readings may fail in a row before the arm counts as gone; the robot stays where it was led last."""
+"""How long readings may fail in a row before the arm counts as disconnected; the robot holds its last target."""
 _FIND_S = 1.0
-"""For so long a servo is asked before it counts as missing: one that was just powered takes a while to answer."""
+"""How long a servo is polled before it counts as missing: one that was just powered takes a while to answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Servo:
-    """One servo, and the joint that it stands for."""
+    """One servo and the joint that it maps to."""
 
     joint: str
-    """Of the robot."""
+    """Name of the robot's joint."""
     id: int = value(at_least=0, at_most=253)
-    """On the bus."""
+    """Number on the bus."""
     zero: int = value(2048, unit="ticks", at_least=0, at_most=TICKS - 1)
-    """Where it is when the joint is at 0."""
+    """Servo position at which the joint is at 0."""
     ratio: float = 1.0
-    """rad (or m) of the joint for each rad of the servo; below 0 if it turns the other way."""
+    """Joint motion, rad or m, per rad of the servo; negative if it turns the other way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class LeaderArm:
     """A leader arm's file."""
 
     port: str
-    """Such as /dev/ttyACM0."""
+    """Serial port, such as /dev/ttyACM0."""
     baud: int = value(1_000_000, above=0)
     servos: tuple[Servo, ...]
 
@@ -60,10 +60,10 @@ class Leader:
 
     Args:
         where: A YAML file, see :class:`LeaderArm`.
-        robot: What it leads.
+        robot: The robot to teleoperate.
 
     Raises:
-        UserError: The file cannot be read, or names a joint that the robot has not, or a servo twice.
+        UserError: The file cannot be read, names a joint that the robot lacks, or names a servo twice.
     """
 
     live = True
@@ -88,13 +88,13 @@ class Leader:
         self._port: Any = None
         self._group: Any = None
         self._silent_at: float | None = None
-        """s of the monotonic clock: the first reading that failed since one that did not."""
+        """Monotonic time of the first failed reading since the last good one, s."""
         self._last: dict[str, float] = {}
         self._ticks: dict[int, int] = {}
-        """From their zeros, by servo."""
+        """Encoder ticks from zero, by servo."""
 
     def open(self) -> None:
-        """Open the port, find every servo and let it go."""
+        """Open the port, find every servo and switch off its torque."""
         try:
             sdk = importlib.import_module("scservo_sdk")
         except ImportError as error:
@@ -105,7 +105,7 @@ class Leader:
         port = sdk.PortHandler(arm.port)
         try:
             opened = port.setBaudRate(arm.baud)  # opens it
-        except Exception as error:  # serial's errors, and those of the system
+        except Exception as error:  # errors of pyserial and of the system
             raise UserError(f"The leader arm's port {arm.port} cannot be opened ({error}): plug it in.") from error
         if not opened:
             raise UserError(f"{arm.port} cannot run at {arm.baud} baud: these servos come with 1000000.")
@@ -123,7 +123,7 @@ class Leader:
             self._group.addParam(servo.id)
 
     def read(self) -> TeleopInput:
-        """Return where its joints are."""
+        """Return the leader arm's joint positions."""
         while self._group.txRxPacket() != 0:
             now = time.monotonic()
             self._silent_at = now if self._silent_at is None else self._silent_at
@@ -136,7 +136,7 @@ class Leader:
         for servo in self._arm.servos:
             ticks = self._group.getData(servo.id, PRESENT_POSITION, 2)
             ticks = -(ticks & 0x7FFF) if ticks & 0x8000 else ticks  # sign and magnitude
-            # the nearest to where it was, at first to its zero: a servo may pass its own 0, and turn past half a turn
+            # unwrapped: nearest to the last position, at first to zero, as a servo may pass its 0 and half a revolution
             before = self._ticks.get(servo.id, 0)
             away = before + (ticks - servo.zero - before + TICKS // 2) % TICKS - TICKS // 2
             self._ticks[servo.id] = away

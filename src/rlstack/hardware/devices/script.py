@@ -1,4 +1,4 @@
-"""A hand that follows a script, one reading a step: for tests, and to show the same thing twice."""
+"""Scripted input, one reading per step, for tests and repeatable demonstrations."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Three = tuple[float, float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """What the hand does for some steps."""
+    """Input for some steps."""
 
     steps: int = value(1, at_least=1)
     linear: Three = (0.0, 0.0, 0.0)
-    """-1..1 of full speed, x y z."""
+    """Share of full speed along x, y, z, -1..1."""
     angular: Three = (0.0, 0.0, 0.0)
     gripper: float = value(0.0, at_least=-1.0, at_most=1.0)
     intervene: bool = True
     said: Literal["", "save", "discard", "stop"] = ""
-    """In the first of the steps."""
+    """Event in the first of the steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Script:
 
     Args:
         where: A YAML file with ``moves``, see :class:`Move`.
-        robot: What it leads.
+        robot: The robot to teleoperate.
 
     Raises:
         UserError: The file cannot be read, or a field is unknown or out of range.
@@ -64,11 +64,11 @@ class Script:
         self.open()
 
     def open(self) -> None:
-        """Begin at the first step."""
+        """Start at the first step."""
         self._at, self._step = 0, 0
 
     def read(self) -> TeleopInput:
-        """Return the next step; after the last, the hand stops."""
+        """Return the next step's input; after the last step, stop."""
         if self._at >= len(self._moves):
             return TeleopInput(intervene=False, said=(STOP,))
         move, first = self._moves[self._at], self._step == 0

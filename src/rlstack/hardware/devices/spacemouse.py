@@ -1,6 +1,6 @@
-"""A SpaceMouse, by the library pyspacemouse, which knows the models and reads them through hidapi.
+"""A SpaceMouse, read with the library pyspacemouse through hidapi.
 
-Moving the cap takes over; a moment after it is let go, the hand has handed back.
+Moving the cap takes control; a moment after it is released, control returns.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from rlstack.hardware.devices import SAVE, TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 
 DEAD = 0.05
-"""Share of the cap's travel that is nothing: it does not come to rest at exactly 0."""
+"""Dead zone, as a share of the cap's travel: it does not come to rest at exactly 0."""
 
 LINGER_S = 0.5
-"""For how long the hand leads on after the cap was let go."""
+"""How long the operator stays in control after the cap is released."""
 
 _MOST = 64
-"""Reports that are read at once; one comes every 8 ms or so while the cap is moved."""
+"""Most reports read at once; one arrives about every 8 ms while the cap moves."""
 
 
 class SpaceMouse:
     """See :class:`rlstack.hardware.devices.Device`.
 
     Args:
-        where: Its ``/dev/hidraw`` file; the first that is found if left out.
-        robot: What it leads.
-        opened: A ``pyspacemouse.SpaceMouseDevice`` that is open already.
+        where: Its ``/dev/hidraw`` file; by default the first one found.
+        robot: The robot to teleoperate.
+        opened: A ``pyspacemouse.SpaceMouseDevice`` that is already open.
     """
 
     live = True
@@ -45,12 +45,12 @@ class SpaceMouse:
         self._gripper, self._moved_at, self._down = 0.0, -1e9, (False, False)
 
     def open(self) -> None:
-        """Find it."""
+        """Find and open the device."""
         if self._device is not None:
             return
         try:
             pyspacemouse = importlib.import_module("pyspacemouse")
-        except Exception as error:  # easyhid raises what it likes where the library hidapi is missing
+        except Exception as error:  # easyhid raises arbitrary errors if the library hidapi is missing
             raise UserError(
                 f"A SpaceMouse needs pyspacemouse and the system library hidapi ({error}): pip install"
                 " 'rlstack[teleop]', and on Debian or Ubuntu apt install libhidapi-hidraw0."
@@ -67,11 +67,11 @@ class SpaceMouse:
         self._device = found
 
     def read(self) -> TeleopInput:
-        """Return what the cap says."""
+        """Return the input of cap and buttons."""
         if not self._device.connected:
             raise UserError("The SpaceMouse is gone: plug it in again.")
         before = None
-        for _ in range(_MOST):  # a report at a time; when nothing came, its time stays
+        for _ in range(_MOST):  # one report at a time; without a new one, its time stays the same
             state = self._device.read()
             if state.t == before:
                 break
@@ -80,7 +80,7 @@ class SpaceMouse:
         motion = np.sign(cap) * np.clip((np.abs(cap) - DEAD) / (1.0 - DEAD), 0.0, 1.0)
         left, right = bool(state.buttons[0]), bool(state.buttons[-1])
         both = left and right and self._down != (True, True)
-        # as it goes down: of two that are let go one after the other, the second tells the gripper nothing
+        # on the press only: of two buttons released one after the other, the second must not command the gripper
         if left and not right and not self._down[0]:
             self._gripper = -1.0
         elif right and not left and not self._down[1]:
@@ -93,11 +93,11 @@ class SpaceMouse:
         return TeleopInput(motion[:3], motion[3:], self._gripper, leads, said=(SAVE,) if both else ())
 
     def forget(self) -> None:
-        """Tell the gripper nothing until a button does."""
+        """Leave the gripper alone until a button is pressed."""
         self._gripper = 0.0
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the device."""
         if self._device is not None:
             self._device.close()
             self._device = None
