@@ -1,6 +1,6 @@
-"""Safety: the last word before the actuators, in plain numpy, without ROS and without a clock of its own.
+"""Safety guards: the last check before the actuators, in plain numpy, without ROS and without their own clock.
 
-What every guard shares is here; the guard of a kind of robot is ``rlstack/kinds/<kind>/guard.py``.
+The behaviour that all guards share is here; each kind's guard is ``rlstack/kinds/<kind>/guard.py``.
 """
 
 from rlstack.guard.decision import CommonMode, Decision, Mode

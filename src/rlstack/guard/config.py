@@ -1,4 +1,4 @@
-"""Guard configuration: a robot's own limits, changed by what an operator gives."""
+"""Guard configuration: the robot's own limits, which an operator may override."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ Config = TypeVar("Config", bound="GuardConfig")
 
 @dataclass(frozen=True, kw_only=True)
 class GuardConfig:
-    """How long the guard of any robot waits; each kind's guard adds its limits and ``staleness_s``."""
+    """Timeouts of every guard; each kind's guard adds its limits and ``staleness_s``."""
 
     control_rate_hz: float = value(unit="Hz", above=0.0)
     observation_timeout_s: float = value(0.2, unit="s", above=0.0)
     """Longest time without a valid observation."""
     recover_after_s: float = value(1.0, unit="s", at_least=0.0)
-    """How long a late policy must be in time again before it commands again."""
+    """How long a late policy must be on time again before it commands again."""
 
     @property
     def staleness_s(self) -> float:
-        """Age from which a policy's command is stale, and the longest silence of a policy."""
+        """Age at which a policy's command is stale, and the longest a policy may be silent."""
         raise NotImplementedError
 
     @property
     def reach_s(self) -> float:
-        """When joints are to have come to a target, s after its stamp.
+        """When joints should reach a target, s after its stamp.
 
-        Two periods: for a controller that interpolates, the target must not be due already.
+        Two periods, so that an interpolating controller never gets a target that is already due.
         """
         return 2.0 * self.period_s
 
@@ -43,20 +43,20 @@ class GuardConfig:
 
     @classmethod
     def limits_of(cls, robot: Any) -> dict[str, Any]:
-        """Return the robot's own limits by field, which overrides may tighten; a ``..._min_m`` is a lower corner."""
+        """Return the robot's own limits by field, which overrides may tighten; ``..._min_m`` are lower corners."""
         raise NotImplementedError
 
     @classmethod
     def values_for(cls, robot: Any) -> dict[str, Any]:
-        """Return other values that follow from the robot, which overrides may change at will."""
+        """Return the other values derived from the robot, which overrides may change freely."""
         return {"control_rate_hz": robot.control_rate_hz}
 
     @classmethod
     def from_robot(cls: type[Config], robot: RobotSpec, *, allow_wider: bool = False, **overrides: Any) -> Config:
-        """Return the robot's own limits, changed by ``overrides``.
+        """Return the robot's own limits with ``overrides`` applied.
 
         Args:
-            robot: The robot, whose limits hold unless tightened.
+            robot: The robot; its limits hold unless tightened.
             allow_wider: Let overrides widen the robot's limits, as in simulated tests that start outside them.
             overrides: Any field.
 

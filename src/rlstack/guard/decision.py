@@ -1,4 +1,4 @@
-"""What the guard answers."""
+"""The guard's decisions and modes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Literal
 from rlstack.arrays import Array
 
 Role = Literal["off", "normal", "intervention"]
-"""What a mode means to whoever watches: nothing moves, all is well, or the guard has taken over from the policy."""
+"""What a mode means to an observer: the robot is stopped, all is well, or the guard has taken over."""
 
 
 class Mode(str, Enum):
-    """Who commands. A kind of robot declares its own modes in a subclass: ``HOVER = "hover", "intervention"``.
+    """What commands the robot. Each kind declares its own modes in a subclass: ``HOVER = "hover", "intervention"``.
 
-    The text is what goes out on the topic ``guard/mode``.
+    The text is published on the topic ``guard/mode``.
     """
 
     role: Role
 
     def __new__(cls, text: str, role: Role) -> Mode:
-        """Make a member of its text and its role."""
+        """Create the member from its text and its role."""
         member = str.__new__(cls, text)
         member._value_, member.role = text, role
         return member
@@ -31,14 +31,14 @@ class Mode(str, Enum):
 
 
 class CommonMode(Mode):
-    """The modes of every guard."""
+    """Modes that every guard has."""
 
     DISARMED = "disarmed", "off"
     """Motors off."""
     POLICY = "policy", "normal"
-    """The policy, within the limits."""
+    """The policy commands, within the limits."""
     ESTOP = "estop", "off"
-    """Motors off until the emergency stop is cleared."""
+    """Motors are off until the emergency stop is cleared."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class Decision:
     """The guard's answer to one event.
 
     Args:
-        command: To publish: of a quadrotor (rotors,) rad/s, of a wheeled base (2,) m/s and rad/s, of an arm
-            (joints,) rad or m; None: nothing.
+        command: To publish: (rotors,) rad/s for a quadrotor, (2,) m/s and rad/s for a wheeled base, or
+            (joints,) rad or m for an arm; None: nothing.
         stamp_s: Stamp of the observation that the command answers, s.
         mode: After the event.
-        reason: Why the guard is in this mode, or why it did not take what it was given.
+        reason: Why the guard is in this mode, or why it rejected the input.
         changed: Whether the event changed the mode.
-        clipped: Whether the command was held back: to the robot's limits, to the rate limit, or for what is in the way.
-        blocked: What is in the way, if the command was slowed for it.
-        held_for: Which limits a command was held back for, where the guard says.
+        clipped: Whether the robot's limits, the rate limit or an obstacle limited the command.
+        blocked: The obstacle that slowed the command, if any.
+        held_for: The limits that limited the command, where the guard reports them.
     """
 
     command: Array | None

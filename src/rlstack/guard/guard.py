@@ -1,4 +1,4 @@
-"""What every guard does, whatever it guards: arming, the emergency stop, and who commands when."""
+"""Behaviour common to all guards: arming, the emergency stop, and switching between policy and fallback."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Stamped(Protocol):
 
     @property
     def stamp_s(self) -> float:
-        """When it was measured, s."""
+        """Measurement time, s."""
 
 
 Seen = TypeVar("Seen", bound=Stamped)
 
 
 class LimitedCommand(NamedTuple):
-    """What may be published of a command.
+    """A command within the limits.
 
     Args:
         command: (elements,) in the signal's unit.
-        clipped: Whether it was held back.
-        blocked: What is in the way, if it was slowed for it.
-        held_for: The limits that it was held back for, where the guard says.
+        clipped: Whether it was limited.
+        blocked: The obstacle that slowed it, if any.
+        held_for: The limits that applied, where the guard reports them.
     """
 
     command: NDArray[np.float64]
@@ -45,23 +45,23 @@ class LimitedCommand(NamedTuple):
 
 
 class Guard(ABC, Generic[Seen]):
-    """A guard's events and answers; a kind of robot adds what it sees, what it allows and how it is stopped.
+    """State machine of a guard; each kind of robot adds its observation, its limits and its fallback.
 
-    It has no clock: every event brings the time, s, on the clock of the observations' stamps. Each event returns
-    a :class:`Decision`; its command, if any, is to be published at once.
+    Every event passes the time, s, on the clock of the observations' stamps, and returns a :class:`Decision`,
+    whose command, if any, must be published at once.
 
     Args:
-        config: How long it waits.
-        elements: How many numbers a command has.
+        config: Limits and timeouts.
+        elements: Width of a command.
     """
 
     OBSERVED: ClassVar[tuple[str, ...]] = ("position", "orientation", "linear_velocity", "angular_velocity")
-    """Signals of one topic that an observation is made of."""
+    """Signals of one topic that make up an observation."""
 
     CONFIG: ClassVar[Any]
-    """Its class of configuration, with ``from_robot``."""
+    """Class of its configuration, with ``from_robot``."""
     COMMAND: ClassVar[str]
-    """The commanded signal."""
+    """Name of the commanded signal."""
 
     @classmethod
     def from_parameters(cls, robot: Any, config: Any, parameters: Mapping[str, Any]) -> Guard[Seen]:
@@ -69,8 +69,8 @@ class Guard(ABC, Generic[Seen]):
 
         Args:
             robot: The robot.
-            config: Of the class :attr:`CONFIG`.
-            parameters: Of the guard node; what is no field of the configuration is read here.
+            config: An instance of :attr:`CONFIG`.
+            parameters: Those of the guard node, including any that are not configuration fields.
         """
         return cls(robot, config)  # type: ignore[arg-type, call-arg]  # kinds take a robot and a configuration
 
@@ -78,13 +78,13 @@ class Guard(ABC, Generic[Seen]):
         self.mode: Mode = CommonMode.DISARMED
         self.reason = "not armed yet"
         self.interventions = 0
-        """How often it has taken over from the policy since it was made."""
+        """Number of times it has taken over from the policy since it was created."""
         self.in_a_row = 0
-        """Valid observations so far without a gap beyond the time-out."""
+        """Number of valid observations so far without a gap beyond the timeout."""
         self.stopped_unseen = False
-        """Whether it stopped before it had moved at all, only because observations stayed away."""
+        """Whether it stopped before the robot had moved, only because observations were missing."""
         self.elements = elements
-        """How many numbers a command has."""
+        """Width of a command."""
         self._timing = config
         self._clock = Clock(config.observation_timeout_s)
         self._watch = PolicyWatch(elements, config.staleness_s, config.period_s)
@@ -98,20 +98,20 @@ class Guard(ABC, Generic[Seen]):
 
     @property
     def _acts(self) -> bool:
-        """Whether the guard itself answers observations."""
+        """Whether the guard itself computes the commands."""
         return self.mode.role != "off" and self.mode is not CommonMode.POLICY
 
     @property
     def tick_s(self) -> float:
-        """How long after a command :meth:`on_tick` is to be called."""
+        """Longest time after a command until :meth:`on_tick` must be called."""
         return self._timing.staleness_s
 
     @property
     def notes(self) -> str:
-        """What it cannot watch, in a sentence; empty: it watches all that it is to."""
+        """What it cannot check, as a sentence; empty if it checks everything."""
         return ""
 
-    # What a kind of robot adds.
+    # Implemented by each kind of robot.
 
     @abstractmethod
     def _parse(self, stamp_s: float, signals: Signals) -> Seen | str:
@@ -119,41 +119,41 @@ class Guard(ABC, Generic[Seen]):
 
     @abstractmethod
     def _broken(self, seen: Seen) -> str:
-        """Return which limit the robot breaks, or an empty string."""
+        """Return which limit the robot violates, or an empty string."""
 
     @abstractmethod
     def _begin(self, t: float, seen: Seen) -> None:
-        """Enter the mode in which an armed robot starts."""
+        """Enter the first mode after arming."""
 
     @abstractmethod
     def _hold(self, t: float, reason: str, may_return: bool) -> None:
-        """Enter the mode in which the guard keeps the robot safe."""
+        """Enter the mode that keeps the robot safe."""
 
     @abstractmethod
     def _act(self, t: float, before: Mode) -> Decision:
-        """Answer the newest observation in one of the kind's own modes, or move on to the mode that is due."""
+        """Answer the newest observation in one of the kind's own modes, or switch to the mode that is due."""
 
     @abstractmethod
     def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
-        """Do what is left when an armed robot has not been seen for too long."""
+        """Handle an armed robot whose observations have been missing for too long."""
 
     @abstractmethod
     def _pass_on(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
-        """Return what may be published of a command."""
+        """Return the command within the limits."""
 
     @abstractmethod
     def _again(self, t: float) -> LimitedCommand:
-        """Return what may be published where the last command has to be said again."""
+        """Return the command to publish where the last one must be repeated."""
 
     def _malformed(self, t: float, problem: str) -> None:
-        """Draw the consequence of a malformed command that came while the guard itself acts."""
+        """React to a malformed command that arrives while the guard itself acts."""
         if self._may_return:
             self._may_return, self.reason = False, problem
 
-    # What people and services ask for.
+    # Requests from people and services.
 
     def arm(self, time_s: float) -> tuple[bool, str]:
-        """Let the robot move; return whether it may, and why (not)."""
+        """Arm the robot; return whether it is armed, and the reason."""
         t = self._advance(time_s)
         if self.mode is CommonMode.ESTOP:
             return False, f"the emergency stop is set ({self.reason}): clear it first"
@@ -174,7 +174,7 @@ class Guard(ABC, Generic[Seen]):
         return True, self.reason
 
     def disarm(self, reason: str) -> Decision:
-        """Stop the motors now and stay disarmed; an emergency stop stays set."""
+        """Stop the motors now and disarm; an emergency stop stays set."""
         before = self.mode
         if before is not CommonMode.ESTOP:
             self._stop(reason)
@@ -187,7 +187,7 @@ class Guard(ABC, Generic[Seen]):
         return self._off(before)
 
     def clear_estop(self) -> tuple[bool, str]:
-        """Go from ESTOP to DISARMED; return whether an emergency stop was set, and what holds now."""
+        """Go from ESTOP to DISARMED; return whether an emergency stop was set, and the state now."""
         if self.mode is not CommonMode.ESTOP:
             return False, "no emergency stop is set"
         self._stop("emergency stop cleared")
@@ -196,13 +196,13 @@ class Guard(ABC, Generic[Seen]):
     # Events.
 
     def on_observation(self, time_s: float, stamp_s: float, signals: Signals) -> Decision:
-        """Take an observation; answer it where the guard acts, or at once where a limit is broken.
+        """Process an observation; answer it where the guard acts, or at once if a limit is violated.
 
         Args:
             time_s: Now, s.
-            stamp_s: When it was measured, s.
-            signals: Those of :attr:`OBSERVED`, a linear velocity in ``base_link``; others are ignored. Anything
-                missing, malformed, not finite or old counts as no observation.
+            stamp_s: Measurement time, s.
+            signals: Those in :attr:`OBSERVED`, linear velocities in ``base_link``; others are ignored. A missing,
+                malformed, non-finite or old signal counts as no observation.
         """
         before, t = self.mode, self._advance(time_s)
         seen = self._fresh(stamp_s, signals)
@@ -228,12 +228,12 @@ class Guard(ABC, Generic[Seen]):
         return self._off(before)
 
     def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[np.floating]) -> Decision:
-        """Take a policy's command that answers the observation of ``stamp_s``.
+        """Process a policy's command that answers the observation stamped ``stamp_s``.
 
-        It is passed on, held to the limits, while the policy commands; elsewhere it is judged and dropped.
+        While the policy commands, it is limited and published; otherwise it is checked and dropped.
 
-        A malformed command (wrong shape, not numbers, not finite) ends the policy's turn for good; one that is
-        late or out of order is dropped.
+        A malformed command (wrong shape, not numeric, not finite) takes control from the policy for good; one that
+        is late or out of order is dropped.
         """
         before, t = self.mode, self._advance(time_s)
         numbers = self._watch.numbers(command)
@@ -253,14 +253,14 @@ class Guard(ABC, Generic[Seen]):
         return self._say(before, passed, stamp_s)
 
     def on_tick(self, time_s: float) -> Decision:
-        """Let time pass: find a late policy and missing observations. Call it at the control rate."""
+        """Advance time: detect a late policy and missing observations. Call it at the control rate."""
         before = self.mode
         return self._tick(self._advance(time_s), before)
 
     def policy_missing(self, time_s: float) -> Decision:
-        """Take over because the policy gave no answer while simulated time waits for it (lock step).
+        """Take over because the policy did not answer while simulated time waits for it (lock step).
 
-        Where the guard acts already, the last command is repeated, in case it was lost.
+        Where the guard acts already, repeat the last command in case it was dropped.
         """
         before, t = self.mode, self._advance(time_s)
         if self._seen is None or self.mode.role == "off":
@@ -269,7 +269,7 @@ class Guard(ABC, Generic[Seen]):
             return self._take_over(t, before, "the policy gave no answer", may_return=True)
         return self._say(before, self._again(t))
 
-    # How modes follow each other.
+    # Mode transitions.
 
     def _advance(self, time_s: float) -> float:
         if self._clock.advance(time_s):
@@ -322,13 +322,13 @@ class Guard(ABC, Generic[Seen]):
         self.mode, self.reason, self.stopped_unseen = CommonMode.DISARMED, reason, False
         self._stop_due = True
 
-    # Answers.
+    # Decisions.
 
     def _stamp_s(self) -> float:
         return self._clock.source_s if self._seen is None else self._seen.stamp_s
 
     def _say(self, before: Mode, passed: LimitedCommand, stamp_s: float | None = None) -> Decision:
-        """Return the decision to publish a command; without a stamp it answers the newest observation."""
+        """Return the decision to publish a command; by default it answers the newest observation."""
         stamp_s = self._stamp_s() if stamp_s is None else stamp_s
         command, clipped, blocked, held_for = passed
         return Decision(command, stamp_s, self.mode, self.reason, before is not self.mode, clipped, blocked, held_for)
@@ -337,7 +337,7 @@ class Guard(ABC, Generic[Seen]):
         return Decision(None, self._stamp_s(), self.mode, reason, before is not self.mode)
 
     def _off(self, before: Mode) -> Decision:
-        """Motors off: said once when disarmed, again and again while the emergency stop is set."""
+        """Motors off: published once when disarmed, repeatedly while the emergency stop is set."""
         command: NDArray[Any] | None = None
         if self._stop_due or self.mode is CommonMode.ESTOP:
             command, self._stop_due = np.zeros(self.elements), False

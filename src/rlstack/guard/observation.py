@@ -1,4 +1,4 @@
-"""An observation as plain floats."""
+"""Validated robot state for guards."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIGNALS = (("position", 3), ("orientation", 4), ("linear_velocity", 3), ("angular_velocity", 3))
-"""What the guard needs of an observation, and how many numbers each has."""
+"""Signals that the guard needs in an observation, and their widths."""
 
 LARGEST = 1e6
-"""No position in m or velocity of a robot is this large; what is comes from a broken estimator."""
+"""Positions in m and velocities beyond this come from a broken estimator."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Observation:
     """The robot's state at one stamp.
 
     Args:
-        stamp_s: When it was measured, s.
+        stamp_s: Measurement time, s.
         position: (3,) m, world.
         orientation: (4,) xyzw, body to world, unit.
         linear_velocity: (3,) m/s, **world**.
@@ -41,7 +41,7 @@ class Observation:
 
 
 def parse(stamp_s: float, signals: Mapping[str, NDArray[np.floating] | Any]) -> Observation | str:
-    """Return the observation, or what is wrong with it: a part missing, of the wrong shape, not finite, no attitude."""
+    """Return the observation, or what is wrong with it: a signal missing, misshapen or not finite, or no attitude."""
     parts: list[list[float]] = []
     for name, size in SIGNALS:
         try:

@@ -1,4 +1,4 @@
-"""Time that never runs backwards, and the watch over a policy's commands."""
+"""Monotonic time, and monitoring of a policy's commands."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 SLACK_S = 1e-6
-"""For times that were added up or rounded to nanoseconds on the way."""
+"""Tolerance for times that were summed or rounded to nanoseconds."""
 
 FURTHEST_S = 1e11
-"""A time beyond this (3,000 years), like one that is not a number, is no time."""
+"""Times beyond this (3,000 years) are invalid, like NaN."""
 
 
 class Clock:
-    """Turns the time that is passed in into one that only grows, whatever the source does.
+    """Monotonic time from any source.
 
     Args:
-        jitter_s: A step back of at most this much is waited out; a longer one is a restarted clock, which goes on
-            from there.
+        jitter_s: Steps back of at most this much are waited out; a longer one means that the clock restarted, and
+            time continues from there.
     """
 
     def __init__(self, jitter_s: float) -> None:
@@ -32,7 +32,7 @@ class Clock:
         self._started = False
 
     def advance(self, time_s: float) -> bool:
-        """Take the source's time; return True when the source was restarted at an earlier time."""
+        """Update the source's time; return True if the source restarted at an earlier time."""
         if not -FURTHEST_S < time_s < FURTHEST_S:
             return False
         if not self._started:
@@ -49,12 +49,12 @@ class Clock:
 
 
 class PolicyWatch:
-    """Judges each command of the policy and remembers for how long they have been good.
+    """Checks each of the policy's commands and tracks for how long they have been valid.
 
     Args:
-        elements: How many numbers a command has.
-        staleness_s: Age from which a command is stale, and the longest gap between good ones.
-        lead_s: How far a stamp may be ahead of the time, for clocks of two processes.
+        elements: Width of a command.
+        staleness_s: Age at which a command is stale, and the longest gap between valid ones.
+        lead_s: How far a stamp may be ahead of the time, as clocks of two processes differ.
     """
 
     def __init__(self, elements: int, staleness_s: float, lead_s: float) -> None:
@@ -64,15 +64,15 @@ class PolicyWatch:
         self._good_since_t = math.inf
 
     def restart_stamps(self) -> None:
-        """Accept any next stamp, because the clock was restarted."""
+        """Accept any next stamp, because the clock restarted."""
         self._stamp_s = -math.inf
 
     def forget(self) -> None:
-        """Start counting good commands from now."""
+        """Start counting valid commands from now."""
         self._good_t, self._good_since_t = -math.inf, math.inf
 
     def numbers(self, command: Any) -> NDArray[np.float64] | str:
-        """Return a command as (elements,) floats, or what is malformed about it: a fault of the policy itself."""
+        """Return a command as (elements,) floats, or what is malformed about it, which is the policy's own fault."""
         try:
             array = np.asarray(command, dtype=float)
         except (TypeError, ValueError):
@@ -81,18 +81,18 @@ class PolicyWatch:
         if array.shape != (self._elements,):
             self.forget()
             return f"the policy's command has shape {array.shape}, not ({self._elements},)"
-        if not math.isfinite(sum(array.tolist())):  # faster than numpy for so few
+        if not math.isfinite(sum(array.tolist())):  # faster than numpy for so few elements
             self.forget()
             return "the policy's command is not finite"
         return array
 
     def lateness(self, t: float, time_s: float, stamp_s: float) -> str:
-        """Return why a well-formed command is not in time, or an empty string, and count it as good.
+        """Return why a well-formed command is not on time; otherwise count it as valid and return an empty string.
 
         Args:
-            t: Time that only grows, s.
+            t: Monotonic time, s.
             time_s: The source's time, s.
-            stamp_s: Of the observation that the command answers, s.
+            stamp_s: Stamp of the observation that the command answers, s.
         """
         # a policy that is faster than its odometry answers the newest observation again until that is stale
         if not stamp_s >= self._stamp_s:
@@ -112,9 +112,9 @@ class PolicyWatch:
         return ""
 
     def fresh(self, t: float) -> bool:
-        """Return whether the newest command was good and has come within the staleness limit."""
+        """Return whether the newest command was valid and arrived within the staleness limit."""
         return t - self._good_t <= self._staleness_s + SLACK_S
 
     def good_for_s(self, t: float) -> float:
-        """Return for how long commands have been good without a gap, s; 0 when they are not."""
+        """Return for how long commands have been valid without a gap, s; 0 if they are not."""
         return max(0.0, t - self._good_since_t) if self.fresh(t) else 0.0

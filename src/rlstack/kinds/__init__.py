@@ -1,8 +1,8 @@
 """Kinds of robots: one folder each, behind one :class:`RobotKind`, found by name and loaded part by part.
 
 A folder ``kinds/<name>/`` has a file for each part of :data:`PARTS` that the kind supports. Each file defines one
-object, named after the file in capitals: ``guard.py`` defines ``GUARD``. What a part must offer is said by the base
-class or protocol of the layer that uses it. Another package adds a kind with an entry point in the group
+object, named after the file in capitals: ``guard.py`` defines ``GUARD``. The base class or protocol of the layer that
+uses a part defines its interface. Another package adds a kind with an entry point in the group
 ``rlstack.kinds`` that names such a package.
 """
 
@@ -19,7 +19,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.registry import installed
 
 GROUP = "rlstack.kinds"
-"""The entry-point group by which other packages add kinds."""
+"""The entry-point group in which other packages register kinds."""
 
 PARTS = {
     "spec": "robot file",
@@ -32,7 +32,7 @@ PARTS = {
     "deployment": "deployment",
     "verification": "verification",
 }
-"""The files of a kind's folder and what each one gives it."""
+"""The files of a kind's folder and what each one provides."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RobotKind:
     """One kind of robot.
 
     Args:
-        name: As robot files say it, such as ``quadrotor``.
+        name: As in robot files, such as ``quadrotor``.
         package: The package with its parts.
     """
 
@@ -52,13 +52,13 @@ class RobotKind:
         return importlib.util.find_spec(f"{self.package}.{part}") is not None
 
     def load(self, part: str) -> Any:
-        """Return a part of the kind; only the file of that part is imported.
+        """Return a part of the kind, importing only that part's file.
 
         Args:
             part: One of :data:`PARTS`.
 
         Raises:
-            UserError: The kind does not have it.
+            UserError: The kind lacks it.
         """
         if not self.has(part):
             others = ", ".join(name for name in kind_names() if find_kind(name).has(part))
@@ -79,7 +79,7 @@ def find_kind(name: str) -> RobotKind:
     """Return the kind called ``name``.
 
     Raises:
-        UserError: There is none; the message lists the nearest names.
+        UserError: There is none; the message suggests similar names.
     """
     for entry in installed(GROUP):
         if entry.name == name:

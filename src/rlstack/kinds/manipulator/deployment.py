@@ -1,4 +1,4 @@
-"""How an arm is deployed."""
+"""Deployment of an arm."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 
 _STALENESS_PERIODS, _WINDOW_PERIODS = 2.5, 1.2
-"""Periods of a policy: its longest silence, and the time whose motion one target may make at once."""
+"""Periods of a policy: its longest silence, and the time whose motion one target may cover at once."""
 _ROBOT_WAITS = 2.0
-"""Of a policy's longest silence: what the robot node waits, so that the guard is the first to act."""
+"""Multiple of a policy's longest silence after which the robot node stops, so that the guard acts first."""
 
 
 class ManipulatorDeployment(Deployment):
@@ -29,7 +29,7 @@ class ManipulatorDeployment(Deployment):
     robot: Manipulator
 
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
-        """Return the given goal, m in each arm's ``base_link``, or where the tool is at rest."""
+        """Return the given goal, m in each arm's ``base_link``, or the tool's position at rest."""
         arm = self.robot
         low, high = arm.limits.workspace_min_m, arm.limits.workspace_max_m
         if goal is None:
@@ -46,7 +46,7 @@ class ManipulatorDeployment(Deployment):
         return [place] * len(group.namespaces)
 
     def timeouts(self, rate_hz: float | None) -> Timeouts:
-        """Return longer timeouts for a policy slower than 20 Hz."""
+        """Return longer timeouts for policies slower than 20 Hz."""
         if rate_hz is None:
             return Timeouts()
         needed = {"staleness_s": _STALENESS_PERIODS / rate_hz, "window_s": _WINDOW_PERIODS / rate_hz}

@@ -1,4 +1,4 @@
-"""The arm's guard: who commands its joints, and what may be published."""
+"""Guard of a manipulator: limits joint targets, holds the arm and parks it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rlstack.kinds.manipulator.guard_limiter import CommandLimiter
 from rlstack.kinds.manipulator.spec import Manipulator
 
 _JITTER_S, _GAP_S = 0.05, 0.1
-"""A joint that is further from where it was than it goes in the time since, at most the second, and the first beside it
-for stamps that are off, was read wrong. Who is read like that until the observation is too old is believed then."""
+"""A joint was misread if it moved further than its top speed allows in the time since the last observation (at most the
+second) plus a margin for inexact stamps (the first). Once the last observation is too old, any reading is accepted."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class JointsSeen:
     """The joints at one stamp.
 
     Args:
-        stamp_s: When they were measured, s.
+        stamp_s: Measurement time, s.
         position: (joints,) rad or m.
         velocity: (joints,) rad/s or m/s.
     """
@@ -37,43 +37,43 @@ class JointsSeen:
 
 
 class ManipulatorMode(Mode):
-    """Its own modes."""
+    """Modes of a manipulator's guard."""
 
     HOLD = "hold", "intervention"
     """The guard keeps the joints at their last targets."""
     PARK = "park", "intervention"
-    """The guard leads the arm slowly to its rest position."""
+    """The guard moves the arm slowly to its rest position."""
 
 
 class ManipulatorGuard(Guard[JointsSeen]):
-    """Owns the last word before the joints.
+    """Limits joint targets and takes over from the policy when it fails.
 
-    Every target is finite, in the joints' ranges, no further from the last than their speeds allow, no further from
-    where they are than their drives can pull, has the tool in the workspace and the arm clear of itself. What is beyond
-    is held to that; a command that is not finite, or late, is never passed on.
+    Published targets are finite and within the joints' ranges, speeds and efforts; they keep the tool in the
+    workspace and the arm clear of itself. Targets beyond a limit are limited; a non-finite or late command is never
+    published.
 
     ::
 
         DISARMED --arm--> POLICY
-        POLICY --late, no observation--> HOLD --in time again for recover_after_s--> POLICY
+        POLICY --late, no observation--> HOLD --on time again for recover_after_s--> POLICY
         POLICY --a joint far too fast, malformed command--> HOLD (no way back)
         HOLD --hold_before_parking_s--> PARK --at rest--> DISARMED
         HOLD, nothing seen --hold_before_parking_s--> DISARMED
         any --estop--> ESTOP --clear_estop--> DISARMED
 
-    Disarmed, nothing is published; a simulated arm, and one whose drives lock, stays where it is.
+    While disarmed, nothing is published; a simulated arm, or one with locking drives, stays where it is.
 
     Args:
         robot: The robot.
         config: Limits and times; the robot's own if None.
 
     Raises:
-        UserError: Its model, of which the kinematics come, cannot be read.
+        UserError: The model that defines its kinematics cannot be read.
     """
 
     CONFIG = ManipulatorGuardConfig
     COMMAND = "joint_target"
-    """The commanded signal: (joints,) rad or m."""
+    """Name of the commanded signal: (joints,) rad or m."""
     OBSERVED = ("joint_position", "joint_velocity")
 
     def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig | None = None) -> None:
@@ -82,7 +82,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
         super().__init__(self.config, len(robot.drives))
         self.body = CollisionModel(robot)
         self._limiter = CommandLimiter(robot, self.config, self.body)
-        # fingers are light, and fly where nothing is between them
+        # fingers are light and move fast where nothing is between them
         fastest = np.array([drive.velocity_max for drive in robot.drives])
         fastest[np.isin(np.arange(len(fastest)), self.body.arm, invert=True)] = np.inf
         self._fastest = self.config.overspeed * fastest
@@ -90,12 +90,12 @@ class ManipulatorGuard(Guard[JointsSeen]):
 
     @property
     def tick_s(self) -> float:
-        """One control period: holding goes on without observations."""
+        """One control period: holding continues without observations."""
         return self.config.period_s
 
     @property
     def notes(self) -> str:
-        """What it cannot watch, in a sentence; empty: it watches all that it is to."""
+        """What it cannot check, as a sentence; empty if it checks everything."""
         if not self.config.self_collision or not self.body.blind:
             return ""
         return f"The arm is not kept from touching itself: {self.body.blind}"
@@ -125,7 +125,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
         return seen
 
     def arm(self, time_s: float) -> tuple[bool, str]:
-        """Let the robot move; return whether it may, and why (not)."""
+        """Arm the robot; return whether it is armed, and the reason."""
         seen = self._seen
         if self.mode is CommonMode.DISARMED and seen is not None:
             strain = self._limiter.strain(seen.position)
@@ -156,7 +156,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
         self._enter(ManipulatorMode.HOLD, t, reason)
 
     def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
-        """Holding needs no joint states; parking does."""
+        """Handle missing observations: holding works without joint states, parking does not."""
         if self.mode is not ManipulatorMode.HOLD:
             self._hold(
                 t,
@@ -169,7 +169,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
         return self._say(before, self._again(t))
 
     def _act(self, t: float, before: Mode) -> Decision:
-        """Answer the newest observation by holding or on the way to rest, or move on to the mode that is due."""
+        """Answer the newest observation by holding or parking, or switch to the mode that is due."""
         seen, config = self._seen, self.config
         assert seen is not None  # nothing is armed without an observation
         broken = self._broken(seen)

@@ -1,4 +1,4 @@
-"""Capsules about solids, and how far capsules are from each other: pure functions."""
+"""Capsules around solids, and distances between capsules: pure functions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from rlstack.arrays import Array
 
 _WIDER = (1.0, 1.05, 1.1, 1.2, 1.3, 1.5)
-"""Times as wide as they must be, capsules are shorter."""
+"""Ratio of a capsule's radius to the smallest possible one, which makes it shorter."""
 
 
 class Capsule(NamedTuple):
-    """All points within a radius of a segment."""
+    """All points within a radius of a line segment."""
 
     ends: Array
     """(2, 3) m."""
@@ -23,21 +23,20 @@ class Capsule(NamedTuple):
 
 
 def fit(edges: Array, pieces: int = 1) -> list[Capsule]:
-    """Return capsules that hold solids: these are cut in so many slabs along where they reach furthest.
+    """Return capsules that enclose solids, which are cut into slabs along their longest extent.
 
-    Each capsule lies along a principal axis of its slab's points, or an axis of the frame, and is as wide as makes it
-    smallest.
+    Each capsule lies along the principal axis of its slab's points, or the frame axis, that makes it smallest.
 
     Args:
-        edges: (E, 2, 3) m: of the solids' faces, which are flat.
-        pieces: How many slabs.
+        edges: (E, 2, 3) m, edges of the solids' flat faces.
+        pieces: Number of slabs.
     """
     points = edges.reshape(-1, 3)
     axes = _axes(points)
     axis = axes[int(np.argmax(np.ptp(points @ axes.T, axis=0)))]
     along = points @ axis
     cuts = np.linspace(along.min(), along.max(), pieces + 1)
-    # what a slab holds of a solid is in the convex hull of its corners there and of where edges cross the slab's planes
+    # a solid's part in a slab lies in the hull of its corners there and of its edges' intersections with the planes
     crossings = [_crossings(edges, axis, cut) for cut in cuts[1:-1]]
     points = np.unique(np.concatenate([points, *crossings]), axis=0)
     along = points @ axis
@@ -64,8 +63,8 @@ def _axes(points: Array) -> Array:
 
 
 def _about(points: Array, axis: Array, wider: float) -> Capsule:
-    """Return a capsule along an axis that holds points, so many times as wide as it must be; its line goes through the
-    middle of where they reach."""
+    """Return a capsule along an axis that encloses points, this many times as wide as necessary; its line passes
+    through the middle of their extent."""
     aside = np.linalg.svd(axis[None])[2][1:]
     across = points @ aside.T
     middle = 0.5 * (across.min(axis=0) + across.max(axis=0))
@@ -85,7 +84,7 @@ def _volume(capsule: Capsule) -> float:
 
 
 def segment_distance(first: Array, second: Array) -> Array:
-    """Return the distance (...) of segments (..., 2, 3) and (..., 2, 3), m (Ericson 2005, Real-Time Collision
+    """Return the distance (...) between segments (..., 2, 3) and (..., 2, 3), m (Ericson 2005, Real-Time Collision
     Detection, 5.1.9)."""
     p, q = first[..., 0, :], second[..., 0, :]
     u, v, w = first[..., 1, :] - p, second[..., 1, :] - q, p - q

@@ -1,4 +1,4 @@
-"""Where tools and links of an arm, or several, are, in plain numpy: forward kinematics, and capsules about links."""
+"""Self-collision of one or several arms in plain numpy: forward kinematics, and capsules around links."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from rlstack.robots.kinematics import Chain, chain_in, chain_of
 from rlstack.robots.model import Model
 
 NEIGHBOURS = 2
-"""Links with so many joints between them are kept from each other by these joints' ranges."""
+"""Links with at least this many joints between them are checked; joint ranges keep closer ones apart."""
 
 PIECES = 3
-"""Capsules to a link."""
+"""Capsules per link."""
 
 _POSTURES = 300
-"""Drawn to find links that can never meet, or always overlap."""
+"""Number of random postures for finding links that never meet or always overlap."""
 
 
 class CollisionModel:
-    """The chain from base to tool of an arm, or of each arm of several, and capsules about their links.
+    """The chain from base to tool of each arm, and capsules around their links.
 
-    Links that are joined, and pairs whose capsules overlap at rest or in most postures, pass each other: capsules are
-    wider than links. What hangs on the gripper's joints passes what the hand passes; fingers that slide are taken to be
-    everywhere they can slide to.
+    Adjacent links, and pairs whose capsules overlap at rest or in most postures, are not checked: capsules are wider
+    than links. Links on the gripper's joints skip the same pairs as the hand; sliding fingers count as everywhere in
+    their range.
 
     Args:
-        robot: Which arm.
+        robot: The arm.
 
     Raises:
         UserError: Its model cannot be read.
@@ -43,7 +43,7 @@ class CollisionModel:
     def __init__(self, robot: Manipulator) -> None:
         self._rest = np.array([drive.rest for drive in robot.drives])
         self.blind = ""
-        """Why there are no capsules; empty: there are."""
+        """Why there are no capsules; empty if there are."""
         shell: dict[str, Array] = {}
         try:
             model, shell = read_collision_edges(robot)
@@ -51,7 +51,7 @@ class CollisionModel:
         except UserError as error:
             self.chains, self.blind = [chain_of(robot, tool) for tool in tools_of(robot)], str(error)
         self.arm = np.array(sorted({k for chain in self.chains for k in chain.index}))
-        """Which of the joints lead to a tool; the others are grippers'."""
+        """Which joints lead to a tool; the others belong to grippers."""
         turning: list[Chain] = []
         ends: list[Array] = []
         radii: list[float] = []
@@ -78,7 +78,7 @@ class CollisionModel:
             self.blind = f"no links of {robot.name} are known to be able to meet"
 
     def place(self, joints: Array) -> tuple[Array, Array]:
-        """Return where the tools are, (N, tools, 3) m in base_link, and how near (N,) m links come to each other.
+        """Return tool positions (N, tools, 3) m in base_link, and the smallest distance (N,) m between links.
 
         Args:
             joints: (N, joints) rad or m, in the robot file's order.
@@ -88,7 +88,7 @@ class CollisionModel:
         return tools[..., :3, 3], self._gap(moved)
 
     def _moved(self, joints: Array) -> Array:
-        """Return (N, frames, 4, 4): how each chain's links have moved since all joints were at zero, its base first."""
+        """Return (N, frames, 4, 4): each chain's link motions relative to all joints at zero, its base first."""
         parts = []
         for chain in self._all:
             s, index = chain.screws, list(chain.index)
@@ -121,7 +121,7 @@ class CollisionModel:
         return np.asarray(self._ends @ motion[..., :3, :3].swapaxes(-1, -2) + motion[..., None, :3, 3])
 
     def _found_pairs(self, robot: Manipulator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the capsules of links that may meet."""
+        """Return the capsules of links that can meet."""
         one, other = np.triu_indices(len(self._radii), 1)
         (chain, k), (others, n) = self._owner[one].T, self._owner[other].T
         far = ((chain != others) & (chain >= 0) & (others >= 0)) | (np.abs(k - n) > NEIGHBOURS)
@@ -138,14 +138,14 @@ class CollisionModel:
 
 
 def tools_of(robot: Manipulator) -> list[str]:
-    """Return the links that are tools: of several arms each one's."""
+    """Return the links that are tools, one for each arm."""
     if not robot.arms:
         return [robot.tool_link]
     return [arm.prefix + str(getattr(load_robot(arm.robot), "tool_link", "")) for arm in robot.arms]
 
 
 def carriers(model: Model, chains: Sequence[Chain]) -> dict[str, tuple[int, int]]:
-    """Return by link which chain carries it, by how many of its joints; -1, 0: none does."""
+    """Return for each link its chain and the number of joints before it; -1, 0 for none."""
     child = {joint.child: joint.name for joint in model.joints}
     place = {name: (c, k + 1) for c, chain in enumerate(chains) for k, name in enumerate(chain.joints)}
     found: dict[str, tuple[int, int]] = {}
@@ -161,20 +161,20 @@ def carriers(model: Model, chains: Sequence[Chain]) -> dict[str, tuple[int, int]
 
 
 def _jaws(model: Model, robot: Manipulator, arm: NDArray[np.intp]) -> list[Chain]:
-    """Return the chains to what the gripper's joints turn."""
+    """Return the chains to the links that the gripper's joints rotate."""
     hands = {drive.name for k, drive in enumerate(robot.drives) if k not in arm and drive.type != "prismatic"}
     return [chain_in(model, robot, joint.child) for joint in model.joints if joint.name in hands]
 
 
 def _opened(edges: Array, link: str, model: Model, robot: Manipulator, arm: NDArray[np.intp]) -> Array:
-    """Return a link's edges (E, 2, 3), and those of all it takes up where the gripper's joints may slide it."""
+    """Return a link's edges (E, 2, 3), and those that it sweeps where the gripper's joints slide it."""
     hands = {drive.name: drive for k, drive in enumerate(robot.drives) if k not in arm}
     above = {joint.child: joint for joint in model.joints}
     while link in above:
         joint = above[link]
         if joint.name in hands:
             drive = hands[joint.name]
-            if drive.type != "prismatic":  # a chain of its own moves it, with what is above
+            if drive.type != "prismatic":  # its own chain moves it, along with the links above
                 break
             low, high = edges + drive.lower * joint.axis, edges + drive.upper * joint.axis
             edges = np.concatenate([low, high, np.stack([low, high], 2).reshape(-1, 2, 3)])

@@ -1,4 +1,4 @@
-"""What the guard of an arm allows and how long it waits."""
+"""Limits and timeouts of a manipulator's guard."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ _SLOW = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class ManipulatorGuardConfig(GuardConfig):
-    """Limits and times of the guard of an arm; make it with :meth:`from_robot`.
+    """Limits and timeouts of an arm's guard; create it with :meth:`from_robot`.
 
     Ranges, speeds and efforts of the joints are those of the robot file.
     """
 
     workspace_min_m: tuple[float, float, float] = value(unit="m")
     workspace_max_m: tuple[float, float, float] = value(unit="m")
-    """The box, in ``base_link``, that the tool is kept in."""
+    """The box, in ``base_link``, that the tool must stay in."""
     tool_velocity_m_s: float = value(unit="m/s", above=0.0)
     joint_speed: float = value(1.0, unit="1", above=0.0)
-    """Share of the joints' speeds that targets may move with."""
+    """Share of the joints' speeds that targets may use."""
     speed_up_s: float = value(0.15, unit="s", at_least=0.0)
-    """Targets may go from standing to a joint's full speed in no less: 15 rad/s^2 for a joint of 2.2 rad/s. They may
-    always slow down at once: a target that overshot to be gentle would be the greater danger."""
+    """Shortest time in which targets go from rest to a joint's full speed: 15 rad/s^2 for a joint of 2.2 rad/s. They
+    may always slow down at once, because overshooting to be gentle would be more dangerous."""
     window_s: float = value(0.06, unit="s", above=0.0)
-    """A policy may be slower than the guard: what targets move by at once may be what the speeds allow in this time, if
-    they have not moved before, and speeds are compared over so long. A little more than a policy's period."""
+    """Time whose motion a target may cover at once after a rest, and over which speeds are compared: a little more than
+    the period of a policy, which may be slower than the guard."""
     overspeed: float = value(1.5, unit="1", at_least=1.0)
-    """Measured speeds beyond so many times a joint's limit are a fault."""
+    """Measured speeds beyond this many times a joint's limit are a fault."""
     self_collision: bool = True
-    """Whether links are kept from each other, where the model says what shape they have."""
+    """Whether self-collision is checked, where the model has the shapes of links."""
     apart_m: float = value(0.02, unit="m", at_least=0.0)
-    """What is kept free between links that could meet."""
+    """Smallest allowed distance between links that could meet."""
     staleness_s: float = value(0.125, unit="s", above=0.0)
-    """Age from which a policy's command is stale, and the longest silence of a policy: 2.5 periods at 20 Hz."""
+    """Age at which a policy's command is stale, and the longest a policy may be silent: 2.5 periods at 20 Hz."""
     hold_before_parking_s: float = value(10.0, unit="s", at_least=0.0)
     park: bool = True
-    """Whether to go to the rest position after that; else it disarms where it is."""
+    """Whether to move to the rest position after that; otherwise it disarms in place."""
     parking_speed: float = value(_SLOW, unit="1", above=0.0, at_most=1.0)
-    """Share of the joints' speeds that it parks with."""
+    """Share of the joints' speeds for parking."""
 
     @property
     def reach_s(self) -> float:
-        """As long as a policy's command is to last, or a controller that interpolates stops between two of them."""
+        """How long each command must last, so that an interpolating controller does not stop between two."""
         return max(super().reach_s, self.window_s)
 
     def __post_init__(self) -> None:

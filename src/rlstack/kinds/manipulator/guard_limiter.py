@@ -1,4 +1,4 @@
-"""The last targets of an arm's joints, and what may follow them."""
+"""Limiter for an arm's joint targets."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator
 
 _SHARES = np.array([1.0, 0.75, 0.5, 0.25])
-"""Of a step that leads out of the workspace, or links too near to each other: the largest that does not is made."""
+"""Fractions of a step that leaves the workspace or brings links too close: the largest allowed one is used."""
 
 _ROUNDING = 1e-4
-"""Share by which float32 in a policy may be beyond a limit that it keeps itself."""
+"""Relative tolerance for a float32 policy that respects a limit itself."""
 
 _SAME = 1e-9
-"""Rad or m: rounding in what is compared."""
+"""Rad or m: tolerance for rounding in comparisons."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where N postures put tools and links."""
+    """Tool positions and link clearances of N postures."""
 
     tool: Array  # (N, tools, 3) m, in base_link
-    outside: Array  # (N,) m that a tool is out of the workspace; below 0: within
-    near: Array  # (N,) m by which links are nearer to each other than they may be; below 0: they are not
+    outside: Array  # (N,) m by which a tool is outside the workspace; negative inside
+    near: Array  # (N,) m by which links are closer than allowed; negative if they are not
 
     def one(self, k: int) -> _Place:
-        """Return that of one posture."""
+        """Return one posture's part."""
         return _Place(self.tool[k : k + 1], self.outside[k : k + 1], self.near[k : k + 1])
 
     def moved(self, before: _Place) -> Array:
-        """Return (N,) m that the tool that went furthest is from where it was."""
+        """Return (N,) m, the largest distance that a tool has moved."""
         return np.asarray(np.linalg.norm(self.tool - before.tool, axis=-1).max(axis=1))
 
 
 class CommandLimiter:
-    """Brings every target within the joints' ranges, speeds and efforts, the workspace, and apart from the arm itself.
+    """Limits targets to the joints' ranges, speeds and efforts and the workspace, and prevents self-collision.
 
     Args:
-        robot: Which arm.
+        robot: The arm.
         config: The limits.
-        body: Where its tool and links are.
+        body: Its kinematics and collision capsules.
     """
 
     def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig, body: CollisionModel) -> None:
@@ -64,7 +64,7 @@ class CommandLimiter:
         self._window_s = config.window_s
         self._sent_t, self._budget_s, self._tool_budget_s = 0.0, self._window_s, self._window_s
         self._path: deque[tuple[float, Array]] = deque([(0.0, self.sent)])
-        """Where targets turned, with straight lines between; see :meth:`_publish`."""
+        """Recent targets, linear in between; see :meth:`_publish`."""
         self._place = _Place(np.zeros((1, len(body.chains), 3)), np.zeros(1), np.zeros(1))
 
     def strain(self, position: Array) -> Array:
@@ -73,7 +73,7 @@ class CommandLimiter:
         return np.asarray(out * self._stiffness / self._strongest)
 
     def start(self, t: float, position: Array) -> None:
-        """Begin where the joints (joints,) are."""
+        """Start at the joints' positions (joints,)."""
         self.sent = np.clip(position, self._lower, self._upper)
         self._sent_t, self._budget_s, self._tool_budget_s = t, self._window_s, self._window_s
         self._path.clear()
@@ -81,11 +81,11 @@ class CommandLimiter:
         self._place = self._judge(self.sent[None])
 
     def pass_on(self, t: float, wanted: Array, position: Array, velocity: Array) -> tuple[Array, str]:
-        """Return what may be published of wanted targets (joints,), and what they were held back for, if they were.
+        """Return desired targets (joints,) within the limits, and the limits that applied, if any.
 
         Args:
             t: Now, s.
-            wanted: Finite.
+            wanted: Desired targets, finite.
             position: (joints,) measured.
             velocity: (joints,) measured.
         """
@@ -98,7 +98,7 @@ class CommandLimiter:
         pulled = self._within_effort(held, position, velocity)
         if (np.abs(pulled - held) > _ROUNDING).any():
             reasons.append("joint effort")
-            # one wrong reading of a joint, or a push, must not make targets jump
+            # one misread joint, or a push, must not make targets jump
             held, _ = self._slowed(np.clip(pulled, self._lower, self._upper), t)
         held, place, stopped = self._apart(held, t)
         reasons += stopped
@@ -109,9 +109,9 @@ class CommandLimiter:
         return self._publish(t, self.sent, self._place)
 
     def towards_rest(self, t: float) -> tuple[Array, bool]:
-        """Return the next targets on the slow way to the rest position, the gripper as it is, and whether it is over.
+        """Return the next targets of the slow motion to rest, the gripper unchanged, and whether it has ended.
 
-        It is over, too, where the way leads out of the workspace or into the arm itself.
+        It also ends where the motion would leave the workspace or collide with the arm itself.
         """
         goal = self.sent.copy()
         goal[self._arm] = self._rest[self._arm]
@@ -123,7 +123,7 @@ class CommandLimiter:
         return self._publish(t, held, place), over
 
     def _slowed(self, held: Array, t: float) -> tuple[Array, list[str]]:
-        """Return targets that are no faster than the joints, and have not sped up faster than allowed."""
+        """Return targets within the joints' speed and acceleration limits."""
         step = held - self.sent
         along = np.sign(step)
         before, earlier = self._was(t - self._window_s), self._was(t - 2.0 * self._window_s)
@@ -133,7 +133,7 @@ class CommandLimiter:
             done = along * (self.sent - before)
             most["joint acceleration"] = np.maximum(along * (before - earlier), 0.0) + gain - done
         reasons = []
-        # all of the arm alike, so that the tool keeps its way; the gripper for itself
+        # scale the whole arm equally, so that the tool keeps its path; the gripper separately
         for part in (self._arm, ~self._arm):
             share = 1.0
             for reason, allowed in most.items():
@@ -146,7 +146,7 @@ class CommandLimiter:
         return self.sent + step, list(dict.fromkeys(reasons))
 
     def _was(self, t: float) -> Array:
-        """Return the targets at a time, or the oldest that are known."""
+        """Return the targets at a time, or the oldest known ones."""
         later = self._path[-1]
         for knot in reversed(self._path):
             if knot[0] <= t:
@@ -156,11 +156,11 @@ class CommandLimiter:
         return later[1]
 
     def _grown(self, budget_s: float, t: float) -> float:
-        """Return what a budget, of the last time that something was published, is by now."""
+        """Return the present value of a budget that was last updated at the last publication."""
         return min(budget_s + max(0.0, t - self._sent_t), self._window_s)
 
     def _within_effort(self, held: Array, position: Array, velocity: Array) -> Array:
-        """Return targets at which drives ask for no more than their effort."""
+        """Return targets at which drives need no more than their effort."""
         back = self._damping * velocity
         return np.clip(
             held,
@@ -169,10 +169,10 @@ class CommandLimiter:
         )
 
     def _apart(self, held: Array, t: float) -> tuple[Array, _Place, list[str]]:
-        """Return targets on the way to some, and their place, at which the tool is in the workspace and no faster, and
-        links are apart; and why not all of the way.
+        """Return the part of a step that keeps the tool in the workspace and its speed and links within limits; its
+        place; and the limits that applied.
 
-        Where that was not so before, what makes it no worse may pass.
+        A step that starts outside a limit may pass if it does not make the violation worse.
         """
         step = held - self.sent
         if not step.any():
@@ -182,7 +182,7 @@ class CommandLimiter:
         far = tried.moved(self._place)
         if far[0] > room * (1.0 + _ROUNDING):
             reasons.append("tool speed")
-            for _ in range(2):  # the tool goes round a bend: the first share is a little too much
+            for _ in range(2):  # the tool's path is curved: the first fraction is slightly too large
                 step *= min(1.0, room / far[0]) if far[0] else 1.0
                 tried = self._judge(self.sent + _SHARES[:, None] * step)
                 far = tried.moved(self._place)
@@ -202,14 +202,14 @@ class CommandLimiter:
         return self.sent + _SHARES[k] * step, tried.one(k), reasons
 
     def _judge(self, joints: Array) -> _Place:
-        """Return where joints (N, joints) put tools and links."""
+        """Return tool positions and link clearances for joints (N, joints)."""
         tool, gap = self._body.place(joints)
         outside = np.maximum(self._low - tool, tool - self._high).max(axis=(1, 2))
         near = self._config.apart_m - gap if self._config.self_collision else np.full(len(gap), -np.inf)
         return _Place(tool, outside, near)
 
     def _publish(self, t: float, held: Array, place: _Place) -> Array:
-        if not np.isfinite(held).all():  # no input is known to lead here; the last word must hold all the same
+        if not np.isfinite(held).all():  # no known input leads here, but published targets must always be finite
             held, place = self.sent.copy(), self._place
         self._budget_s, self._tool_budget_s = self._grown(self._budget_s, t), self._grown(self._tool_budget_s, t)
         self._sent_t = t
@@ -217,7 +217,7 @@ class CommandLimiter:
             far = float(place.moved(self._place)[0])
             self._budget_s = max(0.0, self._budget_s - float((np.abs(held - self.sent) / self._fastest).max()))
             self._tool_budget_s = max(0.0, self._tool_budget_s - far / self._config.tool_velocity_m_s)
-            # a policy slower than the guard moves in steps: one counts as made since the step before, within a window
+            # a policy slower than the guard steps: each step counts as made since the one before, within a time window
             if self._path[-1][0] < t - self._window_s:
                 self._path.append((t - self._window_s, self.sent))
             self._path.append((t, held))
