@@ -1,1 +1,1 @@
-"""Classical controllers in plain numpy: what flies the robot when the policy does not."""
+"""Classical controllers in plain numpy, used as fallbacks and baselines."""

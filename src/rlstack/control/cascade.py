@@ -1,10 +1,10 @@
 """A cascaded PID controller for N quadrotors at once: the baseline that autopilots fly.
 
-As in PX4 and ArduPilot: position P -> velocity PID -> attitude P -> rate PID, each loop's output the next one's wanted
-value; the reference's velocity and acceleration are fed forward where they enter. The attitude loop turns the shortest
-way to the wanted thrust direction and lets the heading wait (D. Brescianini, R. D'Andrea, TCST 2020; PX4 does so too).
-Beside it, what makes the comparison fair: the motor lead and the feed-forward ahead in time that
-:mod:`rlstack.control.lee` has as well.
+As in PX4 and ArduPilot: position P -> velocity PID -> attitude P -> rate PID, each loop's output being the next one's
+setpoint; the reference's velocity and acceleration are fed forward where they enter. The attitude loop rotates the
+shortest way to the wanted thrust direction and gives heading a lower priority (D. Brescianini, R. D'Andrea, TCST 2020;
+PX4 does so too). For a fair comparison it has the motor lead and the feed-forward ahead in time of
+:mod:`rlstack.control.lee`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 
 SHORTEST_STEP_S = 1e-6
-"""Nothing is learnt of a derivative from calls that are closer than this."""
+"""Calls closer together than this do not update the derivatives."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +35,16 @@ class CascadeRatios:
     horizon: float = value(1.64, above=0.0)
     """Motor lead's horizon, in control periods."""
     rate: float = value(1.32, above=0.0)
-    """How much slower the rates' loop is than the lag before it; likewise each loop to the one inside it below."""
+    """Ratio of the rate loop's time constant to the lag inside it; the ratios below likewise, loop by loop."""
     attitude: float = value(1.92, above=0.0)
     velocity: float = value(1.71, above=0.0)
     position: float = value(2.48, above=0.0)
     velocity_integral: float = value(4.08, above=0.0)
     rate_integral: float = value(4.26, above=0.0)
     velocity_derivative: float = value(0.04, at_least=0.0)
-    """Wanted acceleration for each m/s^2 of the velocity error's change."""
+    """Wanted acceleration per m/s^2 of the velocity error's derivative."""
     rate_derivative: float = value(0.119, at_least=0.0)
-    """Wanted angular acceleration against each rad/s^2 of angular acceleration."""
+    """Opposing angular acceleration per rad/s^2 of measured angular acceleration."""
     lead: float = value(0.808, at_least=0.0)
     """How far ahead the acceleration is taken, in time constants of the attitude loop."""
 
@@ -62,15 +62,15 @@ class CascadeGains:
     velocity_per_s: float = value(unit="1/s", above=0.0)
     velocity_integral_per_s2: float = value(unit="1/s^2", at_least=0.0)
     velocity_derivative: float = value(at_least=0.0)
-    """Velocity PID: acceleration per velocity error, its integral and its change."""
+    """Velocity PID: acceleration per velocity error, its integral and its derivative."""
     attitude_per_s: float = value(unit="1/s", above=0.0)
     yaw_per_s: float = value(unit="1/s", above=0.0)
-    """Attitude P: rate per attitude error, of tilt and of heading."""
+    """Attitude P: rate per attitude error, for tilt and for heading."""
     rate_per_s: float = value(unit="1/s", above=0.0)
     yaw_rate_per_s: float = value(unit="1/s", above=0.0)
     rate_integral_per_s2: float = value(unit="1/s^2", at_least=0.0)
     rate_derivative: float = value(at_least=0.0)
-    """Rate PID: angular acceleration per rate error, its integral, and against the rate's own change."""
+    """Rate PID: angular acceleration per rate error, its integral, and the rate's own derivative (negative)."""
     derivative_s: float = value(unit="s", above=0.0)
     """Time constant of the low-pass before both derivatives."""
     speed_m_s: float = value(unit="m/s", above=0.0)
@@ -82,11 +82,11 @@ class CascadeGains:
     """Largest wanted rates."""
     integral_m_s2: float = value(unit="m/s^2", at_least=0.0)
     integral_rad_s2: float = value(unit="rad/s^2", at_least=0.0)
-    """Largest that the integrals may ask for, per axis."""
+    """Largest contribution of the integrals, per axis."""
 
     @staticmethod
     def for_robot(robot: Quadrotor, ratios: CascadeRatios | None = None) -> CascadeGains:
-        """Return gains from the robot's motors, rate and limits."""
+        """Return gains derived from the robot's motors, rate and limits."""
         r = ratios or CascadeRatios()
         period = 1.0 / robot.control_rate_hz
         horizon = r.horizon * period
@@ -121,11 +121,11 @@ class CascadeGains:
 
 
 class CascadeController:
-    """Follows references; keeps integrals, filtered derivatives and a motor model between calls.
+    """Tracks references; keeps integrals, filtered derivatives and a motor model between calls.
 
     Args:
         robot: The robot.
-        gains: Gains; from the robot if None.
+        gains: Gains; derived from the robot if None.
     """
 
     def __init__(self, robot: Quadrotor, gains: CascadeGains | None = None) -> None:
@@ -136,7 +136,7 @@ class CascadeController:
         self.reset()
 
     def reset(self, count: int = 1) -> None:
-        """Forget the past of ``count`` robots and believe that their rotors turn at the hover speed."""
+        """Reset the state of ``count`` robots and assume that their rotors turn at the hover speed."""
         self._velocity_integral = np.zeros((count, 3))
         self._rate_integral = np.zeros((count, 3))
         self._velocity_change = _Derivative(self.gains.derivative_s)
@@ -159,8 +159,8 @@ class CascadeController:
             orientation: (N, 4) xyzw, body to world, unit.
             linear_velocity_world: (N, 3) m/s, world.
             angular_velocity: (N, 3) rad/s, body.
-            reference: Of now; its acceleration ``gains.lead_s`` ahead.
-            dt: Since the call before, s.
+            reference: The current reference; its acceleration is ``gains.lead_s`` ahead.
+            dt: Time since the previous call, s.
         """
         self.mixer.follow(dt)
         dt = min(dt, LONGEST_STEP_S)
@@ -189,10 +189,10 @@ class CascadeController:
         gains = self.gains
         across = np.hypot(thrust_body[:, 0], thrust_body[:, 1])
         angle = np.arctan2(across, thrust_body[:, 2])
-        # Turn body z onto the wanted direction, about z x direction.
+        # Rotate body z onto the wanted direction, about z x direction.
         share = np.where(across > 1e-9, angle / np.maximum(across, 1e-9), 0.0)
         tilt = np.column_stack((-thrust_body[:, 1] * share, thrust_body[:, 0] * share, np.zeros_like(angle)))
-        # The heading of a body on its side means nothing: its error fades with the tilt.
+        # The heading of a body on its side is undefined: its error fades with the tilt.
         upright = np.maximum(np.cos(frames.tilt(orientation)), 0.0)
         heading = frames.wrap_angle(yaw - frames.yaw(orientation)) * upright
         rate = bounded(gains.attitude_per_s * tilt, gains.rate_rad_s)
@@ -210,7 +210,7 @@ class CascadeController:
 
 
 class _Derivative:
-    """A low-passed derivative; zero at its first call."""
+    """A low-passed derivative; zero at the first call."""
 
     def __init__(self, time_constant_s: float) -> None:
         self._time_constant_s = time_constant_s

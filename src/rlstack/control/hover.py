@@ -1,9 +1,9 @@
-"""The classical hover controller: flies any quadrotor to a place and holds it, from its robot file alone.
+"""The classical hover controller: flies any quadrotor to a position and holds it, tuned from its robot file alone.
 
 Geometric tracking control (T. Lee, M. Leok, N. H. McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)",
 CDC 2010): the wanted acceleration gives the wanted thrust direction, the thrust is its part along the body's up axis,
 and the attitude error is taken on the rotation group. The error is split into tilt and heading (D. Brescianini,
-R. D'Andrea, "Tilt-prioritized quadrocopter attitude control", TCST 2020), so that a heading error never spoils the
+R. D'Andrea, "Tilt-prioritized quadrocopter attitude control", TCST 2020), so that a heading error never disturbs the
 recovery of the thrust direction and the tilt error keeps growing up to 180 degrees.
 """
 
@@ -25,7 +25,7 @@ from rlstack.schema import value
 Vector = Sequence[float] | NDArray[np.floating]
 
 LONGEST_STEP_S = 0.1
-"""A gap between calls that is longer than this counts as this long in the integral."""
+"""Longest time step of the integral; longer gaps between calls are clipped to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,29 +49,29 @@ class HoverGains:
     position_per_s: float = value(unit="1/s", above=0.0)
     """Velocity per position error."""
     integral_per_s: float = value(unit="1/s", above=0.0)
-    """Rate at which a remaining velocity error is taken up by the integral."""
+    """Rate at which the integral absorbs a remaining velocity error."""
     speed_m_s: float = value(unit="m/s", above=0.0)
     """Largest wanted speed, which bounds the effect of a position error."""
     tilt_rad: float = value(unit="rad", above=0.0, at_most=1.4)
     """Largest wanted tilt."""
     integral_m_s2: float = value(unit="m/s^2", at_least=0.0)
-    """Largest acceleration that the integral may ask for, per axis."""
+    """Largest acceleration that the integral may request, per axis."""
 
     @staticmethod
     def for_robot(robot: Quadrotor, latency_s: float | None = None, speed_m_s: float = 1.0) -> HoverGains:
-        """Return gains from the robot's motors and rate.
+        """Return gains derived from the robot's motors and rate.
 
         Args:
             robot: The robot.
-            latency_s: From a measurement to its command's arrival at the motors; one control period if None.
-            speed_m_s: Largest speed wanted on the way to a place.
+            latency_s: Time from a measurement to its command's arrival at the motors; one control period if None.
+            speed_m_s: Largest speed on the way to a goal.
         """
         period = 1.0 / robot.control_rate_hz
         slowest = max(robot.rotor_model.rise_time_constant_s, robot.rotor_model.fall_time_constant_s)
         # A shorter horizon would turn sensor noise into full-range rotor commands.
         horizon = max(2.0 * period, slowest / 8.0)
         lag = horizon + 0.5 * period + (period if latency_s is None else latency_s)
-        # Neither loop may be faster than the lag allows, nor ask a radian's error of more than the rotors can turn.
+        # Neither loop may be faster than the lag allows, nor demand more than the rotors give at a radian of error.
         turn, spin = authority(robot)
         rate = min(1.0 / (RATE_RATIO * lag), math.sqrt(DAMPING_RATIO * turn))
         yaw_rate = min(0.5 * rate, math.sqrt(DAMPING_RATIO * spin))
@@ -99,13 +99,13 @@ class HoverGains:
 
 
 RATE_RATIO, DAMPING_RATIO, VELOCITY_RATIO, POSITION_RATIO, INTEGRAL_RATIO = 1.6, 2.5, 2.0, 2.4, 4.0
-"""How much slower each loop is than the one inside it: rate to lag, attitude to rate (damping ratio 0.79), velocity to
-attitude, position to velocity, integral to position. Chosen in closed loop with the reference quadrotor, on a 27 g and
+"""Ratio of each loop's time constant to the one inside it: rate to lag, attitude to rate (damping ratio 0.79), velocity
+to attitude, position to velocity, integral to position. Tuned in closed loop with the reference quadrotor, on a 27 g and
 a 1.5 kg robot, for recovery from 60 degrees and for margin: two periods of delay, motors 30% slower, mass 20% up."""
 
 
 def authority(robot: Quadrotor) -> tuple[float, float]:
-    """Return the angular accelerations in rad/s^2 that are left at hover: the lesser of roll and pitch, and yaw."""
+    """Return the angular accelerations in rad/s^2 available at hover: the lesser of roll and pitch, and yaw."""
     model = robot.rotor_model
     low, high = (float(model.thrust(np.array(s))) for s in (model.speed_min_rad_s, model.speed_max_rad_s))
     hover = robot.weight_n / len(robot.rotors)
@@ -119,7 +119,7 @@ class HoverController:
 
     Args:
         robot: The robot.
-        gains: Gains; from the robot if None.
+        gains: Gains; derived from the robot if None.
     """
 
     def __init__(self, robot: Quadrotor, gains: HoverGains | None = None) -> None:
@@ -132,22 +132,22 @@ class HoverController:
         self._integral = [0.0, 0.0, 0.0]
 
     def reset(self, rotor_speed: float | None = None) -> None:
-        """Forget the past; assume that all rotors turn at ``rotor_speed`` rad/s (the hover speed if None)."""
+        """Reset the state; assume that all rotors turn at ``rotor_speed`` rad/s (the hover speed if None)."""
         self._integral = [0.0, 0.0, 0.0]
         model = self.robot.rotor_model
         speed = self.robot.hover_speed_rad_s if rotor_speed is None else rotor_speed
         self.mixer.reset(1, min(max(speed, model.speed_min_rad_s), model.speed_max_rad_s))
 
     def forget_integral(self) -> None:
-        """Start the integral anew, as when the goal changes, and keep the motor model."""
+        """Reset the integral, for example when the goal changes, and keep the motor model."""
         self._integral = [0.0, 0.0, 0.0]
 
     def sent(self, rotor_speed: Sequence[float]) -> None:
-        """Tell what really went to the rotors, (rotors,) rad/s, when it is not what :meth:`command` returned."""
+        """Set the speeds actually sent to the rotors, (rotors,) rad/s, where they differ from :meth:`command`'s."""
         self.mixer.sent = np.array(rotor_speed, dtype=float)[None]
 
     def follow(self, dt: float) -> None:
-        """Let the motor model run for ``dt`` s under the last command; for the time in which someone else flies."""
+        """Advance the motor model by ``dt`` s under the last command, while another controller flies."""
         self.mixer.follow(max(dt, 0.0))
 
     def command(
@@ -170,8 +170,8 @@ class HoverController:
             angular_velocity: (3,) rad/s, body.
             goal_position: (3,) m, world.
             goal_yaw: rad.
-            dt: Since the call before, s.
-            goal_velocity: (3,) m/s, world, of a goal that moves.
+            dt: Time since the previous call, s.
+            goal_velocity: (3,) m/s, world, of a moving goal.
         """
         self.follow(dt)
         qx, qy, qz, qw = map(float, orientation)
@@ -187,10 +187,10 @@ class HoverController:
         ax, ay, az = wanted
         forward, left, up = ax * xx + ay * xy + az * xz, ax * yx + ay * yy + az * yz, ax * zx + ay * zy + az * zz
         across = math.hypot(forward, left)
-        # Turn body z onto the wanted direction, about z x direction; upside down any axis will do.
+        # Rotate body z onto the wanted direction, about z x direction; upside down any axis will do.
         angle = math.atan2(across, up)
         tilt_x, tilt_y = (-left * angle / across, forward * angle / across) if across > 1e-9 else (angle, 0.0)
-        # The heading of a body on its side means nothing: its error fades with the tilt.
+        # The heading of a body on its side is undefined: its error fades with the tilt.
         heading = math.remainder(goal_yaw - math.atan2(xy, xx), 2.0 * math.pi) * max(zz, 0.0)
 
         torque = self._torque(tilt_x, tilt_y, heading, rate)
@@ -208,12 +208,12 @@ class HoverController:
         short = [slow * e + float(f) - float(v) for e, f, v in zip(error, goal_velocity, velocity)]
         x, y, z = [gains.velocity_per_s * s + i for s, i in zip(short, self._integral)]
         up = min(max(STANDARD_GRAVITY + z, 0.3 * STANDARD_GRAVITY), 0.9 * self._top_acceleration)
-        # Height before place: the horizontal part gets what the tilt limit and the thrust leave.
+        # Height comes first: the horizontal part gets what the tilt limit and the thrust leave.
         level = min(up * math.tan(gains.tilt_rad), math.sqrt(max(self._top_acceleration**2 - up * up, 0.0)))
         size = math.hypot(x, y)
         share = min(1.0, level / max(size, 1e-9))
         free = (share == 1.0, share == 1.0, up == STANDARD_GRAVITY + z)
-        # On the velocity's error, so that it does not grow on the way to a far goal, only when something holds it back.
+        # Integrate the velocity error: it grows under a disturbance, but not on the way to a far goal.
         rate = gains.integral_per_s * gains.velocity_per_s * dt
         most = gains.integral_m_s2
         self._integral = [
@@ -236,22 +236,21 @@ class HoverController:
 
 
 LEAD_M = 0.3
-"""How far the goal may be below the robot; also how far it must be before a standstill counts as the floor."""
+"""Largest distance of the goal below the robot; also the least at which a standstill counts as the floor."""
 STILL_M_S = 0.1
 """Speed below which the robot counts as standing still."""
 STILL_S = 0.5
-"""How long it must stand still before the motors stop."""
+"""Standstill time before the motors stop."""
 
 
 class Descent:
-    """A descent that ends on whatever it lands on, at whatever height that is.
+    """A descent that detects touchdown without a known floor height.
 
-    The floor is felt rather than known: the goal goes on down, and a robot that no longer follows it and does not
-    move is standing on something.
+    The goal keeps moving down; a robot that stops following it and stands still has landed.
 
     Args:
-        start: (3,) m, world, where the robot is; it lands below.
-        speed_m_s: Of the goal on its way down.
+        start: (3,) m, world, the robot's position; it lands below.
+        speed_m_s: Descent speed of the goal.
     """
 
     def __init__(self, start: Sequence[float], speed_m_s: float) -> None:
@@ -260,7 +259,7 @@ class Descent:
         self._still_s = 0.0
 
     def step(self, position: Sequence[float], linear_velocity: Sequence[float], dt: float) -> bool:
-        """Move the goal on by ``dt`` s and say whether the robot has landed.
+        """Advance the goal by ``dt`` s and return whether the robot has landed.
 
         Args:
             position: (3,) m, world.

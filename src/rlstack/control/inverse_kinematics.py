@@ -1,9 +1,9 @@
-"""Differential inverse kinematics: from a wanted motion of the tool to a motion of the joints, within their limits.
+"""Differential inverse kinematics: from a tool motion to a joint motion within the limits.
 
-Damped least squares (Wampler 1986; Nakamura and Hanafusa 1986), so that nothing blows up at singularities, with what
-the joints would rather do in the null space. An arm of fewer than six joints cannot have place and direction of its
-tool at once: it has the place first, then where the tool points, then its turn (Siciliano and Slotine 1991). Pure
-functions over N robots, for numpy and torch alike, of standard operations alone; torch exports them to ONNX.
+Damped least squares (Wampler 1986; Nakamura and Hanafusa 1986), bounded at singularities, with a secondary joint motion
+in the null space. An arm of fewer than six joints cannot reach every tool pose: position takes priority, then the
+pointing direction, then the rotation about it (Siciliano and Slotine 1991). Pure functions over N robots, for numpy and
+torch alike, built from standard operations that torch exports to ONNX.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import Chain, cross, library_of, tool_motion
 
 DAMPING = 0.03
-"""m and rad per rad: a direction in which the tool moves this much per rad of the joints is followed by half."""
+"""m and rad per rad: motion in a direction with this singular value of the Jacobian is halved."""
 
 
 ALL = 6
-"""Joints from which on a tool's place, direction and turn can all be asked for at once."""
+"""Least number of joints that reach a full tool pose."""
 
 _KEEPING, _SECOND = 0.01, 0.3
-"""Damping, as :data:`DAMPING`, of what must not disturb what comes before it, and of what comes second: with little of
-the first and much of the second a tool whose place takes all joints, as where the arm is stretched, stays there."""
+"""Damping, as :data:`DAMPING`, of the null-space projection and of the secondary task: with little of the first and much
+of the second, a tool that needs all joints to hold its position (a stretched arm) stays there."""
 
 _NEAR_END = 0.1
-"""rad or m from the end of its range where a joint that is driven there begins to be left out."""
+"""Distance from a joint's limit, rad or m, within which motion towards it fades out."""
 
 
 class Limits(NamedTuple):
-    """Of the J joints of a chain; arrays of numpy or torch."""
+    """Limits of the J joints of a chain; numpy or torch arrays."""
 
     lower: Any
     """(J,) rad or m."""
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 
 
 def limits_of(robot: Manipulator, chain: Chain) -> Limits:
-    """Return the limits of a chain's joints from the robot file."""
+    """Return the robot file's limits of a chain's joints."""
     drives = [robot.drives[k] for k in chain.index]
     return Limits(
         np.array([drive.lower for drive in drives]),
@@ -56,17 +56,17 @@ def limits_of(robot: Manipulator, chain: Chain) -> Limits:
 def joint_step(
     jacobian: Any, motion: Any, aside: Any, joints: Any, limits: Limits, period_s: float, damping: float = DAMPING
 ) -> Any:
-    """Return the joints (N, J) after a step that moves the tool as wanted, as far as the limits allow.
+    """Return joint positions (N, J) after a step that moves the tool as wanted, as far as the limits allow.
 
-    Where a joint would be too fast, all are slowed alike, so that the tool keeps its direction; one at the end of its
-    range stays there.
+    If a joint would be too fast, all are scaled alike, so that the tool keeps its direction; a joint at its limit stays
+    there.
 
     Args:
         jacobian: (N, 6, J), see :class:`rlstack.robots.kinematics.ToolMotion`.
-        motion: (N, 6) wanted in this step: m, then rad about the axes of base_link.
-        aside: (N, J) rad or m that the joints would move if the tool did not matter.
-        joints: (N, J) rad or m now.
-        limits: Of the joints.
+        motion: (N, 6) tool motion in this step: m, then rad about the axes of base_link.
+        aside: (N, J) rad or m, secondary motion, projected into the null space.
+        joints: (N, J) rad or m, current positions.
+        limits: Joint limits.
         period_s: Length of the step.
         damping: See :data:`DAMPING`.
     """
@@ -80,21 +80,21 @@ def joint_step(
 def led_step(
     jacobian: Any, rotation: Any, motion: Any, aside: Any, joints: Any, limits: Limits, period_s: float, span_m: float
 ) -> Any:
-    """Return the joints (N, J) after a step that leads the tool, with whatever number of joints the arm has.
+    """Return joint positions (N, J) after a step that moves the tool, for any number of joints.
 
-    From :data:`ALL` joints on it is :func:`joint_step`. With fewer the tool's place comes first; what the joints can do
-    beside turns the tool's z axis as wanted, and what is left then turns the tool about it. A joint that nears the end
-    of its range is left out little by little, and the others make up for it as far as they can.
+    With :data:`ALL` joints or more it is :func:`joint_step`. With fewer, the tool's position takes priority, then the
+    direction of its z axis, then the rotation about it. Motion of a joint towards its limit fades out, and the others
+    compensate as far as they can.
 
     Args:
         jacobian: (N, 6, J), see :class:`rlstack.robots.kinematics.ToolMotion`.
         rotation: (N, 3, 3) of the tool.
-        motion: (N, 6) wanted in this step: m, then rad about the axes of base_link.
-        aside: (N, J) rad or m that the joints would move if the tool did not matter.
-        joints: (N, J) rad or m now.
-        limits: Of the joints.
+        motion: (N, 6) tool motion in this step: m, then rad about the axes of base_link.
+        aside: (N, J) rad or m, secondary motion, projected into the null space.
+        joints: (N, J) rad or m, current positions.
+        limits: Joint limits.
         period_s: Length of the step.
-        span_m: Of the arm, see :func:`span_of`: :data:`DAMPING` of places is of it.
+        span_m: Length of the arm, see :func:`span_of`; scales :data:`DAMPING` of positions.
     """
     if joints.shape[1] >= ALL:
         return joint_step(jacobian, motion, aside, joints, limits, period_s)
@@ -109,26 +109,26 @@ def led_step(
         (about, wanted_about, _SECOND),
     )
     change = _in_order(ordered, aside, 0.0 * joints + 1.0)
-    # what it does is even where a joint turns round: there it does not move
+    # an even function of the joint's motion, and zero where that changes sign
     ahead = xp.where(change > 0.0, limits.upper - joints, joints - limits.lower)
     change = _in_order(ordered, aside, xp.clip(ahead / _NEAR_END, 0.0, 1.0))
     return _limited(change, joints, limits, period_s)
 
 
 def span_of(chain: Chain) -> float:
-    """Return how long an arm is from its first joint to its tool, m, along its joints."""
+    """Return the length of an arm from its first joint to its tool, m, along its joints."""
     screws = chain.screws
     places = np.concatenate([screws.marks[:, :3, 2], screws.tool[None, :3, 3]])
     return float(np.linalg.norm(np.diff(places, axis=0), axis=1).sum())
 
 
 def _in_order(ordered: Any, aside: Any, share: Any) -> Any:
-    """Return motions (N, J) that do each of some things as far as those before it leave room, and last what is aside.
+    """Return motions (N, J) for prioritized tasks, each in the null space of those before it.
 
     Args:
-        ordered: Of each thing its rows (N, n, J), what they are to give, (N, n, 1), and its damping.
-        aside: (N, J).
-        share: (N, J) of each joint that counts.
+        ordered: For each task its Jacobian (N, n, J), its motion (N, n, 1), and its damping.
+        aside: (N, J) secondary motion, with the lowest priority.
+        share: (N, J) weight of each joint, 0 to 1.
     """
     unit = _unit(aside, aside.shape[1])
     scale = share[:, None, :]
@@ -153,7 +153,7 @@ def _limited(change: Any, joints: Any, limits: Limits, period_s: float) -> Any:
 
 
 def solve_damped(matrix: Any, right: Any, damping: float) -> Any:
-    """Return x (N, n) of ``(matrix + damping^2 unit) x = right`` for symmetric, not negative matrices (N, n, n).
+    """Return x (N, n) of ``(matrix + damping^2 unit) x = right`` for symmetric positive semidefinite matrices.
 
     Args:
         matrix: (N, n, n).
@@ -166,7 +166,7 @@ def solve_damped(matrix: Any, right: Any, damping: float) -> Any:
 def _eliminate(matrix: Any, right: Any, damping: float) -> Any:
     """Return X (N, n, m) of ``(matrix + damping^2 unit) X = right``.
 
-    By Gauss and Jordan's elimination without pivoting, which such matrices do not need (Higham 2002, chapter 10).
+    Gauss-Jordan elimination without pivoting, which such matrices do not need (Higham 2002, chapter 10).
     """
     size = matrix.shape[1]
     unit = _unit(matrix, size)
@@ -183,9 +183,9 @@ def _unit(like: Any, size: int) -> Any:
 
 
 def upright(rotation: Any) -> Any:
-    """Return the turn (N, 3) rad, about axes of base_link, that points the tool's z axis straight down.
+    """Return the rotation (N, 3) rad, about axes of base_link, that points the tool's z axis straight down.
 
-    Its length is the sine of the angle that is missing: it corrects small errors, and vanishes upside down.
+    Its length is the sine of the remaining angle: it corrects small errors, and vanishes upside down.
     """
     down = rotation[:, :, 2] * 0.0
     xp = library_of(rotation)
@@ -204,32 +204,32 @@ def yaw_of(rotation: Any) -> Any:
 def reach(
     chain: Chain, limits: Limits, position: Array, yaw: Array, rest: Array, steps: int = 60
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return joints (N, J) that hold the tool at places, pointing down, and whether (N,) each was found.
+    """Return joint positions (N, J) that hold the tool at positions, pointing down, and whether (N,) each was found.
 
-    An arm of fewer than :data:`ALL` joints need only be at the place, to 5 mm: it points as far down, and is as far
-    turned, as it can be there.
+    An arm of fewer than :data:`ALL` joints need only reach the position, to 5 mm; its direction and yaw are as close as
+    it can get there.
 
     Args:
         chain: Base to tool.
-        limits: Of its joints.
+        limits: Joint limits.
         position: (N, 3) m in base_link.
         yaw: (N,) rad of the tool's x axis seen from above.
         rest: (J,) where the search begins, and what the joints stay near.
-        steps: Of Newton's method.
+        steps: Iterations of Newton's method.
     """
     joints = np.repeat(np.asarray(rest, dtype=float)[None], len(position), axis=0)
     wanted, span = np.stack([np.cos(yaw), np.sin(yaw)], 1), span_of(chain)
     for k in range(steps):
         tool = tool_motion(chain.screws, joints)
         motion = _missing(tool.position, tool.rotation, position, wanted)
-        if joints.shape[1] < ALL:  # far ones lead nowhere, since all of them cannot be had
+        if joints.shape[1] < ALL:  # long steps would not converge: the full pose is out of reach
             bound = 0.1 * np.array([span, span, span, 1.0, 1.0, 1.0])
             motion = np.clip(motion, -bound, bound)
         aside = 0.1 * (rest - joints) if k < steps // 2 else np.zeros_like(joints)
         joints = led_step(tool.jacobian, tool.rotation, motion, aside, joints, limits, 0.2, span)
     tool = tool_motion(chain.screws, joints)
     error = _missing(tool.position, tool.rotation, position, wanted)
-    if len(chain.joints) < ALL:  # where it would rather point down, it is as much off
+    if len(chain.joints) < ALL:  # the direction is only a preference, and biases the position
         error = 0.02 * error[:, :3]
     found = (np.abs(error).max(axis=1) < 1e-4) & (tool.rotation[:, 2, 2] < 0.0)
     return joints, np.asarray(found)

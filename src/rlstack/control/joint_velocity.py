@@ -1,7 +1,7 @@
-"""Velocity control of an arm: of its joints, and of its tool (resolved motion rate control, Whitney 1969).
+"""Velocity control of an arm's joints and of its tool (resolved motion rate control, Whitney 1969).
 
-Arms that take positions alone follow targets that the velocities lead on, never further ahead of the joints than these
-could go in a moment. numpy and torch alike up to :class:`JointVelocity`, which keeps targets, for N robots.
+Arms that take only positions follow targets integrated from the velocities, at most a short time ahead of the joints.
+For N robots, numpy and torch alike, except :class:`JointVelocity`, which keeps the targets.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import library_of
 
 LEAD_S = 0.15
-"""Targets are at most so far ahead of the joints, in time at their greatest speed."""
+"""Largest lead of the targets over the joints, as time at the joints' maximum speed."""
 
 
 def within(velocity: Any, joints: Any, limits: Limits, period_s: float) -> Any:
-    """Return velocities (N, J) that break no limit in the next period: those that would are cut, each for itself.
+    """Return velocities (N, J) clipped, each by itself, so that no joint breaks a limit in the next period.
 
     Args:
         velocity: (N, J) rad/s or m/s wanted.
-        joints: (N, J) rad or m now; one that is beyond its range already may only come back.
-        limits: Of the joints.
-        period_s: Until the next velocities.
+        joints: (N, J) rad or m, current positions; a joint beyond its range may only move back.
+        limits: Joint limits.
+        period_s: Time until the next velocities.
     """
     xp = library_of(joints)
     none = 0.0 * joints
@@ -39,23 +39,23 @@ def within(velocity: Any, joints: Any, limits: Limits, period_s: float) -> Any:
 def tool_velocity(
     jacobian: Any, twist: Any, joints: Any, limits: Limits, period_s: float, damping: float = DAMPING
 ) -> Any:
-    """Return the joints' velocities (N, J) that move the tool as wanted, as far as the limits allow.
+    """Return joint velocities (N, J) that move the tool as wanted, as far as the limits allow.
 
-    A joint that is at the end of its range and would be driven on is left out, and the others make up for it as far as
-    they can. Where one would be too fast, all are slowed alike, so that the tool keeps its direction.
+    A joint at its limit that would move further is left out, and the others compensate as far as they can. If a joint
+    would be too fast, all are scaled alike, so that the tool keeps its direction.
 
     Args:
         jacobian: (N, 6, J), see :class:`rlstack.robots.kinematics.ToolMotion`.
         twist: (N, 6) m/s, then rad/s about the axes of base_link.
-        joints: (N, J) rad or m now.
-        limits: Of the joints.
-        period_s: Until the next velocities.
+        joints: (N, J) rad or m, current positions.
+        limits: Joint limits.
+        period_s: Time until the next velocities.
         damping: See :data:`rlstack.control.inverse_kinematics.DAMPING`.
     """
     xp = library_of(joints)
     free = joints * 0.0 + 1.0
     velocity = free
-    for _ in range(3):  # each may drive another one to its end
+    for _ in range(3):  # leaving one out may drive another to its limit
         led = jacobian * free[:, None, :]
         weights = solve_damped(led @ led.swapaxes(1, 2), twist, damping)
         velocity = (led.swapaxes(1, 2) @ weights[:, :, None])[:, :, 0]
@@ -68,7 +68,7 @@ def tool_velocity(
 
 
 class JointVelocity:
-    """Targets of positions that lead N arms at velocities; all joints of the robot file, in its order.
+    """Position targets integrated from velocities for N arms; all joints of the robot file, in its order.
 
     Args:
         robot: The arm.
@@ -84,21 +84,21 @@ class JointVelocity:
         self._target: Array | None = None
 
     def release(self) -> None:
-        """Forget the targets: the next step begins where the joints are."""
+        """Drop the targets: the next step begins at the joints' positions."""
         self._target = None
 
     def step(self, joints: Array, velocity: Array, period_s: float) -> Array:
         """Return the targets (N, joints), rad or m, for the next period.
 
-        A velocity of zero keeps the target, so that the arm holds against what pushes it.
+        A velocity of zero keeps the target, so that the arm holds its position under load.
 
         Args:
-            joints: (N, joints) where they are.
+            joints: (N, joints) measured positions, rad or m.
             velocity: (N, joints) rad/s or m/s wanted.
-            period_s: Until the next step.
+            period_s: Time until the next step.
 
         Raises:
-            ValueError: A velocity, or where a joint is, is not finite; the targets stay.
+            ValueError: A velocity or a joint position is not finite; the targets stay.
         """
         for what, numbers in (("velocity", velocity), ("place", joints)):
             if not np.isfinite(numbers).all():

@@ -1,9 +1,9 @@
-"""The geometric tracking controller for N quadrotors at once: the baseline that knows the reference's whole motion.
+"""The geometric tracking controller for N quadrotors at once, with feed-forward of the reference's full motion.
 
 T. Lee, M. Leok, N. H. McClamroch, "Geometric tracking control of a quadrotor UAV on SE(3)", CDC 2010, with the integral
-of F. Goodarzi, D. Lee, T. Lee, "Geometric nonlinear PID control of a quadrotor UAV on SE(3)", ECC 2013. What a robot
-needs beside it: bounds on what is asked of the rotors, drag as the robot file has it, a lead for the motors' lag, and
-feed-forward taken a little ahead, because thrust and attitude follow late.
+of F. Goodarzi, D. Lee, T. Lee, "Geometric nonlinear PID control of a quadrotor UAV on SE(3)", ECC 2013. Added for real
+robots: bounds on the rotor commands, the robot file's drag, a lead for the motors' lag, and feed-forward taken a little
+ahead, because thrust and attitude follow with a delay.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LeeRatios:
     horizon: float = value(1.25, above=0.0)
     """Motor lead's horizon, in control periods."""
     rate: float = value(1.21, above=0.0)
-    """How much slower the rates' loop is than the lag before it; likewise each loop to the one inside it below."""
+    """Ratio of the rate loop's time constant to the lag inside it; the ratios below likewise, loop by loop."""
     attitude: float = value(2.19, above=0.0)
     velocity: float = value(1.92, above=0.0)
     position: float = value(2.13, above=0.0)
@@ -57,21 +57,21 @@ class LeeGains:
     yaw_per_s2: float = value(unit="1/s^2", above=0.0)
     yaw_rate_per_s: float = value(unit="1/s", above=0.0)
     attitude_integral_per_s: float = value(unit="1/s", at_least=0.0)
-    """Rate at which the attitude's integral takes up what remains of the torque."""
+    """Rate at which the attitude's integral absorbs a remaining torque."""
     speed_m_s: float = value(unit="m/s", above=0.0)
     """Largest wanted speed relative to the reference, which bounds the effect of a position error."""
     tilt_rad: float = value(unit="rad", above=0.0, at_most=1.4)
     """Largest wanted tilt."""
     integral_m_s2: float = value(unit="m/s^2", at_least=0.0)
-    """Largest acceleration that the integral may ask for, per axis."""
+    """Largest acceleration that the integral may request, per axis."""
     integral_rad_s2: float = value(unit="rad/s^2", at_least=0.0)
-    """Largest angular acceleration that the attitude's integral may ask for, per axis."""
+    """Largest angular acceleration that the attitude's integral may request, per axis."""
     rate_rad_s: float = value(unit="rad/s", above=0.0)
     """Largest rate that is fed forward."""
 
     @staticmethod
     def for_robot(robot: Quadrotor, ratios: LeeRatios | None = None) -> LeeGains:
-        """Return gains from the robot's motors, rate and limits."""
+        """Return gains derived from the robot's motors, rate and limits."""
         r = ratios or LeeRatios()
         period = 1.0 / robot.control_rate_hz
         horizon = r.horizon * period
@@ -101,9 +101,9 @@ class LeeGains:
 
 
 def widest_tilt(robot: Quadrotor) -> float:
-    """Return the largest tilt in rad that a tracking controller may ask for.
+    """Return the largest tilt in rad that a tracking controller may request.
 
-    Level flight stays possible with a tenth of the weight in hand, and the guard's limit keeps a margin.
+    It leaves a reserve of a tenth of the weight in level flight, and a margin to the guard's limit.
     """
     return min(
         math.acos(min(1.0, 1.1 / robot.thrust_to_weight)) if robot.thrust_to_weight > 1.2 else 0.3,
@@ -113,11 +113,11 @@ def widest_tilt(robot: Quadrotor) -> float:
 
 
 class LeeController:
-    """Follows references; keeps an integral and a motor model between calls.
+    """Tracks references; keeps an integral and a motor model between calls.
 
     Args:
         robot: The robot.
-        gains: Gains; from the robot if None.
+        gains: Gains; derived from the robot if None.
     """
 
     def __init__(self, robot: Quadrotor, gains: LeeGains | None = None) -> None:
@@ -133,7 +133,7 @@ class LeeController:
         self.reset()
 
     def reset(self, count: int = 1) -> None:
-        """Forget the past of ``count`` robots and believe that their rotors turn at the hover speed."""
+        """Reset the state of ``count`` robots and assume that their rotors turn at the hover speed."""
         self._integral = np.zeros((count, 3))
         self._turn_integral = np.zeros((count, 3))
         self.mixer.reset(count, self.robot.hover_speed_rad_s)
@@ -154,8 +154,8 @@ class LeeController:
             orientation: (N, 4) xyzw, body to world, unit.
             linear_velocity_world: (N, 3) m/s, world.
             angular_velocity: (N, 3) rad/s, body.
-            reference: Of now; its higher derivatives ``gains.lead_s`` ahead.
-            dt: Since the call before, s.
+            reference: The current reference; its higher derivatives are ``gains.lead_s`` ahead.
+            dt: Time since the previous call, s.
         """
         self.mixer.follow(dt)
         dt = min(dt, LONGEST_STEP_S)
@@ -192,7 +192,7 @@ class LeeController:
         return self._inertia * (back + self._turn_integral + ahead) + cross(rate, self._inertia * rate)
 
     def _rates_ahead(self, acceleration: Array, reference: Reference) -> tuple[Array, Array]:
-        """Return rates and angular accelerations (N, 3) of the attitude that the reference alone would need, body."""
+        """Return body rates and angular accelerations (N, 3) of the attitude that follows from the reference alone."""
         force = acceleration + np.array([0.0, 0.0, STANDARD_GRAVITY])
         force[:, 2] = np.maximum(force[:, 2], 0.2 * STANDARD_GRAVITY)
         up, up1, up2 = _unit_derivatives(force, reference.jerk, reference.snap)
@@ -214,9 +214,9 @@ class LeeController:
 
 
 def feasible(acceleration: Array, tilt_rad: float, top_m_s2: float) -> tuple[Array, Mask]:
-    """Return the thrust per mass that comes nearest to accelerations, and which axes were granted in full.
+    """Return the feasible thrust per mass nearest to accelerations, and which axes are unsaturated.
 
-    Height before place: the level part gets what the tilt limit and the thrust leave.
+    Height comes first: the horizontal part gets what the tilt limit and the thrust leave.
 
     Args:
         acceleration: (N, 3) m/s^2, world, without gravity.
@@ -224,7 +224,7 @@ def feasible(acceleration: Array, tilt_rad: float, top_m_s2: float) -> tuple[Arr
         top_m_s2: Largest collective thrust per mass.
 
     Returns:
-        (N, 3) m/s^2, world, with gravity balanced; (N, 3) bool.
+        (N, 3) m/s^2, world, gravity compensated; (N, 3) bool.
     """
     wanted_up = STANDARD_GRAVITY + acceleration[:, 2]
     up = np.clip(wanted_up, 0.3 * STANDARD_GRAVITY, 0.9 * top_m_s2)
@@ -237,29 +237,29 @@ def feasible(acceleration: Array, tilt_rad: float, top_m_s2: float) -> tuple[Arr
 
 
 def bounded(vector: Array, largest: float) -> Array:
-    """Return vectors (N, 3) shortened to ``largest``."""
+    """Return vectors (N, 3) clipped to length ``largest``."""
     size = np.linalg.norm(vector, axis=1, keepdims=True)
     return np.asarray(vector * np.minimum(1.0, largest / np.maximum(size, 1e-12)))
 
 
 def integrated(integral: Array, growth: Array, asked: Array, most: float, granted: Mask | bool) -> Array:
-    """Return an integral (N, 3) one step on, without winding up.
+    """Return an integral (N, 3) after one step, with anti-windup.
 
-    It stands still on an axis that saturates, and while the error asks for more than the integral may ever give:
-    that is a manoeuvre, not something that pushes.
+    It is held on a saturated axis, and while the proportional part exceeds the integral's bound: that is a manoeuvre,
+    not a disturbance.
 
     Args:
-        integral: (N, 3) so far.
-        growth: (N, 3) in this step.
-        asked: (N, 3) what the proportional part asks for.
+        integral: (N, 3) current value.
+        growth: (N, 3) increment of this step.
+        asked: (N, 3) the proportional part.
         most: Bound of the integral, per axis.
-        granted: (N, 3) which axes are not saturated.
+        granted: (N, 3) which axes are unsaturated.
     """
     return np.where(granted & (np.abs(asked) < most), np.clip(integral + growth, -most, most), integral)
 
 
 def cross(one: Array, other: Array) -> Array:
-    """Return the cross products (N, 3); for few rows many times as fast as numpy's own."""
+    """Return the cross products (N, 3); for few rows many times faster than numpy's own."""
     x, y, z = one.T
     u, v, w = other.T
     return np.column_stack((y * w - z * v, z * u - x * w, x * v - y * u))

@@ -1,4 +1,4 @@
-"""From wanted wrenches to rotor speed commands of N quadrotors: allocation, priorities and the motors' lag."""
+"""Control allocation for N quadrotors: from wrenches to rotor speeds, with priorities and motor-lag compensation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 
 
 class Mixer:
-    """The rotors of N robots with one robot file: their estimated speeds, and the commands that give a wrench.
+    """The rotors of N robots with one robot file: their estimated speeds, and the commands that produce a wrench.
 
-    Motors are first-order lags with their own time constants for rising and falling. The estimate follows the commands
-    that were sent; an error in it dies out with the motors' time constant.
+    Motors are first-order lags with separate time constants for rising and falling. The estimate follows the commands
+    sent; an error in it decays with the motors' time constant.
 
     Args:
         robot: A robot with 4 rotors.
-        horizon_s: How soon the rotors reach wanted speeds; a command leads by as much as that takes.
+        horizon_s: Time in which the rotors reach the wanted speeds; commands lead accordingly.
 
     Raises:
-        UserError: As :func:`inverse_allocation`.
+        UserError: See :func:`inverse_allocation`.
     """
 
     def __init__(self, robot: Quadrotor, horizon_s: float) -> None:
@@ -40,7 +40,7 @@ class Mixer:
         """(N, rotors) rad/s, the command that the motors follow."""
 
     def follow(self, dt: float) -> None:
-        """Let ``dt`` s pass under the last command."""
+        """Advance the motor model by ``dt`` s under the last command."""
         rise, fall = -math.expm1(-dt / self._rise_s), -math.expm1(-dt / self._fall_s)
         gap = self.sent - self.speed
         self.speed = self.speed + gap * np.where(gap > 0.0, rise, fall)
@@ -64,14 +64,14 @@ class Mixer:
 def mix(allocation: Array, inverse: Array, wanted: Array, now: Array, low: Array, high: Array) -> Array:
     """Return rotor thrusts (N, 4) in N, inside the bounds and as near to the wanted wrench as the priorities allow.
 
-    When the rotors saturate, roll and pitch torque come first, then thrust, then yaw torque: a quadrotor that keeps its
-    thrust direction can be caught, one that keeps its height or heading cannot.
+    When the rotors saturate, roll and pitch torque come first, then thrust, then yaw torque: a quadrotor can recover as
+    long as it controls its thrust direction.
 
     Args:
         allocation: (4, 4), wrench = allocation @ thrusts.
-        inverse: (4, 4), of it.
+        inverse: (4, 4), its inverse.
         wanted: (N, 4) wrenches in N and N m.
-        now: (N, 4) N, present thrusts, inside the bounds; where the answer starts from when it must fall short.
+        now: (N, 4) N, present thrusts, inside the bounds; the starting point when the wrench is out of reach.
         low: (N, 4) N, least that each rotor can reach in time.
         high: (N, 4) N, largest.
     """

@@ -1,8 +1,8 @@
-"""Operational-space control: torques that give the tool of an arm the acceleration that is wanted (Khatib 1987).
+"""Operational-space control: joint torques that give an arm's tool a wanted acceleration (Khatib 1987).
 
-The tool behaves as a mass on a spring and a damper, in each direction alike, whatever the arm's own inertia; what the
-joints would rather do is left to torques that do not move the tool. Near singularities the tool's inertia is damped, so
-that torques stay bounded. For arms that take torques; numpy, N robots at once.
+The tool behaves as a mass on a spring and a damper, equal in each direction, whatever the arm's own inertia; a
+null-space torque holds the joints near their rest pose. Near singularities the tool's inertia is damped, so that
+torques stay bounded. For torque-controlled arms; numpy, N robots at once.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from rlstack.schema import value
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceGains:
-    """How the tool, and the joints behind it, come to where they should be."""
+    """Gains of the tool's task space and of the joints' null space."""
 
     bandwidth_rad_s: float = value(20.0, unit="rad/s", above=0.0)
     """Natural frequency of the tool about its target."""
     damping_ratio: float = value(1.0, above=0.0)
     posture_rad_s: float = value(5.0, unit="rad/s", at_least=0.0)
-    """The same of the joints about their rest, where the tool does not mind."""
+    """Natural frequency of the joints about their rest pose, in the null space."""
     singular: float = value(0.05, above=0.0)
-    """Directions in which the tool's mobility, 1/kg or 1/(kg m^2), is below the square of this are let go."""
+    """Directions in which the tool's mobility, 1/kg or 1/(kg m^2), is below the square of this are not controlled."""
 
 
 class OperationalSpace:
-    """See the module.
+    """Operational-space controller of one arm.
 
     Args:
         robot: The arm.
-        gains: How stiff.
-        link: What is led; by default the arm's ``tool_link``.
+        gains: Stiffness and damping.
+        link: The controlled link; by default the arm's ``tool_link``.
 
     Raises:
         UserError: The model cannot be read, has no such link, or the robot file does not name a joint on the way.
@@ -49,7 +49,7 @@ class OperationalSpace:
         drives = [robot.drives[k] for k in self.chain.index]
         self._rest = np.array([drive.rest for drive in drives])
         self._most = np.array([drive.effort_max for drive in drives])
-        # an arm whose own controller holds it up must not be lifted twice
+        # an arm with its own gravity compensation must not be compensated twice
         self._gravity = 0.0 if robot.gravity_compensation else 9.81
 
     def effort(
@@ -61,10 +61,10 @@ class OperationalSpace:
         linear: Array | None = None,
         angular: Array | None = None,
     ) -> Array:
-        """Return the joints' torques or forces (N, J), within the robot file's limits.
+        """Return joint torques or forces (N, J), within the robot file's limits.
 
         Args:
-            joints: (N, J) rad or m, of the chain.
+            joints: (N, J) rad or m, the chain's positions.
             velocity: (N, J) rad/s or m/s.
             position: (N, 3) m of the tool in base_link, wanted.
             rotation: (N, 3, 3) from the tool to base_link, wanted.
@@ -91,12 +91,12 @@ class OperationalSpace:
 
 
 def turn_between(now: Array, wanted: Array) -> Array:
-    """Return the turn (N, 3) rad, axis times angle in base_link, that leads from one rotation (N, 3, 3) to another."""
+    """Return the rotation vector (N, 3) rad, in base_link, from one rotation matrix (N, 3, 3) to another."""
     left = wanted @ now.swapaxes(1, 2)
     axis = np.stack([left[:, 2, 1] - left[:, 1, 2], left[:, 0, 2] - left[:, 2, 0], left[:, 1, 0] - left[:, 0, 1]], 1)
     sine = 0.5 * np.linalg.norm(axis, axis=1)
     angle = np.arctan2(sine, 0.5 * (np.trace(left, axis1=1, axis2=2) - 1.0))
-    # half a turn has no one axis in this formula: it is the column that stands out
+    # at half a turn this formula has no unique axis: take the dominant column
     column = np.take_along_axis(left + np.eye(3), np.argmax(np.einsum("nii->ni", left), axis=1)[:, None, None], 2)[
         :, :, 0
     ]

@@ -1,9 +1,8 @@
 """The racing line of a track by nonlinear programming, and a pure-pursuit controller that follows it.
 
-It is the baseline of the racing task: it knows the track and where the car is, which a policy that sees the scan
-alone does not. The car is a bicycle with limits of speed, acceleration, grip and steering rate, in the coordinates of
-the track's middle (as in Lot and Biral, IFAC 2014): how far left of it, at which angle to it. Needs casadi (extra
-``dev``), which nothing else does.
+The baseline of the racing task: it knows the track and the car's pose, while a policy sees only the scan. The car is a
+bicycle model with limits on speed, acceleration, grip and steering rate, in curvilinear coordinates of the track's
+centre line (as in Lot and Biral, IFAC 2014): lateral offset to the left and angle to it. Needs casadi (extra ``dev``).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 
 NODES = 192
-"""Of the line around the track."""
+"""Nodes of the line around the track."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,27 +25,27 @@ class CarLimits:
 
     speed_m_s: float
     acceleration_m_s2: float
-    """Forward and braking."""
+    """Largest acceleration forward and in braking."""
     grip_m_s2: float
-    """Of forward and sideways acceleration together."""
+    """Largest combined longitudinal and lateral acceleration."""
     bend_1_m: float
-    """Greatest curvature of its path."""
+    """Largest curvature of its path."""
     bend_rate_1_m_s: float
-    """Greatest rate of that."""
+    """Largest rate of the curvature."""
     outline_m: tuple[tuple[float, float], ...]
     """Corners in base_link that must stay on the track."""
 
 
 @dataclass(frozen=True, eq=False)
 class RacingLine:
-    """A closed line with its speed, evenly spaced along the track's middle."""
+    """A closed line with its speed, evenly spaced along the track's centre line."""
 
     points: Array
     """(NODES, 2) m: where base_link passes."""
     speed_m_s: Array
     """(NODES,)"""
     lap_s: float
-    """Of a flying lap, if it is followed exactly."""
+    """Time of a flying lap that follows it exactly."""
 
 
 def fastest_line(
@@ -61,30 +60,30 @@ def fastest_line(
     """Return the fastest closed line between two walls.
 
     Args:
-        middle: (K, 2) points of the track's middle, evenly spaced, closed, m.
+        middle: (K, 2) points of the track's centre line, evenly spaced, closed, m.
         tangent: (K, 2) unit vectors along it.
         curvature: (K,) 1/m.
-        length_m: Of the middle.
-        half_width_m: From the middle to either wall.
-        limits: Of the car.
-        margin_m: That the car's outline keeps from the walls.
+        length_m: Length of the centre line.
+        half_width_m: Distance from the centre line to either wall.
+        limits: Limits of the car.
+        margin_m: Distance that the car's outline keeps from the walls.
 
     Raises:
-        RuntimeError: The solver found no line, such as where the track is too narrow.
+        RuntimeError: The solver found no line, for example because the track is too narrow.
     """
     import casadi as ca
 
     pick = (np.arange(NODES) * len(middle)) // NODES
     bend, step = curvature[pick], length_m / NODES
     opti = ca.Opti()
-    # aside, angle to the middle, speed, curvature of the path; acceleration and its bending rate
+    # lateral offset, angle to the centre line, speed, path curvature; acceleration and curvature rate
     aside, angle, speed, turn = (opti.variable(NODES) for _ in range(4))
     push, steer = opti.variable(NODES), opti.variable(NODES)
 
     def after(array: ca.MX) -> ca.MX:
         return ca.vertcat(array[1:], array[0])
 
-    slow = (1.0 - aside * bend) / (speed * ca.cos(angle))  # s for each m of the middle
+    slow = (1.0 - aside * bend) / (speed * ca.cos(angle))  # s per m of the centre line
     slopes = {
         "aside": (aside, (1.0 - aside * bend) * ca.tan(angle)),
         "angle": (angle, turn * (1.0 - aside * bend) / ca.cos(angle) - bend),
@@ -106,7 +105,7 @@ def fastest_line(
     opti.subject_to(opti.bounded(-limits.bend_rate_1_m_s, steer, limits.bend_rate_1_m_s))
     opti.subject_to((speed * speed * turn) ** 2 + push * push <= limits.grip_m_s2**2)
     opti.subject_to(opti.bounded(-1.0, angle, 1.0))
-    # a trace of smoothness: where the top speed alone decides, many lines are equally fast
+    # a small smoothness cost: where only the top speed limits, many lines are equally fast
     opti.minimize(lap + 1e-5 * ca.sumsqr(steer) / NODES + 1e-4 * ca.sumsqr(push) / NODES)
     opti.set_initial(speed, np.minimum(2.0, limits.speed_m_s))
     opti.set_initial(turn, bend)
@@ -123,23 +122,23 @@ class Pursuit:
     """Gains of pure pursuit."""
 
     ahead_m: float = 0.35
-    """Least distance along the line to the point that is steered to."""
+    """Minimum look-ahead distance along the line."""
     ahead_s: float = 0.12
-    """More of it for each m/s."""
+    """Look-ahead time: additional distance per m/s."""
     speed_share: float = 1.0
-    """Of the line's speed."""
+    """Fraction of the line's speed that is driven."""
     preview_s: float = 0.1
-    """How far ahead in time the line's speed is taken from."""
+    """Preview time of the line's speed."""
     lead_s: float = 0.1
-    """How far ahead in time the pose is that is steered from: what steering lags behind."""
+    """Prediction time of the pose that is steered from; compensates the steering lag."""
 
 
 class PurePursuit:
-    """Steers N cars to points ahead on their lines (Coulter, CMU-RI-TR-92-01); a driver with the speeds of the lines.
+    """Steers N cars to points ahead on their lines (Coulter, CMU-RI-TR-92-01), at the speeds of the lines.
 
     Args:
         lines: One for each car.
-        gains: Of all.
+        gains: Gains shared by all cars.
     """
 
     inputs = ("position", "orientation", "linear_velocity", "angular_velocity")
@@ -156,7 +155,7 @@ class PurePursuit:
             self._size[k], self._step[k] = len(points), step
 
     def reset(self, batch: int = 1) -> None:
-        """Forget nothing: each step looks for the nearest point anew."""
+        """No-op: each step searches for the nearest point again."""
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return ``twist`` (N, 2), m/s and rad/s."""

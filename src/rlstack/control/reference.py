@@ -10,16 +10,16 @@ from rlstack.arrays import Array
 from rlstack.robots import frames
 
 WINDOW = 7
-"""Poses through which a polynomial is laid to take derivatives."""
+"""Number of poses that a polynomial is fitted through to take derivatives."""
 SPACING_S = 0.04
-"""Least time between two of them; closer ones would turn rounding of the poses into jerk."""
+"""Minimum time between two of them; closer ones would amplify rounding of the poses into jerk."""
 COARSE_S = 0.2
-"""Poses farther apart than this on average are corners to turn at, not samples of a curve."""
+"""Paths with a mean pose spacing above this are treated as waypoints, not as samples of a curve."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Motion that N robots shall have at one instant; world frame.
+    """Reference motion of N robots at one instant; world frame.
 
     Args:
         position: (N, 3) m.
@@ -39,17 +39,17 @@ class Reference:
 
 
 def rest(position: Array, yaw: Array) -> Reference:
-    """Return the reference of standing still at ``position`` (N, 3) m with headings ``yaw`` (N,) rad."""
+    """Return the reference for standing still at ``position`` (N, 3) m with headings ``yaw`` (N,) rad."""
     still = np.zeros_like(position)
     return Reference(position, still, still, still, still, yaw)
 
 
 def along(time_s: Array, position: Array, orientation: Array, lead_s: float = 0.0) -> Reference:
-    """Return the reference that is due now on time-stamped paths.
+    """Return the current reference on time-stamped paths.
 
-    The position is on the line between the two poses around now, as everywhere in rlstack; derivatives are those of a
-    polynomial through up to seven poses near by. Before the first pose and after the last the robot shall rest. Of a
-    path whose poses are more than :data:`COARSE_S` apart only the line's velocity is used.
+    The position is interpolated linearly between the two poses around now, as everywhere in rlstack; derivatives come
+    from a polynomial through up to seven nearby poses. Before the first pose and after the last the reference is at
+    rest. For paths with poses more than :data:`COARSE_S` apart only the velocity of the line is used.
 
     Args:
         time_s: (N, M) s from now, increasing along M; M >= 2.
