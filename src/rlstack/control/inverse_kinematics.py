@@ -25,8 +25,8 @@ ALL = 6
 """Least number of joints that reach a full tool pose."""
 
 _KEEPING, _SECOND = 0.01, 0.3
-"""Damping, as :data:`DAMPING`, of the null-space projection and of the secondary task: with little of the first and much
-of the second, a tool that needs all joints to hold its position (a stretched arm) stays there."""
+"""Damping, as :data:`DAMPING`, of the null-space projection and of the secondary task: with little of the first and
+much of the second, a tool that needs all joints to hold its position (a stretched arm) stays there."""
 
 _NEAR_END = 0.1
 """Distance from a joint's limit, rad or m, within which motion towards it fades out."""
