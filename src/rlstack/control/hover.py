@@ -101,7 +101,7 @@ class HoverGains:
 RATE_RATIO, DAMPING_RATIO, VELOCITY_RATIO, POSITION_RATIO, INTEGRAL_RATIO = 1.6, 2.5, 2.0, 2.4, 4.0
 """Ratio of each loop's time constant to the one inside it: rate to lag, attitude to rate (damping ratio 0.79), velocity
 to attitude, position to velocity, integral to position. Tuned in closed loop with the reference quadrotor, on a 27 g
-and a 1.5 kg robot, for recovery from 60 degrees and for margin: two periods of delay, motors 30% slower, mass 20% up."""
+and a 1.5 kg robot: recovery from 60 degrees, and margin for two periods of delay, motors 30% slower, 20% more mass."""
 
 
 def authority(robot: Quadrotor) -> tuple[float, float]:
