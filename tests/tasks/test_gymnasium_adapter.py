@@ -191,13 +191,13 @@ class Choice(Point):
 
 
 def test_what_cannot_be_learned_from_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match=r"Silent does not say 'is_success' of a step, but \['succeed'\]"):
+    with pytest.raises(UserError, match=r"Silent does not report 'is_success' in info, but \['succeed'\]"):
         GymnasiumAdapter([Silent()], rate_hz=10.0, steps=5).step(torch.zeros(1, 1))
     assert GymnasiumAdapter([Silent()], rate_hz=10.0, steps=5, success="succeed").step(torch.zeros(1, 1)).success.all()
     assert not GymnasiumAdapter([Silent()], rate_hz=10.0, steps=5, success="").step(torch.zeros(1, 1)).success.any()
     with pytest.raises(UserError, match=r"Choice takes Discrete\(3\) as action"):
         GymnasiumAdapter([Choice()], rate_hz=10.0, steps=5)
-    with pytest.raises(UserError, match="Point does not say how long an episode is: give steps"):
+    with pytest.raises(UserError, match="Point has no registered episode length: give steps"):
         GymnasiumAdapter([Point()], rate_hz=10.0)
     with pytest.raises(UserError, match="give at least one"):
         GymnasiumAdapter([], rate_hz=10.0)

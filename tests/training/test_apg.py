@@ -137,7 +137,7 @@ def test_exploding_gradients_stop_the_run_and_leave_what_one_can_go_on_from(
     with pytest.raises(UserError, match=said) as stopped:
         run.start(recipe(algorithm_settings=settings), folder, told.append)
     assert re.search(
-        r"the (observation term '\w+'|action) at step \d of the window's 8|reward term", str(stopped.value)
+        r"the (observation term '\w+'|action) at step \d of the rollout's 8|reward term", str(stopped.value)
     )
     assert len(told) == 1 and not (folder / "policy.onnx").exists()
     kept = load_checkpoint(folder)

@@ -51,7 +51,7 @@ class EpisodeSampler:
 
     Args:
         task: Draws it.
-        robot: What flies.
+        robot: The quadrotor.
         random: Of the episodes.
         seed: Of the noise.
     """

@@ -30,7 +30,7 @@ class TopicVehicle:
     """A robot behind topics; see :class:`rlstack.kinds.quadrotor.simulation_vector.EpisodicQuadrotors`.
 
     Args:
-        robot: What flies.
+        robot: The quadrotor.
         namespace: Of its topics.
         rate_hz: Control rate.
         through: Who takes the commands.

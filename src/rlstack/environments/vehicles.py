@@ -31,7 +31,7 @@ def make_vehicles(
 
     Args:
         backend: ``"batch"``, or a backend with an engine.
-        robot: What flies.
+        robot: The quadrotor.
         count: N.
         task: For its control rate, its longest delay and how far a robot may stray.
         world: Of an engine; None: a floor, far below.

@@ -1,4 +1,4 @@
-"""Tasks: what to learn, as pure functions of batched state."""
+"""Tasks as pure functions of batched state: observations, rewards, endings, episodes."""
 
 from rlstack.registry import Registry
 

@@ -1,4 +1,4 @@
-"""What a policy must reach in verification to pass: bounds by the name of a figure."""
+"""Pass bounds of verification, by the name of a figure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 ENOUGH, ENOUGH_OVER_TOPICS = 100, 20
-"""Least number of episodes that prove anything, unless the task says otherwise: of 20 that all succeed, the Wilson 95%
-interval reaches down to 84%, of 100 to 96%."""
+"""Default least number of episodes. If all succeed, the Wilson 95% interval starts at 84% for 20, at 96% for 100."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What the trials of one column must reach together.
+    """Bounds that the trials of one column must meet together.
 
     Args:
         at_least: Least values by the keys of the score's figures; shares are from 0 to 1.
-        at_most: Greatest values likewise.
-        episodes: Least number of trials; fewer prove too little.
+        at_most: Greatest values by the same keys.
+        episodes: Least number of trials.
 
     Raises:
         ValueError: A figure has two bounds, or a bound is not finite.
@@ -36,7 +35,7 @@ class Bounds:
 
     @property
     def limits(self) -> dict[str, float]:
-        """Every bound by the key of its figure."""
+        """All bounds by the key of their figure."""
         return {**self.at_least, **self.at_most, "episodes": self.episodes}
 
     def is_least(self, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""When a flight succeeds and when it is lost."""
+"""Success and failure criteria of a flight."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from rlstack.schema import value
 
 @dataclass(frozen=True, kw_only=True)
 class Criteria:
-    """When one episode succeeds and when it is lost.
+    """Success and failure criteria of one episode.
 
-    Distances are from the goal; where the goal moves along a path, from the point that is due at that moment.
+    Distances are from the goal, or from the path's current reference point if the task follows a path.
 
     Raises:
-        ValueError: The window is empty or the episode ends before it.
+        ValueError: The window is empty, or the episode ends before the window does.
     """
 
     radius_m: float = value(0.2, unit="m", above=0.0)
-    """How near the goal a successful episode stays over the window."""
+    """Largest distance from the goal over the window in a successful episode."""
     from_s: float = value(3.0, unit="s", at_least=0.0)
     """Start of the window, after the start of the episode."""
     to_s: float = value(8.0, unit="s", above=0.0)
     """End of the window."""
     lost_m: float = value(2.0, unit="m", above=0.0)
-    """An episode that was ever farther away than this is lost."""
+    """An episode is lost once its distance exceeds this."""
     duration_s: float = value(8.0, unit="s", above=0.0)
     """Length of an episode."""
 

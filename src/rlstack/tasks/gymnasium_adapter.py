@@ -1,8 +1,8 @@
-"""Gymnasium environments, written elsewhere, as something that rlstack's algorithms learn from.
+"""Adapter that lets rlstack's algorithms learn from third-party Gymnasium environments.
 
-What is seen is the environment's observation, flat; what is done lies in -1..1 and is scaled to its box of actions.
+The observation is flattened; actions in -1..1 are scaled to the environment's action box.
 An environment with goals (a dictionary with ``achieved_goal`` and ``desired_goal`` and a method ``compute_reward``, as
-Gymnasium-Robotics has them) can be learned from with hindsight; others cannot.
+in Gymnasium-Robotics) supports hindsight replay; others do not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term, TermInfo
 from rlstack.tasks.core.rollout import DifferentiableRollout
 
 Expert = Callable[[Any, Array], Array]
-"""From an environment and what is seen of it, (columns,), to the action (actions,) in -1..1 of whoever knows how."""
+"""Map an environment and its observation (columns,) to the expert's action (actions,) in -1..1."""
 
 _SEEN, _DONE = "observation", "action"
 _ACHIEVED, _DESIRED = "achieved_goal", "desired_goal"
@@ -31,18 +31,18 @@ _ACHIEVED, _DESIRED = "achieved_goal", "desired_goal"
 
 @dataclass(frozen=True)
 class GymnasiumTask:
-    """What algorithms ask of the task itself."""
+    """The task attributes that algorithms read."""
 
     rate_hz: float
     """Control rate."""
     steps: int
-    """Of an episode, at most."""
+    """Longest episode."""
     rewards: str
-    """``sparse`` where steps can be judged by other goals, else ``given``."""
+    """``sparse`` if rewards can be recomputed for other goals, else ``given``."""
 
 
 class Seen(Term):
-    """The whole observation, as it comes."""
+    """The whole observation, unscaled."""
 
     name, unit, meaning = _SEEN, "-", "the environment's observation, flat"
 
@@ -56,34 +56,34 @@ class Seen(Term):
 
 
 class GymnasiumPipeline(Pipeline):
-    """Passes the observation on, and scales actions to a box.
+    """Pass the observation through, and scale actions to a box.
 
     Args:
         size: Columns of the observation.
-        minimum: (actions,) of the box.
-        maximum: (actions,) of the box.
+        minimum: (actions,) lower bounds of the box.
+        maximum: (actions,) upper bounds of the box.
     """
 
     def __init__(self, size: int, minimum: Sequence[float], maximum: Sequence[float]) -> None:
         super().__init__([Seen(size)], _DONE, minimum, maximum)
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return the inputs: nothing is shared."""
+        """Return the inputs unchanged."""
         return dict(inputs)
 
 
 class GymnasiumAdapter:
-    """See :class:`rlstack.tasks.core.interface.GoalEnvironment`; one robot after the other is stepped, in this process.
+    """See :class:`rlstack.tasks.core.interface.GoalEnvironment`; robots are stepped one after another in this process.
 
     Args:
-        environments: N of Gymnasium's, alike.
-        rate_hz: Control rate, for rewards a second.
-        steps: Of an episode at most; None: as the environment was registered.
-        success: What its ``info`` calls a success; empty: there is none.
-        seed: Of resets: each one gets its own seed from it.
+        environments: N identical Gymnasium environments.
+        rate_hz: Control rate, for rewards per second.
+        steps: Longest episode; None: as registered with Gymnasium.
+        success: Key of ``info`` that reports success; empty: there is none.
+        seed: Seeds the generator that draws a seed for each reset.
 
     Raises:
-        UserError: There is none, its actions are not a bounded box, or nobody says how long an episode is.
+        UserError: The list is empty, the action space is not a bounded box, or the episode length is unknown.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class GymnasiumAdapter:
         seed: int = 0,
     ) -> None:
         if not environments:
-            raise UserError("environments: [] is not allowed: give at least one of Gymnasium's.")
+            raise UserError("environments: [] is not allowed: give at least one Gymnasium environment.")
         self.environments, self.count, self.success = tuple(environments), len(environments), success
         first = self.environments[0]
         low, high = _box(first)
         self.goals = _has_goals(first)
         length = steps or getattr(getattr(first, "spec", None), "max_episode_steps", None)
         if not length:
-            raise UserError(f"{_name(first)} does not say how long an episode is: give steps.")
+            raise UserError(f"{_name(first)} has no registered episode length: give steps.")
         self.task: Any = GymnasiumTask(rate_hz, length, "sparse" if self.goals else "given")
         self.device = torch.device("cpu")
         self.generator = torch.Generator().manual_seed(seed)
@@ -118,32 +118,32 @@ class GymnasiumAdapter:
         self.critic_size, self.autoreset = self.pipeline.size, True
 
     def seed(self, seed: int) -> None:
-        """Seed what the environments are reset with."""
+        """Seed the generator that draws reset seeds."""
         self.generator.manual_seed(seed)
         self._rng = np.random.default_rng(seed)
 
     def set_progress(self, done: float) -> None:
-        """Do nothing: there is no curriculum."""
+        """No-op: there is no curriculum."""
 
     def reset_all(self) -> None:
-        """Start every robot anew; Gymnasium has no way to spread them over the episode."""
+        """Reset every robot; Gymnasium cannot stagger them over the episode."""
         self.restart(torch.arange(self.count))
 
     def restart(self, index: Tensor) -> None:
-        """Start the robots at ``index`` anew."""
+        """Reset the robots at ``index``."""
         for robot in index.tolist():
             self._start(robot)
 
     def observe(self) -> tuple[Tensor, Tensor]:
-        """Return the actor's (N, size) and the critic's (N, critic_size) observations, which are the same."""
+        """Return the actor's (N, size) and the critic's (N, critic_size) observations; both are the same."""
         seen = _rows(self._seen)
         return seen, seen
 
     def step(self, action: Tensor) -> GoalStep:
-        """Apply actions (N, actions), and restart those whose episode is over.
+        """Apply actions (N, actions), and reset the robots whose episode is over.
 
         Raises:
-            UserError: An episode ends without a word about success.
+            UserError: An episode ends and its ``info`` lacks the success key.
         """
         told = self.pipeline.command(self.pipeline.clip(action.detach()), {}).numpy()
         rewards = np.zeros(self.count)
@@ -155,8 +155,8 @@ class GymnasiumAdapter:
             won[robot] = bool(info.get(self.success, False))
             if self.success and self.success not in info and (terminated[robot] or truncated[robot]):
                 raise UserError(
-                    f"{_name(environment)} does not say '{self.success}' of a step, but {sorted(info) or 'nothing'}:"
-                    " give the name of its success, or an empty one if it has none."
+                    f"{_name(environment)} does not report '{self.success}' in info, but {sorted(info) or 'nothing'}:"
+                    " set success to the key that it uses, or to '' if it has none."
                 )
             self._look(robot, seen)
         self._age += 1
@@ -182,11 +182,11 @@ class GymnasiumAdapter:
         )
 
     def achieved_goal(self) -> Tensor:
-        """Return (N, goal) what is achieved now; a single 0 where there are no goals."""
+        """Return the achieved goals (N, goal); a single 0 for a task without goals."""
         return _rows([achieved for achieved, _ in self._goal])
 
     def desired_goal(self) -> Tensor:
-        """Return (N, goal) what is to be achieved; a single 0 where there are no goals."""
+        """Return the desired goals (N, goal); a single 0 for a task without goals."""
         return _rows([desired for _, desired in self._goal])
 
     def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
@@ -212,19 +212,19 @@ class GymnasiumAdapter:
         return seen
 
     def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
-        """Refuse: there are no gradients.
+        """Raise an error: Gymnasium environments have no gradients.
 
         Raises:
             UserError: Always.
         """
-        raise UserError("There are no gradients through an environment of Gymnasium: learn with ppo, sac or rlpd.")
+        raise UserError("Gymnasium environments give no gradients: learn with ppo, sac or rlpd.")
 
     def ended(self, lost: Tensor) -> Tensor:
-        """Return (N,) bool: whose time was over in the last step, of those that are not ``lost``."""
+        """Return (N,) bool: robots that timed out in the last step and are not ``lost``."""
         return torch.from_numpy(self._timed_out) & ~lost
 
     def critic_table(self) -> list[TermInfo]:
-        """Return the rows of the actor's observation: the critic sees no more."""
+        """Return the rows of the actor's observation, which is also the critic's."""
         return self.pipeline.table()
 
     def term_names(self) -> tuple[str, ...]:
@@ -232,17 +232,17 @@ class GymnasiumAdapter:
         return ("reward",)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what draws the seeds; an episode that is going on is lost."""
+        """Return the state of the generator of seeds; current episodes are not saved."""
         return {"seeds": copy.deepcopy(self._rng.bit_generator.state), "generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`, with new episodes: Gymnasium has no way to save one that is going on."""
+        """Restore :meth:`state_dict` and begin new episodes: Gymnasium cannot save a running one."""
         self._rng.bit_generator.state = copy.deepcopy(state["seeds"])
         self.generator.set_state(state["generator"])
         self.reset_all()
 
     def close(self) -> None:
-        """Let go of the environments."""
+        """Close the environments."""
         for environment in self.environments:
             environment.close()
 
@@ -272,9 +272,9 @@ class ScriptedGymnasiumAdapter(GymnasiumAdapter):
     """See :class:`rlstack.tasks.core.interface.ScriptedEnvironment`.
 
     Args:
-        environments: N of Gymnasium's, alike.
-        expert: Who knows how.
-        settings: As of :class:`GymnasiumAdapter`.
+        environments: N identical Gymnasium environments.
+        expert: The scripted expert.
+        settings: Arguments of :class:`GymnasiumAdapter`.
     """
 
     def __init__(self, environments: Sequence[Any], expert: Expert, **settings: Any) -> None:
@@ -282,7 +282,7 @@ class ScriptedGymnasiumAdapter(GymnasiumAdapter):
         super().__init__(environments, **settings)
 
     def expert_action(self) -> Tensor:
-        """Return what the expert would do now, (N, actions) in -1..1."""
+        """Return the expert's actions (N, actions) in -1..1."""
         actions = [self._expert(env, seen) for env, seen in zip(self.environments, self._seen)]
         return self.pipeline.clip(_rows(actions))
 
@@ -300,8 +300,8 @@ def _box(environment: Any) -> tuple[list[float], list[float]]:
     low, high = (getattr(environment.action_space, name, None) for name in ("low", "high"))
     if low is None or high is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise UserError(
-            f"{_name(environment)} takes {environment.action_space} as action: only boxes with bounds can be learned"
-            " here. Wrap it in a gymnasium.ActionWrapper that takes one."
+            f"{_name(environment)} has the action space {environment.action_space}: only bounded boxes can be learned"
+            " here. Wrap it in a gymnasium.ActionWrapper that has one."
         )
     return low.ravel().astype(float).tolist(), high.ravel().astype(float).tolist()
 

@@ -82,7 +82,7 @@ class Algorithm(Protocol):
         """Return everything that learning needs to go on: networks, optimiser, environment, random state."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
 
 
 @runtime_checkable

@@ -52,7 +52,7 @@ class EncodedEnvironment(EnvironmentWrapper):
         self.critic_size = self.pipeline.size
 
     def observe(self) -> tuple[Tensor, Tensor]:
-        """Return the actor's (N, size) and the critic's observations, which are the same."""
+        """Return the actor's (N, size) and the critic's observations; both are the same."""
         seen = self._encode(self.inner.observe()[0])
         return seen, seen
 

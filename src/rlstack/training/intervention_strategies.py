@@ -47,7 +47,7 @@ class Intervener(Protocol):
         """Return what it needs to go on, without what it does at the moment."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
 
 
 @dataclass(frozen=True, kw_only=True)

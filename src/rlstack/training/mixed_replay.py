@@ -66,7 +66,7 @@ class MixedReplay:
         return {name: replay.state_dict() for name, replay in self._all().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         for name, replay in self._all().items():
             replay.load_state_dict(state[name])
 

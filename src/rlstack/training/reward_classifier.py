@@ -166,7 +166,7 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         self.inner.reset_all()
 
     def restart(self, index: Tensor) -> None:
-        """Start the robots at ``index`` anew."""
+        """Reset the robots at ``index``."""
         self._held[index] = 0
         self.inner.restart(index)
 
@@ -181,7 +181,7 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         return {**own, "inner": self.inner.state_dict(), "held": self._held.clone(), "random": random}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.judge.load_state_dict(state["judge"])
         self.figures, self._held = dict(state["figures"]), state["held"].clone()
         self.generator.set_state(state["random"])

@@ -114,7 +114,7 @@ def test_the_table_names_every_column_once() -> None:
 
 
 def test_two_terms_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"names of their own, got \['up', 'up'\]"):
+    with pytest.raises(ValueError, match=r"unique names, got \['up', 'up'\]"):
         Pipeline([Up(), Up()], "rotor_speed", [0.0], [1.0])
 
 

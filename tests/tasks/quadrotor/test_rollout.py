@@ -259,6 +259,6 @@ def test_what_is_not_finite_on_the_way_back_is_named() -> None:
     column = next(t.start for t in window.environment.pipeline.table() if t.name == "angular_velocity")
     window.at(window.observation_gradient, 4)[column + 1, 2] = float("nan")
     window.at(window.action_gradient, 3)[0, 2] = float("inf")  # broke after, so it is not the cause
-    assert window.not_finite() == "the observation term 'angular_velocity' at step 5 of the window's 7"
+    assert window.not_finite() == "the observation term 'angular_velocity' at step 5 of the rollout's 7"
     window.at(window.action_gradient, 4)[1, 0] = float("inf")
-    assert window.not_finite() == "the action at step 5 of the window's 7"
+    assert window.not_finite() == "the action at step 5 of the rollout's 7"

@@ -115,7 +115,7 @@ class ExplorationTask(Task):
         return ExplorationEnvironment(self, pipeline, count, device, seed)
 
     def card(self, robot: RobotSpec, pipeline: ExplorerPipeline) -> TaskCard:
-        """Return what the task says of itself for the table that people read."""
+        """Return the task card."""
         from rlstack.tasks.wheeled_base.exploration.card import exploration_card
 
         return exploration_card(self)

@@ -164,13 +164,13 @@ class RacingTask(Task):
     def environment(
         self, robot: WheeledBase, pipeline: Pipeline, count: int, device: str, seed: int
     ) -> RacingEnvironment:
-        """Return N copies of the task to learn from."""
+        """Return N copies of the task for training."""
         from rlstack.tasks.wheeled_base.racing.environment import RacingEnvironment
 
         return RacingEnvironment(self, robot, pipeline, count, device=device, seed=seed)
 
     def card(self, robot: WheeledBase, pipeline: RacingPipeline) -> TaskCard:
-        """Return what the task says of itself for the table that people read."""
+        """Return the task card."""
         from rlstack.tasks.wheeled_base.racing.card import racing_card
 
         return racing_card(self, robot, pipeline)

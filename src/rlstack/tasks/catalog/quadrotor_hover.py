@@ -100,7 +100,7 @@ class HoverTask(QuadrotorTask):
         Args:
             rng: Seeded apart from training.
             count: How many.
-            robot: What flies.
+            robot: The quadrotor.
             disturbances: Deal the episodes out over the task's own disturbances, wind gusts, mass and motor
                 changes; with False all have the task's own.
         """

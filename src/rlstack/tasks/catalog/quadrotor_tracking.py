@@ -142,7 +142,7 @@ class TrackingTask(QuadrotorTask):
         Args:
             rng: Seeded apart from training.
             count: How many.
-            robot: What flies.
+            robot: The quadrotor.
             disturbances: Deal the episodes out over the task's own disturbances, wind gusts, mass and motor
                 changes; with False all have the task's own.
         """

@@ -1,1 +1,1 @@
-"""What the tasks of every kind of robot share: environment, step, rollout, observation pipeline, task card."""
+"""Shared by the tasks of every kind of robot: environment, step, rollout, observation pipeline, task card."""

@@ -1,4 +1,4 @@
-"""Arrays of training environments: where they are, and the noise that fills them."""
+"""Arrays of training environments: device, allocation, noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def learning_device(name: str) -> torch.device:
     """Return the device ``name``.
 
     Raises:
-        UserError: It is not there, or torch cannot use it.
+        UserError: The device is missing, or torch cannot use it.
     """
     device = torch.device(check_device(name))
     if device.type == "cuda" and not torch.cuda.is_available():
@@ -25,18 +25,18 @@ def learning_device(name: str) -> torch.device:
 
 
 def zero_rows(rows: int, count: int, device: torch.device) -> Tensor:
-    """Return zeros (rows, count) as kernels like them."""
+    """Return zeros (rows, count) in the memory layout of the kernels."""
     return torch.as_tensor(zeros(rows, count, str(device)))
 
 
 class NoiseTable:
-    """Unit normals drawn ahead; a step reads them from a random place on, since drawing takes longer than the step.
+    """Unit normals drawn ahead; a step reads them from a random offset, since drawing takes longer than the step.
 
     Args:
         generator: Draws the table, on its own device.
-        seed: Of where a step begins to read.
-        size: Numbers in the table, at least.
-        times: It holds so many times what one step reads, at least.
+        seed: Seeds the offsets.
+        size: Least number of values in the table.
+        times: Least size as a multiple of what one step reads.
     """
 
     def __init__(self, generator: torch.Generator, seed: int, size: int, times: int = 2) -> None:
@@ -44,7 +44,7 @@ class NoiseTable:
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Begin anew: the table is drawn again when it is next read, where a step begins to read by ``seed``."""
+        """Reseed the offsets, and redraw the table at its next use."""
         self._offsets = np.random.default_rng(seed)
         self._table = torch.empty(0, device=self._generator.device)
 
@@ -59,10 +59,10 @@ class NoiseTable:
         array[:, :slots].copy_(self._table[start : start + size].view(rows, slots, stride))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all of it that changes."""
+        """Return the mutable state."""
         return {"noise_table": self._table, "offsets": self._offsets.bit_generator.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self._table = state["noise_table"].to(self._table.device)
         self._offsets.bit_generator.state = state["offsets"]

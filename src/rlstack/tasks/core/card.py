@@ -1,4 +1,4 @@
-"""A task card: everything that a task senses, does and is judged by, as plain text with names, shapes and units."""
+"""Task card: inputs, observation, actions, rewards and pass criteria as plain text with names, shapes and units."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ COMMAND_NAMES: Mapping[str, tuple[str, ...]] = {
     "twist": ("ahead", "turning"),
     "planar_twist": ("ahead", "left", "turning"),
 }
-"""Elements of the commands of bases."""
+"""Elements of a wheeled base's command."""
 
 
 @dataclass(frozen=True)
 class TaskCard:
-    """What differs from one family of tasks to another.
+    """The parts of a card that differ from task to task.
 
     Args:
-        length: How long an episode is, in words.
-        critic: Terms that only a critic sees.
-        actions: Name, what -1 commands, what +1 commands, and unit, of each action.
+        length: Episode length, in words.
+        critic: Observation terms of the critic alone.
+        actions: Name, command at -1, command at +1, and unit of each action.
         rewards: Name, weight and unit of each term.
-        endings: Name of each ending, and when it comes.
+        endings: Name and condition of each ending.
         episode: What an episode is called.
-        scale: What actions are, and between which bounds.
-        drawn: Name, value or range, and unit of what differs from robot to robot, beside what settings say.
-        judged: What is judged in a held-out one, and by which limit.
-        asked_of: Where figures are asked for; empty: nothing is asked.
-        asked: Of each figure its name, then what is asked for in each of those places.
+        scale: Meaning and bounds of actions.
+        drawn: Name, value or range, and unit of randomised parameters that are not settings.
+        judged: Name and limit of each criterion of a held-out episode.
+        asked_of: Columns that have bounds; empty: there are none.
+        asked: Name of each bounded figure, then its bound in each column.
     """
 
     length: str
@@ -56,19 +56,19 @@ class TaskCard:
 
 
 def seconds(task: Any) -> str:
-    """Return how long episodes are that last ``episode_s``."""
+    """Return the episode length in words for a task with ``episode_s``."""
     return f"episodes of {task.episode_s:g} s ({round(task.episode_s * task.rate_hz)} steps)"
 
 
 def commands(pipeline: Pipeline) -> tuple[Row, ...]:
-    """Return the rows of actions that set the elements of a base's command over their whole range."""
+    """Return the action rows of a base whose actions span the full range of its command."""
     units = commanded(pipeline.output).unit.split(", ")
     limits = zip(COMMAND_NAMES[pipeline.output], pipeline.minimum.tolist(), pipeline.maximum.tolist(), units)
     return tuple((name, f"{low:g}", f"{high:g}", unit) for name, low, high, unit in limits)
 
 
 def columns_after(pipeline: Pipeline, terms: tuple[tuple[str, int, str, str], ...]) -> tuple[TermInfo, ...]:
-    """Return critics' terms (name, size, unit, meaning) as columns after those of the policy."""
+    """Return critic-only terms (name, size, unit, meaning) as columns after the policy's."""
     rows, start = [], pipeline.size
     for name, size, unit, meaning in terms:
         rows.append(TermInfo(name, start, size, unit, meaning))
@@ -89,11 +89,11 @@ ASKED: Mapping[str, tuple[str, float, str]] = {
     "latency_p99_ms": ("control latency, 99th percentile, at most", 1.0, " ms"),
     "episodes": ("episodes, at least", 1.0, ""),
 }
-"""Bounds by the key of the figure: in words, and the scale and unit of the number that is shown."""
+"""Label, display scale and display unit of each bound, by the key of its figure."""
 
 
 def asked_rows(columns: Sequence[Bounds | None]) -> tuple[Row, ...]:
-    """Return a row for each figure that has a bound in any of ``columns``; None asks nothing."""
+    """Return a row for each figure that has a bound in any of ``columns``; None has no bounds."""
     limits = [{} if bounds is None else bounds.limits for bounds in columns]
     return tuple(
         (words, *(f"{scale * row[key]:g}{unit}" if key in row else "-" for row in limits))
@@ -110,14 +110,14 @@ _SETTING = ("name", "value", "unit")
 
 
 def describe_task(task: Any, robot: RobotSpec) -> str:
-    """Return tables of a task's inputs, observation, actions, rewards, endings, what varies, and what is judged.
+    """Return tables of a task's inputs, observation, actions, rewards, endings, randomisation and pass criteria.
 
     Args:
-        task: Its configuration; what differs from one family of tasks to another it says itself, by ``sheet``.
-        robot: Whose rotors, rays and units.
+        task: The task's configuration; its ``card`` gives the task-specific parts.
+        robot: Gives the number of rotors and rays, and the units.
 
     Raises:
-        UserError: The task is not for such a robot.
+        UserError: The task does not support the robot.
     """
     robot = task.reference(robot)
     task = for_robot(task, robot)
@@ -192,7 +192,7 @@ def _memory(shapes: dict[str, tuple[int, ...]]) -> list[Row]:
 
 
 def _groups(task: Any) -> Iterator[tuple[str, list[Row]]]:
-    """Yield name and rows of each group of settings; weights of the reward are shown with its terms."""
+    """Yield name and rows of each group of settings; reward weights are listed with the reward's terms."""
     mine = [f.name for f in dataclasses.fields(task) if dataclasses.is_dataclass(getattr(task, f.name))]
     for name in (*(known for known in _GROUPS if known in mine), *(n for n in mine if n not in _GROUPS)):
         rows = _settings(getattr(task, name))
@@ -211,7 +211,7 @@ def _settings(group: Any, without: Iterable[str] = (), prefix: str = "") -> list
         if dataclasses.is_dataclass(setting):
             rows += _settings(setting, prefix=f"{prefix}{field.name}.")
         else:
-            # two moments ahead are no range
+            # a pair of times ahead is not a range
             between = ", " if field.name == "ahead_s" else " .. "
             rows.append((f"{prefix}{field.name}", _shown(setting, between), field.metadata.get("unit") or "-"))
     return rows
@@ -238,7 +238,7 @@ def _section(title: str, header: Sequence[str], rows: Sequence[Row]) -> str:
     if not rows:
         return f"{title}\n  none"
     widths = [max(map(len, column)) for column in zip(header, *rows)]
-    # what is too wide goes on in its own column
+    # wrap long text within its column
     widths[-1] = min(widths[-1], _WIDEST - sum(widths[:-1]) - 2 * len(widths))
     lines = []
     for row in (header, ["-" * width for width in widths], *rows):

@@ -1,4 +1,4 @@
-"""Training environments in batch simulators: the fused step with noise, endings, resets and the state to go on from."""
+"""Training environments in batch simulators: fused step, noise, endings, resets and saved state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Arrays = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class _Side:
-    """One of two sets of arrays: a step reads one and writes the other, so that none is made anew, nor any view."""
+    """One of two sets of arrays: a step reads one and writes the other, so that it allocates no array and no view."""
 
-    state: Tensor  # (rows, N), as all of them
+    state: Tensor  # (rows, N), like all others
     memory: Tensor
     seen: Tensor  # the critic's observation, whose first rows are the actor's
     reward: Tensor
@@ -38,28 +38,28 @@ class BatchEnvironment(ABC):
     """N copies of a task in a batch simulator; a :class:`rlstack.tasks.core.interface.LearningEnvironment`.
 
     An algorithm that learns from samples calls :meth:`step`, which resets robots by itself. One that differentiates
-    through the simulator goes through a :meth:`rollout`, and calls :meth:`restart` between rollouts.
+    through the simulator uses :meth:`rollout`, and calls :meth:`restart` between rollouts.
 
     A subclass calls :meth:`_allocate` with its step, and :meth:`reset_all` at the end of its constructor.
 
     Args:
         task: The task's configuration.
-        robot: What moves.
+        robot: The robot.
         pipeline: Makes the actor's observation.
         count: N.
         device: ``"cpu"`` or a CUDA device.
-        seed: Of starts, departures from the robot file, noise and resets.
+        seed: Seeds starts, parameter randomisation, noise and resets.
 
     Raises:
-        UserError: The device is not there, or torch cannot use it.
+        UserError: The device is missing, or torch cannot use it.
     """
 
     kept: ClassVar[tuple[str, ...]] = ("state", "memory", "parameters", "age")
-    """Names of its arrays that change as it runs, beside past commands and the noise."""
+    """Names of the mutable arrays, beside past commands and noise."""
     noise_table: ClassVar[tuple[int, int]] = (1 << 22, 2)
-    """Least number of unit normals drawn ahead, and of steps that they last."""
+    """Least number of unit normals drawn ahead, and least number of steps that they last."""
     measures: ClassVar[bool] = True
-    """Whether :meth:`sensing` has to look at each state; otherwise whole rollouts are known when they begin."""
+    """Whether :meth:`sensing` depends on each state; otherwise its values are known for a whole rollout in advance."""
 
     def __init__(
         self, task: Any, robot: Any, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
@@ -71,42 +71,42 @@ class BatchEnvironment(ABC):
         size, times = self.noise_table
         self._table = NoiseTable(self.generator, seed + 1, size, times)
         self.age = torch.zeros(count, dtype=torch.long, device=self.device)
-        """Steps since each robot's start; it times out at ``max_steps``."""
+        """Steps since each robot's reset; a robot times out at ``max_steps``."""
         self.autoreset = True
-        """Whether :meth:`step` restarts the robots whose episode has ended."""
+        """Whether :meth:`step` resets the robots whose episode has ended."""
 
     def seed(self, seed: int) -> None:
-        """Seed the generators anew; pools of episodes, maps and departures from the robot file stay."""
+        """Reseed the generators; pools of episodes, maps and randomised parameters stay."""
         self.generator.manual_seed(seed)
         self._table.seed(seed + 1)
 
     def _allocate(self, step: FusedStep, terms: tuple[str, ...]) -> None:
-        """Make the arrays of a step whose reward has these terms, ``lost`` last."""
+        """Allocate the arrays of a step whose reward has these terms, ``lost`` last."""
         self.task_step, self._term_names = step, terms
         self.critic_size = sum(term.size for term in self.critic_table())
-        """Columns of the critic's observation: the actor's, then what the actor cannot see."""
+        """Columns of the critic's observation: the actor's, then the privileged ones."""
         self._sides = [self._side(), self._side()]
         self.parameters = self._rows(step.parameter_width)
         self.noise = self._rows(step.noise_width).unsqueeze(1)
         self._action = self._rows(self.pipeline.action_size)
         self._commands = self._rows(step.command_width * (len(step.past) + 1))
         self._turn = 0
-        """Steps so far, until all arrays are back in their places: which of them is read and which written."""
+        """Steps so far, modulo the period of the double buffers; selects the arrays read and written."""
         self._launches: dict[int, tuple[Launch, Launch, Launch]] = {}
 
     @property
     def state(self) -> Tensor:
-        """(rows, N) as in the simulator's layout; another array after each step."""
+        """(rows, N) in the simulator's layout; a different array after each step."""
         return self._sides[self._turn % 2].state
 
     @property
     def memory(self) -> Tensor:
-        """(rows, N): the pipeline's memory, then the last action; another array after each step."""
+        """(rows, N): the pipeline's memory, then the last action; a different array after each step."""
         return self._sides[self._turn % 2].memory
 
     @property
     def past(self) -> list[Tensor]:
-        """(rows, N) each: past commands that may still act, newest first."""
+        """(rows, N) each: past commands that may still take effect, newest first."""
         return self._turned_commands()[1:]
 
     @abstractmethod
@@ -115,46 +115,46 @@ class BatchEnvironment(ABC):
 
     @abstractmethod
     def restart(self, index: Tensor) -> None:
-        """Start the robots at ``index`` anew: in another place, as another robot."""
+        """Reset the robots at ``index``: draw new starts and new parameters."""
 
     @abstractmethod
     def varying(self) -> dict[str, Tensor]:
-        """Return what :meth:`sensing` and :meth:`begin_step` write of the present, by name, (rows, N)."""
+        """Return the present arrays (rows, N) that :meth:`sensing` and :meth:`begin_step` write, by name."""
 
     @abstractmethod
     def sensing(self, arrays: Arrays) -> Launch:
-        """Return what brings arrays of one moment up to date with its state whenever it is called.
+        """Return a callable that updates the sensed arrays of one time step from its state.
 
         Args:
-            arrays: As of :meth:`moment`.
+            arrays: As returned by :meth:`moment`.
         """
 
     def fixed(self) -> dict[str, Tensor]:
-        """Return what steps read and that stays as it is until robots start anew, by name, (rows, N)."""
+        """Return the arrays (rows, N) that steps read and that change only at a reset, by name."""
         return {"parameters": self.parameters}
 
     def moment(self, arrays: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return ``state``, ``memory``, ``noise`` and what is :meth:`varying` of one moment, with views of them."""
+        """Return ``state``, ``memory``, ``noise`` and the :meth:`varying` arrays of one step, and views of them."""
         return arrays
 
     def begin_step(self, now: Arrays, after: Arrays) -> None:
-        """Let a period pass for what moves by itself, from the arrays of one moment to those of the next."""
+        """Advance everything that moves on its own by one control period, from one step's arrays to the next's."""
         return None
 
     def begin_rollout(self, inputs: Arrays, slots: int) -> None:
-        """Write what a rollout begins with into its arrays (rows, slots, >= N) of what is :meth:`varying`."""
+        """Write the initial values of a rollout into its :meth:`varying` arrays (rows, slots, >= N)."""
         return None
 
     def end_rollout(self, last: Arrays) -> None:
-        """Take over the arrays of a rollout's last moment, beside state, memory and commands."""
+        """Copy back the arrays of a rollout's last step, except state, memory and commands."""
         return None
 
     def set_progress(self, done: float) -> None:
-        """Turn the curriculum to the share ``done`` of the training steps."""
+        """Set the curriculum to the share ``done`` of the training steps."""
         return None
 
     def reset_all(self) -> None:
-        """Start every robot anew, spread over the episode so that they do not end together."""
+        """Reset every robot, staggered over the episode so that they do not end together."""
         self.restart(torch.arange(self.count, device=self.device))
         self.age = torch.randint(self.max_steps, (self.count,), generator=self.generator, device=self.device)
 
@@ -191,12 +191,12 @@ class BatchEnvironment(ABC):
         return DifferentiableRollout(self, steps, steepest)
 
     def ended(self, lost: Tensor) -> Tensor:
-        """Return (N,) bool: who has arrived or whose time is over, of those that are not ``lost``."""
+        """Return (N,) bool: robots that arrived or timed out and are not ``lost``."""
         over, arrived = self.age >= self.max_steps, self._arrived()
         return (over if arrived is None else over | arrived) & ~lost
 
     def passed(self, steps: int) -> None:
-        """Count steps that every robot has taken."""
+        """Advance every robot's step counter."""
         self.age += steps
 
     def fill_noise(self, array: Tensor, slots: int) -> None:
@@ -208,7 +208,7 @@ class BatchEnvironment(ABC):
         return self._term_names
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes as the environment runs, so that it can go on exactly."""
+        """Return the state needed to resume exactly."""
         return {
             **{name: getattr(self, name) for name in self.kept},
             "past": self.past,
@@ -217,7 +217,7 @@ class BatchEnvironment(ABC):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         for name in self.kept:
             getattr(self, name).copy_(state[name])
         for mine, saved in zip(self.past, state["past"]):
@@ -226,11 +226,11 @@ class BatchEnvironment(ABC):
         self.generator.set_state(state["generator"].cpu())
 
     def _arrived(self) -> Tensor | None:
-        """Return (N,) bool: whose episode is over because nothing is left to do; None where there is no such thing."""
+        """Return (N,) bool: robots that completed the task; None if it never completes early."""
         return None
 
     def _launch(self) -> tuple[Launch, Launch, Launch]:
-        """Return what senses, observes and acts on the present, in the arrays whose turn it is."""
+        """Return the launches that sense, observe and act in the current set of arrays."""
         if self._turn not in self._launches:
             step, now, after = self.task_step, self._sides[self._turn % 2], self._sides[(self._turn + 1) % 2]
             given = self.moment({"state": now.state, "memory": now.memory, "noise": self.noise[:, 0], **self.varying()})
@@ -266,7 +266,7 @@ class BatchEnvironment(ABC):
         return _Side(state, memory, seen, self._rows(1), terms, self._rows(1), observed, earned)
 
     def _turned_commands(self) -> list[Tensor]:
-        """Return the commands' arrays: the one to be written next, then the past ones, newest first."""
+        """Return the command arrays: the one to write next, then the past ones, newest first."""
         arrays = self._commands.split(self.task_step.command_width)
         first = -self._turn % len(arrays)
         return [*arrays[first:], *arrays[:first]]

@@ -1,4 +1,4 @@
-"""What a learning algorithm needs of a task: N copies of it, whatever kind of robot they are; and goals, if any."""
+"""Interfaces between learning algorithms and vectorised tasks, with or without goals, for any kind of robot."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one step gave; observations belong to the states after automatic resets.
+    """Result of one step; observations are of the states after automatic resets.
 
-    The environment writes into the arrays of floats again in the step after the next: copy what must last longer.
+    The environment overwrites the float arrays in the step after the next: copy what must last longer.
     """
 
     actor: Tensor  # (N, pipeline.size)
@@ -33,7 +33,7 @@ class LearningEnvironment(Protocol):
     """N copies of a task, made by ``task.environment(robot, pipeline, count, device, seed)``.
 
     An algorithm that learns from samples calls :meth:`step`, which resets robots by itself. One that differentiates
-    through the simulator goes through a :meth:`rollout`, and calls :meth:`restart` between rollouts.
+    through the simulator uses :meth:`rollout`, and calls :meth:`restart` between rollouts.
     """
 
     task: Any
@@ -43,23 +43,23 @@ class LearningEnvironment(Protocol):
     count: int
     """N."""
     critic_size: int
-    """Columns of the critic's observation: the actor's, then what the actor cannot see."""
+    """Columns of the critic's observation: the actor's, then the privileged ones."""
     device: torch.device
     generator: torch.Generator
     autoreset: bool
-    """Whether :meth:`step` restarts the robots whose episode has ended; True unless it is set otherwise."""
+    """Whether :meth:`step` resets the robots whose episode has ended; True by default."""
 
     def seed(self, seed: int) -> None:
-        """Seed every generator anew; after :meth:`restart` of all robots, the same seed gives the same episodes."""
+        """Reseed every generator; after :meth:`restart` of all robots, the same seed gives the same episodes."""
 
     def set_progress(self, done: float) -> None:
-        """Turn the curriculum to the share ``done`` of the training steps."""
+        """Set the curriculum to the share ``done`` of the training steps."""
 
     def reset_all(self) -> None:
-        """Start every robot anew, spread over the episode so that they do not end together."""
+        """Reset every robot, staggered over the episode so that they do not end together."""
 
     def restart(self, index: Tensor) -> None:
-        """Start the robots at ``index`` anew."""
+        """Reset the robots at ``index``."""
 
     def observe(self) -> tuple[Tensor, Tensor]:
         """Return the actor's (N, size) and the critic's (N, critic_size) observations of the present."""
@@ -71,7 +71,7 @@ class LearningEnvironment(Protocol):
         """Return a rollout over the robots, for tasks whose simulator has gradients."""
 
     def ended(self, lost: Tensor) -> Tensor:
-        """Return (N,) bool: whose episode is over, of those that are not ``lost``."""
+        """Return (N,) bool: robots whose episode is over and that are not ``lost``."""
 
     def critic_table(self) -> list[TermInfo]:
         """Return one row for each term of the critic's observation, in order."""
@@ -80,46 +80,46 @@ class LearningEnvironment(Protocol):
         """Return the names of the reward's terms, in order, ``lost`` last."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes as the environment runs, so that it can go on exactly."""
+        """Return the state needed to resume exactly."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
 
 
 @dataclass(frozen=True)
 class GoalStep(StepResult):
-    """What one step gave, with what learning from it later needs."""
+    """Result of one step, with the values that off-policy and hindsight learning store."""
 
     next_actor: Tensor  # (N, columns) observation of the states that the actions led to, before restarts
-    achieved: Tensor  # (N, goal) in them
-    desired: Tensor  # (N, goal) that the step was judged by
-    success: Tensor  # (N,) bool: whether the task is done, by now for long enough
+    achieved: Tensor  # (N, goal) achieved in those states
+    desired: Tensor  # (N, goal) that the reward was computed for
+    success: Tensor  # (N,) bool: whether the task has been done for long enough
 
 
 def failed(result: StepResult) -> Tensor:
-    """Return (N,) bool: whose episode a step ended for good, without the task being done."""
+    """Return (N,) bool: robots whose episode ended before its time limit without success."""
     ended = result.done & ~result.timed_out
     return ended & ~result.success if isinstance(result, GoalStep) else ended
 
 
 @runtime_checkable
 class GoalEnvironment(LearningEnvironment, Protocol):
-    """N copies of such a task."""
+    """N copies of a task with goals."""
 
     def step(self, action: Tensor) -> GoalStep:
         """Apply actions (N, actions); they are clipped to -1..1. Call :meth:`observe` once before the first step."""
 
     def achieved_goal(self) -> Tensor:
-        """Return (N, goal) what is achieved now."""
+        """Return the achieved goals (N, goal)."""
 
     def desired_goal(self) -> Tensor:
-        """Return (N, goal) what is to be achieved."""
+        """Return the desired goals (N, goal)."""
 
     def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Return the reward (n,) of steps that led to ``achieved`` (n, goal) if the goal was ``desired``."""
+        """Return the reward (n,) of steps that led to ``achieved`` (n, goal), for the goal ``desired``."""
 
     def relabelled(self, observation: Tensor, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Return observations (n, columns), made when ``achieved`` was, as they would be with the goal ``desired``."""
+        """Return observations (n, columns) of the states with ``achieved``, relabelled for the goal ``desired``."""
 
 
 @runtime_checkable
@@ -127,4 +127,4 @@ class ScriptedEnvironment(GoalEnvironment, Protocol):
     """N copies of a task that has a scripted expert."""
 
     def expert_action(self) -> Tensor:
-        """Return what the expert would do now, (N, actions)."""
+        """Return the expert's actions (N, actions)."""

@@ -1,4 +1,4 @@
-"""Training environments of jointed robots in MuJoCo worlds, whose commands are targets of their joints."""
+"""Training environments of jointed robots in MuJoCo worlds; commands are joint targets."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rlstack.tasks.core.rollout import DifferentiableRollout
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step of N robots led to.
+    """Outcome of one step of N robots.
 
     Args:
         terms: (N,) weighted terms of the reward by name, in order.
-        finished: (N,) whether an episode is over because its task is done.
-        success: (N,) whether the task is done, by now for long enough.
-        continuing: Whether the value of going on counts for who has finished.
+        finished: (N,) whether an episode ends because its task is done.
+        success: (N,) whether the task has been done for long enough.
+        continuing: Whether to bootstrap the value after a finished episode.
     """
 
     terms: Mapping[str, Array]
@@ -39,15 +39,15 @@ class Outcome:
 class MujocoEnvironment(ABC):
     """N robots at a task; a :class:`rlstack.tasks.core.interface.GoalEnvironment`, whose goals are empty by default.
 
-    A subclass defines how episodes begin, what is sensed and what is earned; it calls :meth:`reset_all` at the end of
-    its constructor. Tensors are on the CPU, whatever device steps the worlds.
+    A subclass defines starts, sensing and rewards; it calls :meth:`reset_all` at the end of
+    its constructor. Tensors are on the CPU, whichever device steps the worlds.
 
     Args:
-        task: The task's configuration; it has ``steps``, the length of an episode, and ``inputs``.
+        task: The task's configuration; it has ``inputs`` and ``steps``, the episode length.
         robot: The robot.
-        pipeline: Makes the observation, and joint targets of actions.
+        pipeline: Computes observations, and joint targets from actions.
         worlds: N, stepped once a control period.
-        seed: Of starts and generator.
+        seed: Seeds the generators.
     """
 
     def __init__(self, task: Any, robot: Any, pipeline: Pipeline, worlds: MujocoWorlds, seed: int = 0) -> None:
@@ -72,36 +72,36 @@ class MujocoEnvironment(ABC):
 
     @abstractmethod
     def _signals(self) -> dict[str, Array]:
-        """Return signals as they are now, (N, ...)."""
+        """Return the present signals (N, ...), without noise."""
 
     @abstractmethod
     def _noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
-        """Return signals (n, ...) as they are sensed."""
+        """Return signals (n, ...) with sensor noise."""
 
     @abstractmethod
     def _outcome(self, action: Array, lost: Mask) -> Outcome:
-        """Return what actions (N, actions), clipped, led to; those before are in ``_last_action`` still."""
+        """Return the outcome of clipped actions (N, actions); ``_last_action`` still holds the previous ones."""
 
     def _lost(self) -> Mask:
-        """Return (N,) whose state is not finite."""
+        """Return (N,) whether a robot's state is not finite."""
         return ~np.isfinite(self.worlds.state).all(axis=1)
 
     def seed(self, seed: int) -> None:
-        """Seed the generators anew."""
+        """Reseed the generators."""
         self.generator.manual_seed(seed)
         self._rng = np.random.default_rng((seed, 0))
 
     def set_progress(self, done: float) -> None:
-        """Do nothing: there is no curriculum."""
+        """No-op: there is no curriculum."""
         return None
 
     def reset_all(self) -> None:
-        """Start every robot anew, spread over the episode so that they do not end together."""
+        """Reset every robot, staggered over the episode so that they do not end together."""
         self.restart(torch.arange(self.count))
         self._age = self._rng.integers(0, self.task.steps, self.count)
 
     def restart(self, index: Tensor) -> None:
-        """Start the robots at ``index`` anew."""
+        """Reset the robots at ``index``."""
         robots = index.numpy()
         self._start(robots)
         self._age[robots], self._last_action[robots] = 0, 0.0
@@ -110,14 +110,14 @@ class MujocoEnvironment(ABC):
         self._prepared = None
 
     def observe(self) -> tuple[Tensor, Tensor]:
-        """Return the actor's (N, size) and the critic's (N, critic_size) observations, which are the same."""
+        """Return the actor's (N, size) and the critic's (N, critic_size) observations; both are the same."""
         with torch.no_grad():
             self._prepared = self._prepare()
             seen = self.pipeline.observe(self._prepared, self._memory)
         return seen, seen
 
     def step(self, action: Tensor) -> GoalStep:
-        """Apply actions (N, actions), and restart those that are lost, done or out of time."""
+        """Apply actions (N, actions), and reset the robots that are lost, done or out of time."""
         prepared = self._sensed()
         with torch.no_grad():
             clipped = self.pipeline.clip(action.detach())
@@ -127,7 +127,7 @@ class MujocoEnvironment(ABC):
         self._age += 1
         lost = self._lost()
         if lost.any() and len(diverged := np.flatnonzero(MujocoEnvironment._lost(self))):
-            self._start(diverged)  # nothing else may see numbers that are not finite
+            self._start(diverged)  # keep values that are not finite from everything after
         actor, _ = self.observe()
         taken = clipped.numpy().astype(np.float64)
         outcome = self._outcome(taken, lost)
@@ -154,15 +154,15 @@ class MujocoEnvironment(ABC):
         )
 
     def achieved_goal(self) -> Tensor:
-        """Return (N, goal) what is achieved now; a single 0 where there are no goals."""
+        """Return the achieved goals (N, goal); a single 0 for a task without goals."""
         return torch.zeros(self.count, 1)
 
     def desired_goal(self) -> Tensor:
-        """Return (N, goal) what is to be achieved; a single 0 where there are no goals."""
+        """Return the desired goals (N, goal); a single 0 for a task without goals."""
         return torch.zeros(self.count, 1)
 
     def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Return the reward of steps that led to ``achieved`` if the goal was ``desired``.
+        """Return the reward of steps that led to ``achieved``, for the goal ``desired``.
 
         Raises:
             UserError: The task has no goals.
@@ -170,7 +170,7 @@ class MujocoEnvironment(ABC):
         raise UserError("This task has no goals: set hindsight to 0.")
 
     def relabelled(self, observation: Tensor, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Return observations as they would be with another goal.
+        """Return observations relabelled for another goal.
 
         Raises:
             UserError: The task has no goals.
@@ -178,7 +178,7 @@ class MujocoEnvironment(ABC):
         raise UserError("This task has no goals: set hindsight to 0.")
 
     def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
-        """Refuse: MuJoCo has no gradients here.
+        """Raise an error: MuJoCo gives no gradients here.
 
         Raises:
             UserError: Always.
@@ -186,15 +186,15 @@ class MujocoEnvironment(ABC):
         raise UserError("MuJoCo, which simulates this task, gives no gradients: learn with ppo or sac.")
 
     def ended(self, lost: Tensor) -> Tensor:
-        """Return (N,) bool: whose time is over, of those that are not ``lost``."""
+        """Return (N,) bool: robots that timed out and are not ``lost``."""
         return torch.from_numpy(self._age >= self.task.steps) & ~lost
 
     def critic_table(self) -> list[TermInfo]:
-        """Return the rows of the actor's observation: the critic sees no more."""
+        """Return the rows of the actor's observation, which is also the critic's."""
         return list(self.pipeline.table())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes as the environment runs, so that it can go on exactly."""
+        """Return the state needed to resume exactly."""
         prepared = self._prepared
         return {
             "worlds": torch.from_numpy(self.worlds.state.copy()),
@@ -207,7 +207,7 @@ class MujocoEnvironment(ABC):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.worlds.state[:] = state["worlds"].numpy()
         self._age, self._last_action = state["age"].numpy().copy(), state["last"].numpy().copy()
         self._memory = {name: tensor.clone() for name, tensor in state["memory"].items()}
@@ -217,18 +217,18 @@ class MujocoEnvironment(ABC):
         self.generator.set_state(state["generator"])
 
     def close(self) -> None:
-        """End what steps the worlds."""
+        """Close the worlds."""
         self.worlds.close()
 
     def _sensed(self) -> dict[str, Tensor]:
-        """Return what the pipeline prepared of the present."""
+        """Return the pipeline's prepared inputs of the present."""
         if self._prepared is None:
             self.observe()
         assert self._prepared is not None
         return self._prepared
 
     def _prepare(self, index: Tensor | None = None) -> dict[str, Tensor]:
-        """Return what all robots, or those at ``index``, sense now, prepared."""
+        """Return the prepared inputs of all robots, or of those at ``index``."""
         chosen = slice(None) if index is None else index.numpy()
         sensed = self._noisy({name: array[chosen] for name, array in self._signals().items()})
         inputs = {name: torch.from_numpy(sensed[name].astype(np.float32)) for name in self.task.inputs}
@@ -237,7 +237,7 @@ class MujocoEnvironment(ABC):
         return prepared
 
     def _restarted(self, index: Tensor, actor: Tensor) -> Tensor:
-        """Start some robots anew; return the observations (N, size), which for the others are as they were."""
+        """Reset some robots; return the observations (N, size), unchanged for the others."""
         kept = self._sensed()
         self.restart(index)
         with torch.no_grad():

@@ -1,7 +1,7 @@
 """The observation pipeline: from named SI inputs to the network, and from its output back to a command in SI units.
 
-The very module that makes the training observation is what is exported into the policy file, so the two
-cannot differ. It is a list of named terms; printing it shows index, name, shape and unit of everything.
+The module that computes the training observation is exported into the policy file, so the two cannot differ. It
+is a list of named terms; its table has the index, name, shape and unit of each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class TermInfo:
-    """What one observation term is: its columns, shape, unit and meaning."""
+    """Columns, shape, unit and meaning of one observation term."""
 
     name: str
     start: int
@@ -27,7 +27,7 @@ class TermInfo:
 
 
 class Term(nn.Module):
-    """One named piece of the observation, and the memory that it needs.
+    """One named part of the observation, with its memory.
 
     Attributes:
         name: Unique in its pipeline.
@@ -44,7 +44,7 @@ class Term(nn.Module):
     memory: Mapping[str, tuple[int, ...]] = {}
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return what both :meth:`observe` and :meth:`remember` need, added to ``inputs`` under names of its own."""
+        """Return values that :meth:`observe` and :meth:`remember` share, to be added to ``inputs`` under new names."""
         return {}
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
@@ -70,7 +70,7 @@ class Pipeline(nn.Module):
         super().__init__()
         names = [term.name for term in terms]
         if len(set(names)) != len(names):
-            raise ValueError(f"observation terms must have names of their own, got {names}")
+            raise ValueError(f"observation terms must have unique names, got {names}")
         self.terms = nn.ModuleList(terms)
         self.output = output
         self.register_buffer("minimum", torch.tensor(minimum, dtype=torch.float32))
@@ -99,7 +99,7 @@ class Pipeline(nn.Module):
         return {name: torch.zeros(batch, *shape, device=self.minimum.device) for name, shape in self.memory.items()}
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return the inputs with what several terms share: ``rotation`` (batch, 3, 3) and the terms' own."""
+        """Return the inputs with shared values: ``rotation`` (batch, 3, 3) and those that the terms prepare."""
         prepared = {**inputs, "rotation": rotation_matrix(inputs["orientation"])}
         for term in self._terms():
             prepared.update(term.prepare(prepared, memory))
@@ -110,7 +110,7 @@ class Pipeline(nn.Module):
         return torch.cat([term.observe(inputs, memory) for term in self._terms()], dim=-1)
 
     def clip(self, action: Tensor) -> Tensor:
-        """Return the action inside -1..1."""
+        """Return the action clipped to -1..1."""
         return action.clamp(-1.0, 1.0)
 
     def command(self, action: Tensor, inputs: Tensors) -> Tensor:
@@ -125,7 +125,7 @@ class Pipeline(nn.Module):
         return after
 
     def remember_command(self, inputs: Tensors, memory: Tensors, action: Tensor, command: Tensor) -> dict[str, Tensor]:
-        """Return the same where the ``command`` of the action is known already."""
+        """Return all memory after a clipped ``action`` whose ``command`` is already known."""
         return self.remember(inputs, memory, action)
 
     def term(self, name: str) -> Term:
@@ -137,7 +137,7 @@ class Pipeline(nn.Module):
         return {term.name: term for term in self._terms()}[name]
 
     def table(self) -> list[TermInfo]:
-        """Return one row a term, in order."""
+        """Return one row for each term, in order."""
         rows, start = [], 0
         for term in self._terms():
             rows.append(TermInfo(term.name, start, term.size, term.unit, term.meaning))

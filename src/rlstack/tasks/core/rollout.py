@@ -1,4 +1,4 @@
-"""Steps of N robots in a batch simulator, kept so that gradients can go back through them."""
+"""Differentiable rollouts: recorded steps of N robots in a batch simulator, and their reverse mode."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ Rows = np.ndarray[Any, Any]
 
 
 class DifferentiableRollout:
-    """What N robots go through in T steps, with its derivatives.
+    """T recorded steps of N robots, with their derivatives.
 
-    Arrays are (rows, slots, N), so that one step's rows can be given to a kernel and all steps' to a matrix product.
-    Slot ``t`` of ``observation`` is what the policy sees before step ``t``, of ``action`` what it then does, and of
-    ``reward`` what that earned.
+    Arrays are (rows, slots, N), so that a kernel takes one step's rows and a matrix product takes all steps'.
+    Slot ``t`` of ``observation`` is the policy's input at step ``t``, of ``action`` its output, and of ``reward`` the
+    resulting reward.
 
     Use: :meth:`begin`; for each step write ``action`` and call :meth:`advance`; :meth:`end`. Then write ``seed``, the
     objective's derivative with respect to each reward, call :meth:`begin_reverse`, and for each step from the last to
-    the first call :meth:`reverse`, which gives the action's gradient, and write the observation's gradient that follows
-    from it.
+    the first call :meth:`reverse`, which computes the action's gradient, and write the resulting gradient of the
+    observation.
 
-    No gradient goes through what the environment measures between steps, but what its step makes of it.
+    Gradients flow through the step, but stop at values that the environment measures between steps.
 
     Args:
-        environment: The :class:`rlstack.tasks.core.environment.BatchEnvironment` whose robots move; it goes on from
-            where the rollout ends.
+        environment: The :class:`rlstack.tasks.core.environment.BatchEnvironment` to step; it continues from
+            the end of the rollout.
         steps: T.
         steepest: Bound on the length of one robot's gradient at any step, as a multiple of the derivative by one
-            step's reward; longer ones are shortened to it on their way back. Motion can be chaotic: its gradient
-            doubles every few steps then, and would drown everyone else's, or overflow.
+            step's reward; longer ones are clipped on their way back. The gradient of chaotic motion doubles every
+            few steps, and would dominate the other robots' gradients or overflow.
     """
 
     def __init__(self, environment: Any, steps: int, steepest: float) -> None:
@@ -75,7 +75,7 @@ class DifferentiableRollout:
         self.noise = array(step.noise_width, steps + 1)
         self.command = array(step.command_width, steps + self._past)
         self.inputs = {name: array(len(rows), steps + 1) for name, rows in environment.varying().items()}
-        """What the environment measures or moves at each step, by name."""
+        """Arrays that the environment measures or moves at each step, by name."""
         self._state_gradient, self._memory_gradient = (array(rows, 2) for rows in widths.values())
         self._command_gradient = array(step.command_width, steps + self._past)
         self._past_gradient = array(step.command_width, max(self._past, 1))
@@ -95,7 +95,7 @@ class DifferentiableRollout:
         ]
 
     def begin(self) -> None:
-        """Take the robots as they are, and observe them."""
+        """Copy the robots' present state, and observe it."""
         env, at = self.environment, self.at
         at(self.state, 0).copy_(env.state)
         at(self.memory, 0).copy_(env.memory)
@@ -107,7 +107,7 @@ class DifferentiableRollout:
         self._observe[0]()
 
     def advance(self, t: int) -> None:
-        """Take the action of step ``t``; the next observation is there then."""
+        """Apply the action of step ``t`` and compute the next observation."""
         if not self.environment.measures:
             self._forward[t]()
             return
@@ -117,7 +117,7 @@ class DifferentiableRollout:
         self._observe[t + 1]()
 
     def end(self) -> None:
-        """Leave the robots as the rollout left them; nobody has started anew."""
+        """Copy the final state back to the environment; no robot is reset."""
         env, at, last = self.environment, self.at, self.steps
         env.state.copy_(at(self.state, last))
         env.memory.copy_(at(self.memory, last))
@@ -127,23 +127,23 @@ class DifferentiableRollout:
         env.passed(self.steps)
 
     def begin_reverse(self) -> None:
-        """Forget the derivatives of the rollout before: nothing comes after the last step. Write ``seed`` before."""
+        """Zero the gradients after the last step. Write ``seed`` first."""
         self.observation_gradient[:, self.steps].zero_()
         self.bound[:] = self.seed.abs().max() * self.steepest
         for array in (self._state_gradient, self._memory_gradient, self._command_gradient):
             array.zero_()
 
     def reverse(self, t: int) -> None:
-        """Go back over step ``t``: from the gradients after it and of the next observation to the action's."""
+        """Reverse step ``t``: from the gradients after it and of the next observation to the action's."""
         self._backward[t]()
         self._shorten[t % 2]()
         for k in range(1, self._past + 1):
             self._command_gradient[:, self._past + t - k] += self._past_gradient[:, k - 1]
 
     def not_finite(self) -> str:
-        """Return in words what, on the way back, was the first whose gradient is not finite."""
+        """Return, in words, where in the backward pass a gradient was first not finite."""
         for t in reversed(range(self.steps)):
-            when = f"at step {t + 1} of the window's {self.steps}"
+            when = f"at step {t + 1} of the rollout's {self.steps}"
             if not torch.isfinite(self.at(self.action_gradient, t)).all():
                 return f"the action {when}"
             finite = torch.isfinite(self.at(self.observation_gradient, t)).all(dim=1)
@@ -153,7 +153,7 @@ class DifferentiableRollout:
         return "the network's weights"
 
     def array(self, rows: int, slots: int) -> Tensor:
-        """Return zeros (rows, slots, >= N) that lie well for the processor."""
+        """Return zeros (rows, slots, >= N) in a cache-friendly layout."""
         slots += 1 - slots % 2  # with the odd stride of a slot: see rlstack.fused.zeros
         stride = (-(-self.count // _LINE) | 1) * _LINE
         memory = torch.from_numpy(zeros(rows, slots * stride)).to(self.environment.device)
@@ -173,7 +173,7 @@ class DifferentiableRollout:
         return array[:, : self.steps, : self.count]
 
     def _moment(self, t: int) -> dict[str, Tensor]:
-        """Return what is of one moment, by name."""
+        """Return the arrays of one time step, by name."""
         arrays = {"state": self.state, "memory": self.memory, "noise": self.noise, **self.inputs}
         return {name: self.at(array, t) for name, array in arrays.items()}
 
@@ -181,7 +181,7 @@ class DifferentiableRollout:
         return {**self.environment.fixed(), **self._moments[t]}
 
     def _acted(self, t: int) -> dict[str, Tensor]:
-        """Return what step ``t`` and its reverse read, by name."""
+        """Return the arrays that step ``t`` and its reverse read, by name."""
         step, now, after = self.environment.task_step, self._given(t), self._given(t + 1)
         past = {f"past_{k}": self.at(self.command, self._past + t - k) for k in range(1, self._past + 1)}
         return {
@@ -193,7 +193,7 @@ class DifferentiableRollout:
         }
 
     def _made(self, t: int) -> dict[str, Tensor]:
-        """Return what step ``t`` writes, by name."""
+        """Return the arrays that step ``t`` writes, by name."""
         at = self.at
         return {
             "next_state": at(self.state, t + 1),
@@ -206,7 +206,7 @@ class DifferentiableRollout:
         }
 
     def _gradients(self, t: int) -> dict[str, Tensor]:
-        """Return what the reverse of step ``t`` reads and writes, by name."""
+        """Return the gradients that the reverse of step ``t`` reads and writes, by name."""
         after, at = (t + 1) % 2, self.at
         named = {
             "next_state": at(self._state_gradient, after),
@@ -224,11 +224,11 @@ class DifferentiableRollout:
 
 
 def shortened(rows: Mapping[str, int], device: str) -> Kernel:
-    """Return the kernel that shortens each robot's gradient, of all arrays together, to its ``bound``.
+    """Return the kernel that clips the norm of each robot's gradient, over all arrays, to its ``bound``.
 
     Args:
-        rows: Of each array; what comes out of ``x`` is called ``shorter x``.
-        device: Where it runs.
+        rows: Number of rows of each array; the output for ``x`` is named ``shorter x``.
+        device: Device of the kernel.
     """
 
     def shorten(bound: Rows, **arrays: Rows) -> dict[str, Rows]:

@@ -1,4 +1,4 @@
-"""A task with the settings that a policy was trained with, as the policy's file says them."""
+"""Restore a task with the settings that a policy was trained with, from its policy file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rlstack.robots import RobotSpec
 from rlstack.tasks import TASKS
 
 NOT_JUDGED = ("reward", "rewards")
-"""Settings that change how a policy learns, and nothing of what it is to do."""
+"""Settings that affect learning but not the task itself."""
 
 
 def trained_task(contract: Contract, where: str) -> Any:
-    """Return a policy's task with the settings that it was trained with; as it is if the file says none.
+    """Return a policy's task with its training settings; with the defaults if the file has none.
 
     Args:
-        contract: The policy's.
-        where: What errors call the file.
+        contract: The policy's contract.
+        where: Name of the file in errors.
 
     Raises:
-        UserError: The task is unknown, or has no such settings (any more), or does not allow their values.
+        UserError: The task is unknown, no longer has such settings, or does not allow their values.
     """
     made = TASKS.load(contract.task)
     told = within(contract.training, "recipe", "task_settings")
@@ -30,13 +30,13 @@ def trained_task(contract: Contract, where: str) -> Any:
 
 
 def for_robot(task: Any, robot: RobotSpec) -> Any:
-    """Return a task as it is for a robot: those whose places and sizes go by it say so by their ``fitted``."""
+    """Return a task adapted to a robot by its ``fitted`` method, if it has one."""
     fit = getattr(task, "fitted", None)
     return task if fit is None else fit(robot)
 
 
 def own_settings(task: Any) -> dict[str, tuple[Any, Any]]:
-    """Return what a task is set to and what it is by itself, by name, where the two differ in what is to be done."""
+    """Return the (set, default) values of settings that differ from their default and affect the task, by name."""
     mine, usual = (dict(_flat("", schema.to_data(one))) for one in (task, type(task)()))
     return {
         name: (number, usual.get(name))
@@ -46,7 +46,7 @@ def own_settings(task: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def in_words(settings: Mapping[str, tuple[Any, Any]]) -> str:
-    """Return what :func:`own_settings` found as a sentence; empty if that is nothing."""
+    """Return the result of :func:`own_settings` as a sentence, empty if there is none."""
     if not settings:
         return ""
     named = ", ".join(f"{name} {mine} (usually {usual})" for name, (mine, usual) in settings.items())
@@ -54,7 +54,7 @@ def in_words(settings: Mapping[str, tuple[Any, Any]]) -> str:
 
 
 def within(data: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
-    """Return the mapping that lies in others under names; None: there is none."""
+    """Return the mapping nested in ``data`` under ``names``, or None."""
     for name in names:
         found = data.get(name)
         if not isinstance(found, Mapping):

@@ -1,7 +1,7 @@
-"""A control period of one robot as kernels over N: sensing, observation, command, dynamics, reward.
+"""One control period as kernels over N robots: sensing, observation, command, dynamics, reward.
 
-What a robot cannot compute from its own rows, such as a lidar's scan, is measured between two kernels: one moves the
-robot and rewards it, the other observes.
+Values that a robot cannot compute from its own rows, such as a lidar scan, are measured between two kernels: one
+moves and rewards the robot, the other observes.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ Rows = np.ndarray[Any, Any]
 
 
 class FusedStep(ABC):
-    """The step of one robot, fused into kernels over all of them.
+    """The step of one robot, fused into kernels over N robots.
 
-    What goes in and out, as (rows, N) arrays:
+    Inputs and outputs are (rows, N) arrays:
 
     - ``state``, ``parameters``: as in the batch simulator's layout
     - ``memory``: the pipeline's memory, then the last action
     - ``noise``: unit normals
     - the ``inputs`` of the subclass, such as a goal or a scan
-    - ``action``: as the policy gives it, unclipped
-    - ``past_k``: the command k periods ago, where commands may be late
+    - ``action``: the policy's output, unclipped
+    - ``past_k``: the command k periods ago, for delayed commands
 
     Args:
         task: The task's configuration.
         robot: The robot.
         pipeline: On the CPU.
-        model: The physics; says how many ``past_commands`` may still act.
-        command: Rows of a command.
-        noise: Rows of the noise of one step.
-        inputs: Rows of what the subclass reads beside, by name.
-        following: Rows of what the reverse mode reads of the moment after the step, by name without ``next_``; of
-            ``noise`` and inputs it is what the next observation is made of.
-        device: Where the kernels run.
+        model: The physics, with the number of ``past_commands`` that may still take effect.
+        command: Number of rows of a command.
+        noise: Number of rows of the noise of one step.
+        inputs: Number of rows of the subclass's further inputs, by name.
+        following: Number of rows of the ``next_`` arrays that the reverse mode reads, by name without ``next_``: the
+            ``noise`` and inputs of the next observation.
+        device: Device of the kernels.
     """
 
     state_width: ClassVar[int]
     parameter_width: ClassVar[int]
     advance: ClassVar[Callable[..., Any]]
-    """The dynamics: (state, parameters, commands, model) to the next state."""
+    """The dynamics: map (state, parameters, commands, model) to the next state."""
     moved_first: ClassVar[tuple[str, ...]] = ()
-    """Inputs that are of the moment after the step already when a robot is rewarded, such as people."""
+    """Inputs that the reward reads at their values after the step, such as pedestrians."""
 
     parks: ClassVar[bool] = True
-    """Whether ``act`` parks lost robots, as ``cycle`` does; not needed where they start anew before they are seen."""
+    """Whether ``act`` parks lost robots, as ``cycle`` does; unneeded if they are reset before they are observed."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class FusedStep(ABC):
 
     @cached_property
     def observe(self) -> Kernel:
-        """The ``actor`` observation of the present, and what is ``privileged``: the critic's alone."""
+        """The present ``actor`` observation, and the ``privileged`` columns of the critic."""
         return Kernel(self._observe, self.inputs, device=self.device)
 
     @cached_property
@@ -98,12 +98,12 @@ class FusedStep(ABC):
 
     @cached_property
     def cycle(self) -> Kernel:
-        """What ``act`` gives, and the ``actor`` observation after it, with ``next_noise`` and so on."""
+        """The outputs of ``act``, and the ``actor`` observation after it, from ``next_noise`` and so on."""
         return Kernel(self._cycle, self._cycled(), device=self.device)
 
     @cached_property
     def cycle_reverse(self) -> Kernel:
-        """The reverse mode of ``cycle``, of all but ``terms`` and ``lost``."""
+        """The reverse mode of ``cycle``, for all outputs but ``terms`` and ``lost``."""
         kept = ("next_state", "next_memory", "reward", "actor", *(["command"] if self.past else []))
         return Kernel(
             lambda **rows: {name: value for name, value in self._cycle(**rows).items() if name in kept},
@@ -114,17 +114,17 @@ class FusedStep(ABC):
 
     @abstractmethod
     def _sensed(self, rows: Mapping[str, Rows]) -> dict[str, Rows]:
-        """Return what the policy senses, with noise, by the names of its inputs."""
+        """Return the policy's inputs by name, with sensor noise."""
 
     @abstractmethod
     def _privileged(self, rows: Mapping[str, Rows]) -> Rows | list[Any]:
-        """Return what only the critic sees."""
+        """Return the critic's privileged columns."""
 
     @abstractmethod
     def _rewarded(
         self, moved: Rows, action: Rows, memory: Mapping[str, Rows], after: Mapping[str, Rows], rows: Mapping[str, Rows]
     ) -> tuple[list[Any], Any]:
-        """Return the weighted terms of the reward but ``lost``, in order, and whether the robot is lost.
+        """Return the weighted reward terms in order, without ``lost``, and whether the robot is lost.
 
         Args:
             moved: The state that the action led to.
@@ -136,10 +136,10 @@ class FusedStep(ABC):
 
     @abstractmethod
     def _parked(self, rows: Mapping[str, Rows]) -> Rows:
-        """Return the state in which a lost robot waits for its restart: nothing that it could still do may overflow."""
+        """Return a safe state for a lost robot until its reset, so that no value overflows."""
 
     def _next_inputs(self, rows: Mapping[str, Rows], state: Rows) -> dict[str, Rows]:
-        """Return what the observation after a step reads, beside state and memory."""
+        """Return the further inputs of the observation after a step, beside state and memory."""
         return {name: rows[f"next_{name}"] for name in self.following}
 
     def _acted(self) -> dict[str, int]:
@@ -181,7 +181,7 @@ class FusedStep(ABC):
         values, lost = self._rewarded(moved, action, memory, after, rows)
         finite = np.abs(np.concatenate([moved, action])).sum() < 1e30
         lost = lost | ~finite
-        # a diverged robot is lost, and must not end the others' training
+        # a diverged robot is lost; its reward must not spoil the others' training
         values = [where(finite, value, 0.0) for value in values]
         values.append(where(lost, self.task.reward.lost, 0.0))
         return {"reward": _objects([sum(values)]), "terms": _objects(values), "lost": _objects([lost])}

@@ -1,4 +1,4 @@
-"""What tasks of every kind of robot have in common."""
+"""Base class of all tasks."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rlstack.robots import RobotSpec, robot_names
 class Task:
     """A task for one kind of robot; its settings are the fields of a dataclass that derives from it.
 
-    Beside what is here a task defines ``inputs``, ``outputs``, ``differentiable``, ``pipeline``, ``environment``,
-    ``card`` and ``envelope``; docs/tasks.md says what each of them is.
+    A task also defines ``inputs``, ``outputs``, ``differentiable``, ``pipeline``, ``environment``, ``card`` and
+    ``envelope``; docs/tasks.md describes each of them.
     """
 
     kind: ClassVar[str]
-    """The kind of robot that it is for, as robot files name it."""
+    """The kind of robot, as in robot files."""
 
     def reference(self, robot: RobotSpec) -> Any:
-        """Return the robot that training moves: the robot itself.
+        """Return the robot to train on: ``robot`` itself by default.
 
         Raises:
-            UserError: It is of another kind.
+            UserError: It is a robot of another kind.
         """
         if robot.kind != self.kind:
             name = type(self).__module__.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Observation terms of every kind of robot."""
+"""Observation terms for every kind of robot."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rlstack.tasks.core.pipeline import Tensors, Term
 
 
 class Signal(Term):
-    """An input as it is.
+    """An input, multiplied by a constant.
 
     Args:
-        name: The input's, and the term's.
-        size: Its elements.
+        name: Name of the input and of the term.
+        size: Number of elements.
         unit: SI, or a dash.
         meaning: One line for the table.
-        scale: Factor by which columns become about as large as 1.
+        scale: Factor that brings the columns to a magnitude of about 1.
     """
 
     def __init__(self, name: str, size: int, unit: str, meaning: str, scale: float = 1.0) -> None:
@@ -34,10 +34,10 @@ class ActionHistory(Term):
     """The last actions, newest first.
 
     Args:
-        actions: Of one step.
-        length: How many steps.
-        name: Of the term.
-        memory: Of its memory in the policy file.
+        actions: Number of actions of one step.
+        length: Number of steps.
+        name: Name of the term.
+        memory: Name of its memory in the policy file.
     """
 
     unit, meaning = "-1..1", "past actions, newest first"

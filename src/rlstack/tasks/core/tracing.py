@@ -1,7 +1,7 @@
-"""From torch to fused kernels: the very modules that are exported become part of the training step.
+"""Trace torch modules into fused kernels, so that the exported modules are part of the training step.
 
-A function of tensors (1, k) is run once on example values; each operation that torch carries out is carried out on
-arrays of expressions as well (:mod:`rlstack.fused`).
+A function of tensors (1, k) runs once on example values; each torch operation is repeated on arrays of expressions
+(:mod:`rlstack.fused`).
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from rlstack.fused.expression import Scalar
 Rows = np.ndarray[Any, Any]
 
 _TRACED = WeakIdKeyDictionary()
-"""Tensors that stand for expressions, of every call."""
+"""Tensors that stand for expressions, over all calls."""
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Return ``function(*arguments)`` with expressions for tensors.
+    """Return ``function(*arguments)`` with expressions in place of tensors.
 
     Args:
-        function: Of one robot's tensors with a leading batch axis of 1; may nest them in dictionaries.
+        function: Takes one robot's tensors with a leading batch axis of 1; they may be nested in dictionaries.
         arguments: Object arrays (k, ...) of expressions, or mappings of them, in place of tensors (1, k, ...).
 
     Returns:
-        What the function returns, with object arrays for its tensors, without the batch axis.
+        The function's result, with object arrays in place of tensors, without the batch axis.
 
     Raises:
-        CannotTrace: It uses an operation that has no rule here, changes a tensor in place, decides by a value, draws
-            random numbers, or uses a tensor that it has kept from another call.
+        CannotTrace: It uses an operation that has no rule here, changes a tensor in place, branches on a value, draws
+            random numbers, or uses a tensor from another call.
     """
     tracer = _Tracer()
-    # in inference mode torch would not break its operations down to those that have rules
+    # in inference mode torch does not decompose its operations into those that have rules
     with torch.inference_mode(False), torch.no_grad(), tracer:
         result = function(*(_over(tracer.enter, argument) for argument in arguments))
     return _over(lambda tensor: tracer.read(tensor)[0], result)
@@ -55,13 +55,13 @@ def _over(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 class CannotTrace(RuntimeError):
-    """A function cannot become part of a fused kernel; no TypeError, which torch would take for its own."""
+    """A function cannot be traced into a fused kernel; not a TypeError, which torch would catch."""
 
 
 class _Tracer(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # asking torch to skip its compiler here would import the whole of it, a second
+        return False  # True would import torch's compiler, which takes a second
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,22 +87,22 @@ class _Tracer(TorchDispatchMode):
         kwargs = kwargs or {}
         name = operation._schema.name.removeprefix("aten::")
         if torch.Tag.nondeterministic_seeded in operation.tags:
-            raise CannotTrace(f"torch.{name} is random, and would give every robot the same number at every step")
+            raise CannotTrace(f"torch.{name} is random, and would give every robot the same value at every step")
         everything = [*args, *kwargs.values()]
         flat = [e for entry in everything for e in (entry if isinstance(entry, (list, tuple)) else (entry,))]
         known = [id(entry) in self._known for entry in flat]
         for entry, mine in zip(flat, known):
             if not mine and isinstance(entry, Tensor) and entry in _TRACED:
-                raise CannotTrace(f"torch.{name} is given a tensor of another call: keep none, hand them on as memory")
+                raise CannotTrace(f"torch.{name} uses a tensor of another call: pass such tensors on as memory")
         if not any(known):
             return operation(*args, **kwargs)
         if name in ("_local_scalar_dense", "is_nonzero", "equal"):
             raise CannotTrace(
-                "what is done depends on a value (an `if`, float() or int() of a tensor), which differs from robot to"
+                "control flow depends on a value (an `if`, float() or int() of a tensor), which differs from robot to"
                 " robot: use torch.where"
             )
         if operation._schema.is_mutable:
-            raise CannotTrace(f"torch.{name} changes a tensor in place: use what returns a new one")
+            raise CannotTrace(f"torch.{name} changes a tensor in place: use the operation that returns a new one")
         if name not in _RULES:
             raise CannotTrace(f"torch.{name} has no rule for fused kernels; rules: {', '.join(sorted(_RULES))}")
         result = operation(*args, **kwargs)
@@ -113,7 +113,7 @@ class _Tracer(TorchDispatchMode):
         for tensor, rows in zip(*((result, shadows) if isinstance(result, (list, tuple)) else ([result], [shadows]))):
             rows = np.asarray(rows, dtype=object)
             if tuple(tensor.shape) != rows.shape:
-                raise CannotTrace(f"torch.{name} gave {tuple(tensor.shape)}, its rule {rows.shape}")
+                raise CannotTrace(f"torch.{name} returned the shape {tuple(tensor.shape)}, its rule {rows.shape}")
             self._know(tensor, rows)
         return result
 
@@ -140,7 +140,7 @@ def _mean(a: Rows, dim: Any = None, keepdim: bool = False, **_: Any) -> Rows:
 
 def _norm(a: Rows, order: float = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Rows:
     if order != 2:
-        raise CannotTrace(f"the norm of order {order} has no rule for fused kernels: 2 has")
+        raise CannotTrace(f"the norm of order {order} has no rule for fused kernels: use order 2")
     return _function("sqrt")(_SUM(a * a, dim, keepdim))
 
 
@@ -166,7 +166,7 @@ def _each(function: Callable[[Any], Any]) -> Callable[..., Rows]:
 
 
 def _function(name: str) -> Callable[..., Rows]:
-    # an expression has the function as a method; a constant is a float
+    # the function is a method of an expression; a constant is a float
     plain: dict[str, Callable[[float], float]] = {
         "sqrt": math.sqrt,
         "exp": math.exp,

@@ -151,7 +151,7 @@ class CameraBuffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self._looks = Appearance(**{name: array.numpy().copy() for name, array in state["looks"].items()})
         self._streams = [
             [

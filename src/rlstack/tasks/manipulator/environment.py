@@ -108,7 +108,7 @@ class ArmEnvironment(MujocoEnvironment):
         return ("sparse",) if self.task.rewards == "sparse" else (*self.task.dense(), "lost")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes as the environment runs, so that it can go on exactly."""
+        """Return the state needed to resume exactly."""
         scene = self.scene
         return {
             **super().state_dict(),
@@ -120,7 +120,7 @@ class ArmEnvironment(MujocoEnvironment):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
         scene = self.scene
         scene.goal[:] = state["goal"].numpy()

@@ -187,7 +187,7 @@ class ArmTask(Task, ABC):
     def environment(
         self, robot: Manipulator, pipeline: ArmPipeline, count: int, device: str, seed: int
     ) -> ArmEnvironment:
-        """Return N copies of the task to learn from."""
+        """Return N copies of the task for training."""
         from rlstack.tasks.manipulator.environment import ArmEnvironment
 
         return ArmEnvironment(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
@@ -286,7 +286,7 @@ class ArmTask(Task, ABC):
         return {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, **named}
 
     def card(self, robot: Manipulator, pipeline: ArmPipeline) -> TaskCard:
-        """Return what the task says of itself for the table that people read."""
+        """Return the task card."""
         from rlstack.tasks.manipulator.card import arm_card
 
         return arm_card(self, pipeline)

@@ -57,7 +57,7 @@ class QuadrotorEnvironment(BatchEnvironment):
         return critic_table(self.pipeline, self.robot, self._privileged, bool(self._window))
 
     def set_progress(self, done: float) -> None:
-        """Turn the curriculum to the share ``done`` of the training steps; new starts are drawn when it moves."""
+        """Set the curriculum to the share ``done`` of the training steps; new starts are drawn when it moves."""
         curriculum, progress = self.task.curriculum, self.task.curriculum.progress(done)
         scale = curriculum.start_scale + (1.0 - curriculum.start_scale) * round(progress * 10) / 10
         if scale != self.start_scale:
@@ -77,7 +77,7 @@ class QuadrotorEnvironment(BatchEnvironment):
             self._paths = torch.from_numpy(points.transpose(2, 0, 1).reshape(3, -1).copy()).to(self.device)
 
     def restart(self, index: Tensor) -> None:
-        """Start the robots at ``index`` anew, from episodes of the pool."""
+        """Reset the robots at ``index``, from episodes of the pool."""
         pick = torch.randint(len(self._pool), (len(index),), generator=self.generator, device=self.device)
         drawn = self._pool.index_select(0, pick).T
         self.state.index_copy_(1, index, drawn[:STATE_WIDTH])
@@ -113,11 +113,11 @@ class QuadrotorEnvironment(BatchEnvironment):
             self.path_step += steps
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes as the environment runs, so that it can go on exactly."""
+        """Return the state needed to resume exactly."""
         return {**super().state_dict(), "start_scale": self.start_scale, "pool_random": self._pool_random}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.start_scale = state["start_scale"]
         self.rng.bit_generator.state = state["pool_random"]
         self.refill_pool()

@@ -40,7 +40,7 @@ class ExternalStep(QuadrotorStep):
 
     Args:
         task: The task's configuration.
-        robot: What flies.
+        robot: The quadrotor.
         pipeline: On the CPU.
         kind: What is seen.
     """

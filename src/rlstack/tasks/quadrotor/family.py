@@ -115,7 +115,7 @@ class Vehicles:
         """Draw one episode for each vehicle.
 
         Args:
-            rng: Where the draws come from.
+            rng: Random generator.
             reference: The robot of which the vehicles are scales.
             disturbances: Whether each vehicle's constant force pushes it, drawn for the episode.
             start: ``"ten_arms"``: uniform within a ball of ten arm lengths around the goal, turned up to 90 degrees
@@ -169,7 +169,7 @@ def sample_family(rng: np.random.Generator, count: int, reference: Quadrotor, fa
     curve is the reference's: pass :func:`nominal_robot` for that of RAPTOR's family.
 
     Args:
-        rng: Where the draws come from.
+        rng: Random generator.
         count: N.
         reference: A quadrotor with its rotors off both axes (an X).
         family: What to draw from; RAPTOR's by default.

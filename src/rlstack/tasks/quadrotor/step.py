@@ -28,11 +28,11 @@ class QuadrotorStep(FusedStep):
 
     Args:
         task: The task's configuration.
-        robot: What flies.
+        robot: The quadrotor.
         pipeline: On the CPU.
         privileged: What the critic sees of the parameters.
         model: The physics.
-        device: Where the kernels run.
+        device: Device of the kernels.
     """
 
     state_width, parameter_width, noise_width = STATE_WIDTH, PARAMETER_WIDTH, NOISE_WIDTH

@@ -127,7 +127,7 @@ class QuadrotorTask(Task, ABC):
         """Return the robot that training flies: the robot itself.
 
         Raises:
-            UserError: It is of another kind.
+            UserError: It is a robot of another kind.
         """
         checked: Quadrotor = super().reference(robot)
         return checked
@@ -139,19 +139,19 @@ class QuadrotorTask(Task, ABC):
     def environment(
         self, robot: Quadrotor, pipeline: Pipeline, count: int, device: str, seed: int
     ) -> QuadrotorEnvironment:
-        """Return N copies of the task to learn from."""
+        """Return N copies of the task for training."""
         from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 
         return QuadrotorEnvironment(self, robot, pipeline, count, device=device, seed=seed)
 
     def card(self, robot: Quadrotor, pipeline: Pipeline) -> TaskCard:
-        """Return what the task says of itself for the table that people read."""
+        """Return the task card."""
         from rlstack.tasks.quadrotor.card import quadrotor_card
 
         return quadrotor_card(self, robot, pipeline)
 
     def validation(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Scenario:
-        """Draw what the best policy of a run is chosen by."""
+        """Draw the validation episodes that select the best policy of a run."""
         return self.held_out(rng, count, robot, disturbances=False)
 
     def reward_terms(self) -> Mapping[str, tuple[float, Callable[[QuadrotorTransition], Tensor]]]:
@@ -203,7 +203,7 @@ def dealt(
     Args:
         rng: Seeded apart from training.
         count: How many.
-        robot: What flies.
+        robot: The quadrotor.
         disturbances: Deal the episodes out over :data:`DISTURBANCES`; with False all have the task's own.
     """
     kinds = DISTURBANCES if disturbances else {"task": Randomisation()}

@@ -128,7 +128,7 @@ def random_figures(
     They are not fitted to a robot: the fastest ask more than some can do.
 
     Args:
-        rng: Where the draws come from.
+        rng: Random generator.
         count: N.
         duration_s: Of every path at least, s.
         ease_s: See :func:`lissajous`; 0: due at full speed from the first instant.
@@ -161,7 +161,7 @@ def random_lissajous(
     """Draw N Lissajous figures with random sizes, whole cycles (1 to 3), phases and headings, within the limits.
 
     Args:
-        rng: Where the draws come from.
+        rng: Random generator.
         count: N.
         robot: Who must be able to fly them.
         duration_s: Of every path, s; the last lap may be cut.
@@ -218,7 +218,7 @@ def random_polynomials(
     arrives before ``duration_s`` rests there; what is longer is cut.
 
     Args:
-        rng: Where the draws come from.
+        rng: Random generator.
         count: N.
         robot: Who must be able to fly them.
         duration_s: Of every path, s.

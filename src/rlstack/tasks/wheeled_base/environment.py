@@ -57,7 +57,7 @@ class BaseEnvironment(BatchEnvironment):
         return [*self.pipeline.table(), *critic_columns(self.pipeline)]
 
     def set_progress(self, done: float) -> None:
-        """Turn the curriculum to the share ``done`` of the training steps; harder maps are used as it moves."""
+        """Set the curriculum to the share ``done`` of the training steps; harder maps are used as it moves."""
         self.progress = done
         stage = self.task.curriculum.stage(done)
         if self.maps is not self._stage(stage):
@@ -65,7 +65,7 @@ class BaseEnvironment(BatchEnvironment):
             self.reset_all()
 
     def restart(self, index: Tensor) -> None:
-        """Start the robots at ``index`` anew: in another place, as another robot."""
+        """Reset the robots at ``index``: in another place, as another robot."""
         count, maps = len(index), self.maps
         pick = torch.randint(len(maps), (count,), generator=self.generator, device=self.device)
         self.pick[index] = pick
@@ -134,12 +134,12 @@ class BaseEnvironment(BatchEnvironment):
             self.circles.copy_(last["circles"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes as the environment runs, so that it can go on exactly."""
+        """Return the state needed to resume exactly."""
         pedestrians = None if self.pedestrians is None else self.pedestrians.state_dict()
         return {**super().state_dict(), "progress": self.progress, "movers": pedestrians}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.progress = state["progress"]
         self.maps = self._stage(self.task.curriculum.stage(self.progress))
         super().load_state_dict(state)

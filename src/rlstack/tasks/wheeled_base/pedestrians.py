@@ -87,6 +87,6 @@ class Pedestrians:
         return {"person": self._person, "walk": self._walk, "boxes": self._boxes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         for name, mine in self.state_dict().items():
             mine.copy_(state[name])

@@ -40,7 +40,7 @@ class BaseStep(FusedStep):
         pipeline: On the CPU.
         boxes: Obstacles of each robot that are boxes.
         circles: Those that are circles, people among them.
-        device: Where the kernels run.
+        device: Device of the kernels.
     """
 
     state_width, parameter_width = STATE_WIDTH, PARAMETER_WIDTH

@@ -170,7 +170,7 @@ class BaseTask(Task, ABC):
     def environment(
         self, robot: WheeledBase, pipeline: Pipeline, count: int, device: str, seed: int
     ) -> BaseEnvironment:
-        """Return N copies of the task to learn from."""
+        """Return N copies of the task for training."""
         from rlstack.tasks.wheeled_base.environment import BaseEnvironment
 
         return BaseEnvironment(self, robot, pipeline, count, device=device, seed=seed)
@@ -201,7 +201,7 @@ class BaseTask(Task, ABC):
         return view.clearance < 0.0
 
     def card(self, robot: WheeledBase, pipeline: Pipeline) -> TaskCard:
-        """Return what the task says of itself for the table that people read."""
+        """Return the task card."""
         from rlstack.tasks.wheeled_base.card import base_card
 
         return base_card(self, robot, pipeline)

@@ -177,7 +177,7 @@ class APG:
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.policy.load_state_dict(state["policy"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.environment.load_state_dict(state["environment"])

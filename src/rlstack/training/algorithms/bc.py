@@ -116,7 +116,7 @@ class Cloner:
         return copy.deepcopy({**state, "random": self.rng.bit_generator.state})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.actor.load_state_dict(state["actor"])
         self._optimiser.load_state_dict(state["optimiser"])
         self.rng.bit_generator.state = state["random"]
@@ -195,7 +195,7 @@ class BC:
         return {"cloner": self.cloner.state_dict(), "begun": self._begun}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.cloner.load_state_dict(state["cloner"])
         self._begun = state["begun"]
 

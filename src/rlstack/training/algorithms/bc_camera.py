@@ -114,7 +114,7 @@ class Looker:
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.encoder.load_state_dict(state["encoder"])
         self._head.load_state_dict(state["head"])
         self._optimiser.load_state_dict(state["optimiser"])
@@ -218,7 +218,7 @@ class BCCamera:
         return {**parts, "begun": self._begun, "cloning": self._cloning}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.looker.load_state_dict(state["looker"])
         self.cloner.load_state_dict(state["cloner"])
         self._begun, self._cloning = state["begun"], state["cloning"]

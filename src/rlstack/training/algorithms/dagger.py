@@ -132,7 +132,7 @@ class DAgger(BC):
         return {**super().state_dict(), **state, "owed": self._owed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self.environment.load_state_dict(state["environment"])
         self.intervener.load_state_dict(state["intervener"])

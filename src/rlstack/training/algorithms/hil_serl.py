@@ -162,7 +162,7 @@ class HILSERL(RLPD):
         return {**super().state_dict(), **own}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self.intervener.load_state_dict(state["intervener"])
         self.extra_steps = state.get("extra_steps", 0)  # runs of before it was counted lack it

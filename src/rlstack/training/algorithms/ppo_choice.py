@@ -158,7 +158,7 @@ class ChoicePPO:
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self._actor.load_state_dict(state["actor"])
         self._critic.load_state_dict(state["critic"])
         self._optimiser.load_state_dict(state["optimiser"])

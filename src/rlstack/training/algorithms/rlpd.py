@@ -94,7 +94,7 @@ class RLPD(SAC):
         return {**super().state_dict(), "pretrained": self._pretrained, "lessons": lessons}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self._pretrained, self._drawn_lessons = state["pretrained"], state["lessons"]
 

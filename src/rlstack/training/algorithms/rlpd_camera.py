@@ -78,7 +78,7 @@ class RLPDCamera(RLPD):
         return {**super().state_dict(), "encoder": copy.deepcopy(self.encoder.state_dict()), "seeing": self._seeing}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self.encoder.load_state_dict(state["encoder"])
         self._seeing = state["seeing"]

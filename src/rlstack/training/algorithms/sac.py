@@ -151,7 +151,7 @@ class SAC:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         self.learner.load_state_dict(state["learner"])
         self.environment.load_state_dict(state["environment"])
         self._steps, self._updates, self._owed = state["steps"], state["updates"], state["owed"]

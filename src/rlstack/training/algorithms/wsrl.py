@@ -80,7 +80,7 @@ class WSRL(SAC):
         return {**super().state_dict(), "pretrained": self._pretrained}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self._pretrained = state["pretrained"]
 

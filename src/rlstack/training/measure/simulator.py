@@ -127,7 +127,7 @@ def against_fine(robot: Quadrotor, flights: int, substeps: int = 50) -> dict[str
     """Return by kind of commands the largest departure of any flight from the same dynamics in float64 and fine steps.
 
     Args:
-        robot: What flies.
+        robot: The quadrotor.
         flights: How many of each kind.
         substeps: RK4 steps a control period of the fine solution.
     """

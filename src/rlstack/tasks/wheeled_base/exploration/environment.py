@@ -62,7 +62,7 @@ class ExplorationEnvironment:
         self._rng = np.random.default_rng((TRAINING, seed))
 
     def set_progress(self, done: float) -> None:
-        """Do nothing: there is no curriculum."""
+        """No-op: there is no curriculum."""
 
     def reset_all(self) -> None:
         """Start every rover anew, spread over the episode so that they do not end together."""
@@ -82,7 +82,7 @@ class ExplorationEnvironment:
         self._wander(rovers[broken_off])
 
     def observe(self) -> tuple[Tensor, Tensor]:
-        """Return the actor's (N, size) and the critic's (N, critic_size) observations, which are the same."""
+        """Return the actor's (N, size) and the critic's (N, critic_size) observations; both are the same."""
         position = torch.from_numpy(self._expedition.position(self._worlds).astype(np.float32))
         inputs = {**self._fixed, "map": torch.from_numpy(self._worlds.map), "position": position}
         with torch.no_grad():
@@ -121,11 +121,11 @@ class ExplorationEnvironment:
         raise UserError("Moves from cell to cell have no gradients: learn base_exploration with ppo_choice.")
 
     def ended(self, lost: Tensor) -> Tensor:
-        """Return (N,) bool: whose time is over, of those that are not ``lost``."""
+        """Return (N,) bool: robots that timed out and are not ``lost``."""
         return torch.from_numpy(self._age >= self._limit) & ~lost
 
     def critic_table(self) -> list[TermInfo]:
-        """Return the rows of the actor's observation: the critic sees no more."""
+        """Return the rows of the actor's observation, which is also the critic's."""
         return self.pipeline.table()
 
     def term_names(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class ExplorationEnvironment:
         return ("new_cells", "move", "complete", "lost")
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes as the environment runs, so that it can go on exactly."""
+        """Return the state needed to resume exactly."""
         worlds = self._worlds
         return {
             "occupied": torch.from_numpy(np.packbits(worlds.occupied, axis=1)),
@@ -147,7 +147,7 @@ class ExplorationEnvironment:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`."""
+        """Restore the state that :meth:`state_dict` returned."""
         worlds = self._worlds
         worlds.occupied[:] = np.unpackbits(state["occupied"].numpy(), axis=1, count=self._cells).astype(np.bool_)
         worlds.map[:] = state["map"].numpy()

@@ -36,7 +36,7 @@ class RacingStep(FusedStep):
         robot: What drives.
         pipeline: On the CPU.
         model: The dynamics.
-        device: Where the kernels run.
+        device: Device of the kernels.
     """
 
     state_width, parameter_width = STATE_WIDTH, PARAMETER_WIDTH
