@@ -1,1 +1,1 @@
-"""What the tasks of quadrotors share."""
+"""Shared by the quadrotor tasks."""

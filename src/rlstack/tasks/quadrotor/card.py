@@ -1,4 +1,4 @@
-"""What the tasks of quadrotors say of themselves for the table that people read."""
+"""Task cards of quadrotor tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training environment of quadrotors: starts from a pool of episodes, paths, a curriculum of starts."""
+"""Training environment of quadrotors: a pool of episodes, paths, a curriculum of starts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rlstack.tasks.quadrotor.privileged import critic_table, privileged_terms
 from rlstack.tasks.quadrotor.step import QuadrotorStep
 
 POOL_SIZE = 65_536
-"""Episodes drawn ahead; a reset picks one of them, so resets cost a gather and a scatter whatever is randomised."""
+"""Episodes drawn ahead; a reset picks one, so it costs a gather and a scatter whatever is randomised."""
 
 PATH_POOL_SIZE = 512
-"""Paths drawn ahead, for tasks that follow one; they go with any episode of the pool."""
+"""Paths drawn ahead, for tasks that follow one; each combines with any episode of the pool."""
 
 
 class QuadrotorEnvironment(BatchEnvironment):
-    """N copies of a quadrotor's task in the batch simulator; see :class:`BatchEnvironment`."""
+    """N copies of a quadrotor task in the batch simulator; see :class:`BatchEnvironment`."""
 
     kept = (*BatchEnvironment.kept, "path_step", "pick", "noise", "goal")
     noise_table = (1 << 20, 4)
@@ -48,7 +48,7 @@ class QuadrotorEnvironment(BatchEnvironment):
         self.path_step = torch.zeros(count, dtype=torch.long, device=self.device)
         """Steps along each robot's path."""
         self.pick = torch.zeros(count, dtype=torch.long, device=self.device)
-        """Which of the pool's paths each robot follows."""
+        """Index of each robot's path in the pool."""
         self.refill_pool()
         self.reset_all()
 
@@ -68,7 +68,7 @@ class QuadrotorEnvironment(BatchEnvironment):
         """Draw a new pool of episodes at the present difficulty."""
         self._pool_random = self.rng.bit_generator.state
         scenario = self.task.sample(self.rng, POOL_SIZE, self.robot, self.start_scale)
-        # an episode's numbers side by side, so that a reset reads one place
+        # an episode's values are contiguous, so that a reset reads one place
         rows = [pack_state(scenario.state), pack_parameters(self.robot, scenario.perturbation)]
         self._pool = torch.from_numpy(np.concatenate(rows, axis=1)).to(self.device)
         if self._window:
@@ -84,7 +84,7 @@ class QuadrotorEnvironment(BatchEnvironment):
         self.parameters.index_copy_(1, index, drawn[STATE_WIDTH:])
         self.memory.index_fill_(1, index, 0.0)
         if self.task_step.past:
-            # nothing was commanded but what the rotors do
+            # past commands equal the present rotor speeds
             held = drawn[STATE["rotor_speed"]].repeat(len(self.task_step.past) + 1, 1)
             self._commands.index_copy_(1, index, held)
         self.age.index_fill_(0, index, 0)
@@ -94,20 +94,20 @@ class QuadrotorEnvironment(BatchEnvironment):
             self.pick[index] = torch.randint(paths, (len(index),), generator=self.generator, device=self.device)
 
     def varying(self) -> dict[str, Tensor]:
-        """Return what is to be followed, where the task has a path."""
+        """Return the array of path points, if the task has a path."""
         return {"goal": self.goal[:, 0]} if self._window else {}
 
     def sensing(self, arrays: Arrays) -> Callable[[], None]:
-        """Return what writes where the path is now."""
+        """Return a callable that writes the present path points."""
         return partial(self.fill_goal, arrays["goal"].unsqueeze(1), 1) if self._window else lambda: None
 
     def begin_rollout(self, inputs: Arrays, slots: int) -> None:
-        """Write where the path is at each step."""
+        """Write the path points of each step."""
         if self._window:
             self.fill_goal(inputs["goal"], slots)
 
     def passed(self, steps: int) -> None:
-        """Count steps that every robot has flown."""
+        """Advance every robot's step counters."""
         super().passed(steps)
         if self._window:
             self.path_step += steps
@@ -124,7 +124,7 @@ class QuadrotorEnvironment(BatchEnvironment):
         super().load_state_dict(state)
 
     def fill_goal(self, array: Tensor, slots: int) -> None:
-        """Write what the robots are to follow at the present and the steps after it into ``array``."""
+        """Write the path points of the present and later steps into ``array``."""
         last = self._path_length - 1
         ahead = torch.tensor([*self._window, 1, 0], device=self.device)  # after the step, and now
         times = torch.arange(slots, device=self.device)

@@ -1,7 +1,7 @@
-"""A task's step around physics that another does: what is commanded before it, what is earned and sensed after it.
+"""A task's step around an external physics engine: commands before it, rewards and observations after it.
 
-The functions of :class:`rlstack.tasks.quadrotor.step.QuadrotorStep`, split where the physics is: an environment in any
-engine, or over topics, senses and earns what training does in the batch simulator.
+:class:`rlstack.tasks.quadrotor.step.QuadrotorStep` split at the physics, so that an environment in any engine or over
+topics has the observations and rewards of training.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from rlstack.tasks.quadrotor.privileged import Privileged
 from rlstack.tasks.quadrotor.step import NOISE_WIDTH, QuadrotorStep, Rows
 
 Seen = Literal["policy", "signals"]
-"""What comes out: the observation that the pipeline makes for the policy's network, or its inputs by name, SI."""
+"""Kind of observation: the pipeline's observation for the policy network, or the policy's inputs by name, SI."""
 
 _ANYTHING = 1e6
-"""Bound of a column whose unit says nothing."""
+"""Bound of a column whose unit implies none."""
 
 _NOTHING_PRIVILEGED = Privileged((), (), (), np.zeros(0, np.float32), np.zeros(0, np.float32))
 
 
 class ExternalStep(QuadrotorStep):
-    """The step of one robot whose next state is given, as kernels over all of them.
+    """The step of one robot whose next state is given, as kernels over N robots.
 
-    Arrays are as of :class:`QuadrotorStep`; what is seen comes as ``seen``, (:attr:`width`, N).
+    Arrays are those of :class:`QuadrotorStep`; the observation is ``seen``, (:attr:`width`, N).
 
     Args:
         task: The task's configuration.
         robot: The quadrotor.
         pipeline: On the CPU.
-        kind: What is seen.
+        kind: Kind of observation.
     """
 
     def __init__(self, task: Any, robot: Quadrotor, pipeline: Pipeline, kind: Seen = "policy") -> None:
         super().__init__(task, robot, pipeline, _NOTHING_PRIVILEGED, Model(1.0 / task.rate_hz))
         self.kind = kind
         self.shapes: dict[str, tuple[int, ...]] = {}
-        """Of the signals that are seen, in order; empty where the observation is."""
+        """Size of each observed signal, in order; empty for the policy's observation."""
         if kind == "signals":
             sizes = {"rotors": len(robot.rotors), "points": len(self.window)}
             for name in task.inputs:
                 self.shapes[name] = tuple(size if isinstance(size, int) else sizes[size] for size in fed(name).shape)
         self.width = sum(math.prod(shape) for shape in self.shapes.values()) or pipeline.size
-        """Rows of ``seen``."""
+        """Number of rows of ``seen``."""
         self.bounds = self._bounds()
-        """(width,) what :attr:`see` and :attr:`judge` keep the absolute value of each row of ``seen`` below."""
+        """(width,) bounds on the absolute value of each row of ``seen``."""
 
     @cached_property
     def decide(self) -> Kernel:
-        """``command`` and ``next_memory`` of an ``action`` in a state."""
+        """``command`` and ``next_memory`` for an ``action`` in a state."""
         return Kernel(self._decide, {**self._sensing(), "action": self.pipeline.action_size})
 
     @cached_property
@@ -76,7 +76,7 @@ class ExternalStep(QuadrotorStep):
 
     @cached_property
     def see(self) -> Kernel:
-        """``seen`` of a state."""
+        """``seen`` for a state."""
         return Kernel(lambda **rows: {"seen": self._see(rows, rows["memory"])}, self._sensing())
 
     def _sensing(self) -> dict[str, int]:
@@ -106,9 +106,9 @@ class ExternalStep(QuadrotorStep):
         return np.stack([where(finite, clip(value, -most, most), 0.0) for value, most in zip(seen, limits)])
 
     def _bounds(self) -> NDArray[np.float32]:
-        """Return what no robot goes beyond before it is lost; from the units of terms and signals."""
+        """Return bounds that no robot exceeds before it is lost, from the units of terms and signals."""
         task, robot = self.task, self.robot
-        # the fastest that one gets which falls across the region in which it is not lost, at full thrust
+        # top speed of a robot that falls across the allowed region at full thrust
         across = 2.0 * math.sqrt(3.0) * task.lost_m
         c0, c1, c2 = robot.rotor_model.thrust_coefficients
         fastest = robot.rotor_model.speed_max_rad_s

@@ -1,8 +1,8 @@
-"""A family of quadrotors: the vehicles over which RAPTOR's foundation policy was trained, as scales of one robot file.
+"""The family of quadrotors on which RAPTOR's foundation policy was trained, as scaled versions of one robot file.
 
-Every constant is from the source that was published with "RAPTOR: A Foundation Policy for Quadrotor Control" (Eschmann,
-Albani, Loianno, arXiv 2509.11481). What moves a vehicle of the family is its thrust to weight, torque to inertia, motor
-lag and torque constant; without drag, its mass and size alone change nothing but how far ten arm lengths are.
+All constants are from the source published with "RAPTOR: A Foundation Policy for Quadrotor Control" (Eschmann, Albani,
+Loianno, arXiv 2509.11481). Thrust to weight, torque to inertia, motor lag and torque constant determine a vehicle's
+motion; without drag, mass and size alone only scale the length of ten arms.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _NOMINAL_INERTIA = (9.416556729130406e-6, 9.644051701582312e-6, 1.74595173225328
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """From what vehicles are drawn; ranges are uniform and independent unless said otherwise. Defaults are RAPTOR's."""
+    """Distribution of vehicles; ranges are uniform and independent unless noted. Defaults are RAPTOR's."""
 
     thrust_to_weight: Range = value((1.5, 5.0), above=1.0)
     """Largest collective thrust over weight."""
     torque_to_inertia_rad_s2: Range = value((40.0, 1200.0), unit="rad/s^2", above=0.0)
     """Arm length times the largest thrust of one rotor over the roll inertia."""
     mass_kg: Range = value((0.02, 5.0), unit="kg", above=0.0)
-    """Uniform in its cube root, that is in size."""
+    """Uniform in the cube root, that is, in size."""
     size_deviation: float = value(0.1, at_least=0.0)
     """Standard deviation of z: arms are ``0.1266 m * cbrt(mass in kg)`` times 1 + z; over 1 - z where z is negative."""
     torque_per_thrust_m: Range = value((0.005, 0.05), unit="m", above=0.0)
     rise_time_constant_s: Range = value((0.03, 0.10), unit="s", above=0.0)
     fall_time_constant_s: Range = value((0.03, 0.30), unit="s", above=0.0)
-    """Drawn apart from the rise: motors may also slow down faster than they speed up."""
+    """Drawn independently of the rise: motors may also slow down faster than they speed up."""
     force: float = value(0.3, at_least=0.0)
     """A vehicle's disturbing forces are normal for each axis with a standard deviation in N of
     ``u * thrust_to_weight * mass_kg / 3``, u uniform from 0 to this times (thrust_to_weight - 1)."""
@@ -60,7 +60,7 @@ class Family:
 
     @property
     def ranges(self) -> dict[str, Range]:
-        """Ranges of the parameters (:mod:`rlstack.kinds.quadrotor.spec_family`) that are drawn, for the policy file."""
+        """Ranges of the drawn parameters (:mod:`rlstack.kinds.quadrotor.spec_family`), for the policy file."""
         low, high = self.torque_to_inertia_rad_s2
         pitch = _NOMINAL_INERTIA[0] / _NOMINAL_INERTIA[1]
         return {
@@ -79,10 +79,10 @@ class Vehicles:
     """N vehicles of a family.
 
     Args:
-        perturbation: What makes the reference robot each of them; no disturbance.
+        perturbation: Departures of each vehicle from the reference robot, without disturbances.
         arm_m: (N,) distance of the rotors from the centre of mass.
         force_sigma_n: (N,) standard deviation of each vehicle's disturbing forces, per axis.
-        parameters: What was drawn, (N,) each, under the names of :attr:`Family.ranges`.
+        parameters: Drawn values, (N,) each, under the names of :attr:`Family.ranges`.
     """
 
     perturbation: Perturbation
@@ -116,15 +116,15 @@ class Vehicles:
 
         Args:
             rng: Random generator.
-            reference: The robot of which the vehicles are scales.
+            reference: The robot that the vehicles are scaled from.
             disturbances: Whether each vehicle's constant force pushes it, drawn for the episode.
             start: ``"ten_arms"``: uniform within a ball of ten arm lengths around the goal, turned up to 90 degrees
                 about any axis, at up to 1 m/s and 1 rad/s for each axis, every rotor anywhere in the lower half of its
                 speeds; a tenth at the goal, upright and at rest. ``"ten_arms_each_axis"``: the same in the cube
                 around that ball, which RAPTOR's training draws from. ``"hover"``: at the goal, upright and at rest,
                 every rotor at the speed that carries the vehicle.
-            path: What to follow, one path a vehicle; without it the goal is the origin, heading 0.
-            scale: Below 1 the starts are that much nearer and calmer, except ``"hover"``.
+            path: One path for each vehicle; without it the goal is the origin, heading 0.
+            scale: Scale of start offsets and velocities, except for ``"hover"``.
         """
         count, model = len(self), reference.rotor_model
         first = np.zeros((count, 3)) if path is None else path.position[:, 0].copy()
@@ -159,20 +159,20 @@ class Vehicles:
 
 
 _TEN_ARMS = Starts(position_m=1.0, settled_share=0.1)
-"""Starts with the position in units of ten arm lengths; the rest is that of Learning to Fly in Seconds, too."""
+"""Starts with positions in units of ten arm lengths; the rest follows Learning to Fly in Seconds."""
 
 
 def sample_family(rng: np.random.Generator, count: int, reference: Quadrotor, family: Family | None = None) -> Vehicles:
-    """Draw vehicles as departures from ``reference``.
+    """Draw vehicles as scaled versions of ``reference``.
 
     Rotors keep the reference's range of speeds: a command acts as a fraction of that range. The shape of the thrust
-    curve is the reference's: pass :func:`nominal_robot` for that of RAPTOR's family.
+    curve is also the reference's: pass :func:`nominal_robot` for that of RAPTOR's family.
 
     Args:
         rng: Random generator.
         count: N.
         reference: A quadrotor with its rotors off both axes (an X).
-        family: What to draw from; RAPTOR's by default.
+        family: Distribution of vehicles; RAPTOR's by default.
 
     Raises:
         UserError: A rotor of the reference sits on its x or y axis.
@@ -236,14 +236,14 @@ def family_scenario(
 ) -> Scenario:
     """Draw vehicles and one episode for each; see :func:`sample_family` and :meth:`Vehicles.scenario`.
 
-    The vehicles are drawn first: generators of one seed give the same vehicles, whatever else is asked for.
+    The vehicles are drawn first, so that one seed gives the same vehicles whatever the other arguments are.
     """
     vehicles = sample_family(rng, count, reference, family)
     return vehicles.scenario(rng, reference, disturbances=disturbances, start=start, path=path, scale=scale)
 
 
 def nominal_robot(reference: Quadrotor) -> Quadrotor:
-    """Return ``reference`` with the shape of the family's thrust curve over its speeds; its top thrust stays.
+    """Return ``reference`` with the shape of the family's thrust curve; its top thrust stays.
 
     Raises:
         UserError: Its rotors have a minimum speed.

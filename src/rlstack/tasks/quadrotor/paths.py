@@ -1,4 +1,4 @@
-"""Time-stamped paths: what a nav_msgs/Path says, for N robots at once."""
+"""Time-stamped paths like nav_msgs/Path, for N robots at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rlstack.arrays import Array
 
 @dataclass(frozen=True)
 class Paths:
-    """N paths of M poses each. Between two poses the position goes in a line; before the first and after the last
-    it rests there.
+    """N paths of M poses each. Positions are interpolated linearly between poses, and rest before the first and after
+    the last.
 
     Args:
         time_s: (N, M) when each pose is due, s from the episode's start, increasing along M.

@@ -1,4 +1,4 @@
-"""One frame for every X quadrotor: whatever its rotors are called and whichever way they turn."""
+"""Canonical frame for X quadrotors, independent of the order and spin direction of their rotors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
 
 _CORNERS = ((1.0, -1.0), (-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0))
-"""Of :attr:`CanonicalPipeline.PLACES`: signs of x and y."""
+"""Signs of x and y of :attr:`CanonicalPipeline.PLACES`."""
 
 _VECTORS = ("linear_velocity", "angular_velocity")
 _ATTITUDES = ("orientation", "path_orientation", "goal_orientation")
@@ -20,21 +20,20 @@ _ATTITUDES = ("orientation", "path_orientation", "goal_orientation")
 class CanonicalPipeline(Pipeline):
     """A pipeline for any quadrotor with one rotor in each quadrant whose neighbours turn opposite ways.
 
-    The robot file's numbers are inputs (``rotor_position``, ``rotor_yaw_sign``, ``rotor_speed_min``,
-    ``rotor_speed_max``). Where the front right rotor's thrust goes with a torque to the left, everything is seen from
-    a frame turned by 90 degrees to the left, in which it is the other way round, as in the frame trained in. Actions
-    are those of the rotors at the front right, back right, back left and front left of that frame, from the
-    slowest to the fastest that the robot's rotors turn.
+    Values of the robot file are inputs (``rotor_position``, ``rotor_yaw_sign``, ``rotor_speed_min``,
+    ``rotor_speed_max``). If the front right rotor's reaction torque is to the left, the frame is rotated by 90 degrees
+    to the left, which reverses the sign as in the training frame. Actions command the rotors at the front right, back
+    right, back left and front left of that frame, from their lowest to their highest speed.
     """
 
     PLACES = ("front right", "back right", "back left", "front left")
-    """Of the rotors that the actions command, in order."""
+    """Positions of the rotors that the actions command, in order."""
 
     def __init__(self, terms: Sequence[Term], output: str) -> None:
         super().__init__(terms, output, [0.0] * len(_CORNERS), [1.0] * len(_CORNERS))
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return the inputs as seen from the common frame, with what the terms share."""
+        """Return the inputs in the canonical frame, with values that the terms share."""
         place, sign = inputs["rotor_position"], inputs["rotor_yaw_sign"]
         front_right = _at(place[..., 0], place[..., 1], _CORNERS[0])
         turned = ((front_right * sign).sum(dim=-1, keepdim=True) > 0.0).to(sign.dtype)  # (batch, 1): 1 or 0

@@ -1,4 +1,4 @@
-"""What the critic sees and the policy cannot: each robot's disturbances and departures from its file."""
+"""Privileged observations of the critic: each robot's disturbances and departures from its file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN = {
     "time_constants": "motor lag, rising and falling",
     "delay": "delay of commands",
 }
-"""Parameters of the batch simulator by name, and what they are."""
+"""Descriptions of the batch simulator's parameters by name."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Privileged:
     """Columns of the simulator's parameter rows, centred on the robot file and scaled by their spread.
 
     Args:
-        names: Of the k terms in order, as in :data:`rlstack.sim.batch.layout.PARAMETERS`.
-        sizes: Columns of each term; a parameter's columns that a task never varies are left out.
+        names: Names of the k terms in order, as in :data:`rlstack.sim.batch.layout.PARAMETERS`.
+        sizes: Columns of each term, without those that the task never varies.
         columns: Indices into a parameter row, one for each column in order.
         offset: The robot file's values, in the units of the parameter rows.
-        scale: One over the standard deviation of the values that the task draws.
+        scale: Reciprocal of the standard deviation of the values that the task draws.
     """
 
     names: tuple[str, ...]
@@ -50,11 +50,11 @@ class Privileged:
 
 
 def privileged_terms(task: Any, robot: Quadrotor) -> Privileged:
-    """Return what ``task`` varies from robot to robot, of what a critic can use."""
+    """Return the critic's terms for the parameters that ``task`` randomises."""
     drawn = pack_parameters(robot, task.sample(np.random.default_rng(0), 4096, robot).perturbation)
     nominal = pack_parameters(robot, Perturbation.none(1))[0]
     spread = drawn.std(axis=0, dtype=np.float64)
-    # relative to the value: rounding alone spreads a column that never varies by a part in ten million
+    # relative to the value: rounding alone gives a constant column a spread of 1e-7
     varies = spread > 1e-6 * np.abs(nominal)
     chosen = {name: [c for c in range(PARAMETERS[name].start, PARAMETERS[name].stop) if varies[c]] for name in _SHOWN}
     chosen = {name: columns for name, columns in chosen.items() if columns}
@@ -69,7 +69,7 @@ def privileged_terms(task: Any, robot: Quadrotor) -> Privileged:
 
 
 def critic_table(pipeline: Pipeline, robot: Quadrotor, privileged: Privileged, path: bool = False) -> list[TermInfo]:
-    """Return one row for each term of the critic's observation: the policy's, then what only the critic sees."""
+    """Return one row for each term of the critic's observation: the policy's, then the privileged ones."""
     rows = pipeline.table()
     rotors = ("rotor_speed", len(robot.rotors), "-1..1", "true rotor speeds, scaled as actions")
     others = [(n, size, "spread", m) for n, size, m in zip(privileged.names, privileged.sizes, privileged.meanings)]

@@ -1,4 +1,4 @@
-"""What reward terms and the end of an episode are judged by."""
+"""The transition that reward terms and endings are functions of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlstack.sim.batch import PARAMETERS, STATE
 
 @dataclass(frozen=True)
 class QuadrotorTransition:
-    """The true state of N robots as reward terms see it, relative to what is to be reached; heading 0 is wanted."""
+    """True state of N robots for reward terms, relative to the goal; the desired heading is 0."""
 
     state: Tensor  # (N, STATE_WIDTH)
     action: Tensor  # (N, actions) in -1..1
@@ -33,7 +33,7 @@ class QuadrotorTransition:
 
     @cached_property
     def linear_velocity(self) -> Tensor:
-        """(N, 3) m/s, world, from the goal's."""
+        """(N, 3) m/s, world, relative to the goal's."""
         return self.state[:, STATE["linear_velocity"]] - self.goal_velocity
 
     @cached_property
@@ -43,12 +43,12 @@ class QuadrotorTransition:
 
     @cached_property
     def distance(self) -> Tensor:
-        """(N,) m; smooth at the goal, where it is a tenth of a millimetre."""
+        """(N,) m; smoothed at the goal, where it is 0.1 mm."""
         return (self.position.square().sum(dim=-1) + 1e-8).sqrt()
 
     @cached_property
     def speed(self) -> Tensor:
-        """(N,) m/s; smooth at rest."""
+        """(N,) m/s; smoothed at rest."""
         return (self.linear_velocity.square().sum(dim=-1) + 1e-8).sqrt()
 
     @cached_property
@@ -65,6 +65,6 @@ class QuadrotorTransition:
 
     @cached_property
     def arm(self) -> Tensor:
-        """(N,) m from the centre of mass to a rotor, the root of the mean square."""
+        """(N,) m, root mean square distance of the rotors from the centre of mass."""
         x, y = self.parameters[:, PARAMETERS["rotor_x"]], self.parameters[:, PARAMETERS["rotor_y"]]
         return (x.square() + y.square()).mean(dim=-1).sqrt()

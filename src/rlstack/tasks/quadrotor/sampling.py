@@ -1,4 +1,4 @@
-"""Random start states and perturbations, in numpy, so that training and every simulator draw from one description."""
+"""Random start states and perturbations, in numpy, shared by training and all simulators."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Starts:
-    """Where episodes begin, relative to the goal.
+    """Distribution of start states, relative to the goal.
 
     The defaults are those of Learning to Fly in Seconds (arXiv 2311.13081, published source).
     """
 
     position_m: float = value(0.2, unit="m", at_least=0.0)
-    """Uniform within plus and minus this, for each axis."""
+    """Uniform within plus and minus this on each axis."""
     tilt_rad: float = value(float(np.pi / 2), unit="rad", at_least=0.0, at_most=float(np.pi))
     """Rotation from the upright attitude at the goal's heading: angle uniform below this, about any axis."""
     linear_velocity_m_s: float = value(1.0, unit="m/s", at_least=0.0)
@@ -30,10 +30,10 @@ class Starts:
     rotor_speed_fraction: float = value(0.5, at_least=0.0, at_most=1.0)
     """All rotors start at this fraction of their top speed."""
     settled_share: float = value(0.1, at_least=0.0, at_most=1.0)
-    """This share starts at the goal, upright and at rest."""
+    """Share of episodes that start at the goal, upright and at rest."""
 
     def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> dict[str, Array]:
-        """Draw ``count`` states around the origin; ``scale`` below 1 makes them easier.
+        """Draw ``count`` states around the origin; a ``scale`` below 1 makes them easier.
 
         Returns:
             Arrays by name as in :class:`rlstack.tasks.quadrotor.scenario.Scenario`.
@@ -56,16 +56,16 @@ class Starts:
         return state
 
     def envelope(self) -> dict[str, float]:
-        """Return the farthest starts, SI units in the keys, for a policy file."""
+        """Return the bounds of starts for a policy file, with SI units in the keys."""
         names = ("tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s")
         return {"position_error_m": self.position_m, **{name: getattr(self, name) for name in names}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Randomisation:
-    """How far robots depart from their file and what disturbs them; ranges are uniform, sigmas are normal.
+    """Parameter randomisation and disturbances; ranges are uniform, sigmas are normal.
 
-    The defaults disturb as Learning to Fly in Seconds does and change no parameter.
+    The defaults have the disturbances of Learning to Fly in Seconds and change no parameter.
     """
 
     force_sigma: float = value(1 / 20, at_least=0.0)

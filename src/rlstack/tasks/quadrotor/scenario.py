@@ -1,4 +1,4 @@
-"""A scenario: N episodes' start states, goals and perturbations, the same in training and in every simulator."""
+"""Scenario: start states, goals and perturbations of N episodes, shared by training and all simulators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATE_NAMES = ("position", "orientation", "linear_velocity", "angular_velocity",
 
 @dataclass(frozen=True)
 class Scenario:
-    """N episodes, ready to be flown in the batch simulator or one by one in another engine.
+    """N episodes for the batch simulator, or to run one by one in another engine.
 
     Args:
         state: Start states by name: position (N, 3) m world, orientation (N, 4) xyzw body to world,
@@ -24,8 +24,8 @@ class Scenario:
         goal_position: (N, 3) m, world.
         goal_yaw: (N,) rad.
         perturbation: Departures from the robot file.
-        labels: (N,) what disturbs each episode, for the report's success by disturbance, such as ``"wind gusts"``.
-        path: What to follow, where the goal moves; ``goal_position`` and ``goal_yaw`` are then those of its start.
+        labels: (N,) disturbance of each episode, for the report's success by disturbance, such as ``"wind gusts"``.
+        path: Paths of moving goals; ``goal_position`` and ``goal_yaw`` are then those of their start.
     """
 
     state: dict[str, Array]
@@ -39,7 +39,7 @@ class Scenario:
         return len(self.goal_yaw)
 
     def goal_over(self, time_s: Array) -> Array:
-        """Return where each robot ought to be at each of ``time_s`` (T,) s after the start: (T, N, 3) m, world."""
+        """Return the reference positions (T, N, 3) m, world, at each of ``time_s`` (T,) s after the start."""
         if self.path is None:
             return np.broadcast_to(self.goal_position, (len(time_s), *self.goal_position.shape))
         return self.path.over(time_s)

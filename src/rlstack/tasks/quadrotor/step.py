@@ -1,4 +1,4 @@
-"""The step of quadrotors: dynamics of the batch simulator, noise of odometry, rewards of the task."""
+"""Fused step of quadrotors: batch simulator dynamics, odometry noise, task rewards."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NOISE_WIDTH = 13
 class QuadrotorStep(FusedStep):
     """The step of one quadrotor.
 
-    Its input ``goal``, for a task with a path, is x of the points that the policy is shown, of the reference after the
+    For a task with a path, its input ``goal`` holds x of the path points in the observation, of the reference after the
     step and of that reference's velocity, then y, then z.
 
     Args:
         task: The task's configuration.
         robot: The quadrotor.
         pipeline: On the CPU.
-        privileged: What the critic sees of the parameters.
+        privileged: The critic's privileged terms.
         model: The physics.
         device: Device of the kernels.
     """
@@ -44,7 +44,7 @@ class QuadrotorStep(FusedStep):
     ) -> None:
         self.privileged = privileged
         self.window: tuple[int, ...] = getattr(task, "path_window", ())
-        """Steps ahead of the path points that a policy sees; empty for a task without a path."""
+        """Steps ahead of the observed path points; empty for a task without a path."""
         self.goal_width = 3 * (len(self.window) + 2) if self.window else 0
         inputs = {"goal": self.goal_width} if self.window else {}
         super().__init__(
@@ -87,7 +87,7 @@ class QuadrotorStep(FusedStep):
     def _sensed(self, rows: Mapping[str, Rows]) -> dict[str, Rows]:
         state, noise, sigma = rows["state"], rows["noise"], self.task.noise
         orientation = state[STATE["orientation"]]
-        # a quaternion moves by half the rotation vector
+        # a quaternion changes by half the rotation vector
         turned = orientation + noise[3:7] * (0.5 * sigma.orientation_rad)
         velocity = tracing.call(
             lambda q, v: to_body(rotation_matrix(q), v), orientation, state[STATE["linear_velocity"]]
@@ -109,7 +109,7 @@ class QuadrotorStep(FusedStep):
         return {name: signals[name] for name in self.task.inputs}
 
     def _robot_signals(self) -> dict[str, Rows]:
-        """Return what the robot file says, for tasks whose policies fly more than one robot."""
+        """Return the robot file's inputs, for policies of more than one robot."""
         model = self.robot.rotor_model
         return {
             "rotor_position": _objects(self.robot.rotor_positions),
@@ -119,7 +119,7 @@ class QuadrotorStep(FusedStep):
         }
 
     def _points(self, goal: Rows) -> tuple[Rows, Rows, Rows]:
-        """Return the points of the path (K, 3), and the reference after the step, m, and its velocity, m/s."""
+        """Return the path points (K, 3) m, the reference after the step, m, and its velocity, m/s."""
         columns = goal.reshape(3, len(self.window) + 2)
         return columns[:, :-2].T, columns[:, -2], columns[:, -1]
 

@@ -1,4 +1,4 @@
-"""What the quadrotor tasks share: senses, rewards, endings, disturbances. A task's file adds what it is about."""
+"""Base of the quadrotor tasks: inputs, rewards, endings, disturbances."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from rlstack.tasks.quadrotor.terms import Term
 
 MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
-"""What every quadrotor policy senses."""
+"""Inputs of every quadrotor policy."""
 
 PATH = ("path_time", "path_position", "path_orientation")
-"""What one that follows a path is told."""
+"""Further input of a policy that follows a path."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """Standard deviations of what the policy senses (Learning to Fly in Seconds)."""
+    """Standard deviations of the input noise (Learning to Fly in Seconds)."""
 
     position_m: float = value(0.001, unit="m", at_least=0.0)
     orientation_rad: float = value(0.001, unit="rad", at_least=0.0)
@@ -46,20 +46,20 @@ class Noise:
 
 @dataclass(frozen=True, kw_only=True)
 class Reward:
-    """Weights of the reward terms; all but ``lost`` are rates a second. A task sets its own."""
+    """Weights of the reward terms, per second except ``lost``. Each task sets its own."""
 
     near: float = value(0.0)
-    """exp(-4 d) of the distance d in m to the goal, or to where the path is now."""
+    """exp(-4 d) of the distance d in m to the goal, or to the path's current point."""
     at_goal: float = value(0.0)
     """exp(-25 d)."""
     distance: float = value(0.0)
-    """Distance in m: what still pulls from afar, where the exponentials are flat."""
+    """Distance in m: has a slope far away, where the exponentials are flat."""
     squared: float = value(0.0)
-    """Squared distance in m^2: what a root mean square error counts."""
+    """Squared distance in m^2, as in a root mean square error."""
     velocity: float = value(0.0)
     """Speed in m/s, relative to the path's."""
     rates: float = value(0.0)
-    """Squared body rates in rad^2/s^2: the motor lag turns a hasty attitude loop into an oscillation."""
+    """Squared body rates in rad^2/s^2: with motor lag, a fast attitude loop oscillates."""
     tilt: float = value(0.0)
     """1 - cos of the tilt."""
     heading: float = value(0.0)
@@ -67,17 +67,17 @@ class Reward:
     action_change: float = value(0.0)
     """Squared change of the action."""
     lost: float = value(-2.0)
-    """Once, when the episode ends as lost."""
+    """Once, when the robot is lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curriculum:
-    """How the task gets harder over the training steps."""
+    """Difficulty of the task over the training steps."""
 
     start_scale: float = value(1.0, above=0.0, at_most=1.0)
     """Scale of the start distribution at step 0; it reaches 1 at ``full_after``."""
     full_after: float = value(0.3, at_least=0.0, at_most=1.0)
-    """Share of the training steps after which the task is as hard as it gets."""
+    """Share of the training steps after which the task has its full difficulty."""
 
     def progress(self, done: float) -> float:
         """Return 0..1 for the share ``done`` of the training steps."""
@@ -96,9 +96,9 @@ class QuadrotorTask(Task, ABC):
     """Control rate."""
     episode_s: float = value(5.0, unit="s", above=0.0)
     lost_m: float = value(3.0, unit="m", above=0.0)
-    """An episode ends as lost when the robot is farther than this, on any axis, from where it should be."""
+    """A robot is lost when it is farther than this from its reference on any axis."""
     lost_rad_s: float = value(20.0, unit="rad/s", above=0.0)
-    """It also ends as lost when the robot turns faster than this about any axis."""
+    """A robot is lost when it rotates faster than this about any axis."""
     noise: Noise = field(default_factory=Noise)
     curriculum: Curriculum = field(default_factory=Curriculum)
     reward: Reward = field(default_factory=Reward)
@@ -115,16 +115,16 @@ class QuadrotorTask(Task, ABC):
 
     @property
     def path_window(self) -> tuple[int, ...]:
-        """Steps ahead of the path's points that a policy is shown in training; empty without a path."""
+        """Steps ahead of the path points in the training observation; empty without a path."""
         return ()
 
     @property
     def family(self) -> dict[str, tuple[float, float]]:
-        """Ranges of the vehicles' parameters, for a policy that is for more than one robot."""
+        """Ranges of the vehicles' parameters, for a policy of more than one robot."""
         return {}
 
     def reference(self, robot: RobotSpec) -> Quadrotor:
-        """Return the robot that training flies: the robot itself.
+        """Return the robot to train on: ``robot`` itself.
 
         Raises:
             UserError: It is a robot of another kind.
@@ -134,7 +134,7 @@ class QuadrotorTask(Task, ABC):
 
     @abstractmethod
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
-        """Draw evaluation episodes, apart from what is trained on."""
+        """Draw held-out evaluation episodes."""
 
     def environment(
         self, robot: Quadrotor, pipeline: Pipeline, count: int, device: str, seed: int
@@ -155,7 +155,7 @@ class QuadrotorTask(Task, ABC):
         return self.held_out(rng, count, robot, disturbances=False)
 
     def reward_terms(self) -> Mapping[str, tuple[float, Callable[[QuadrotorTransition], Tensor]]]:
-        """Return ``{name: (weight, term)}`` of what has a weight; each term maps a transition to (N,)."""
+        """Return ``{name: (weight, term)}`` of the terms with a weight; each term maps a transition to (N,)."""
         terms: dict[str, Callable[[QuadrotorTransition], Tensor]] = {
             "near": lambda s: (-4.0 * s.distance).exp(),
             "at_goal": lambda s: (-25.0 * s.distance).exp(),
@@ -171,24 +171,24 @@ class QuadrotorTask(Task, ABC):
         return {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
 
     def lost(self, view: QuadrotorTransition) -> Tensor:
-        """Return (N,) bool: who has left the region or spins too fast; not finite counts as well."""
+        """Return (N,) bool: robots that left the region, spin too fast, or have a state that is not finite."""
         near = (view.position.abs() <= self.lost_m).all(dim=-1)
         return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
 
 
 def check_ahead(ahead_s: tuple[float, ...]) -> None:
-    """Refuse a policy that follows a path but does not look ahead on it, with a ``ValueError``."""
+    """Raise ``ValueError`` if a path-following policy has no look-ahead points."""
     if not ahead_s:
         raise ValueError("ahead_s: [] is not allowed: must be at least one time, such as [0.1].")
 
 
 def path_steps(ahead_s: tuple[float, ...], rate_hz: float) -> tuple[int, ...]:
-    """Return the steps ahead of the present point of a path and of those that are ``ahead_s`` s away."""
+    """Return the steps ahead of a path's present point and of its points ``ahead_s`` s ahead."""
     return (0, *(max(1, round(t * rate_hz)) for t in ahead_s))
 
 
 def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
-    """Return the pipeline of a policy that commands the rotors of one robot, over the range of their speeds."""
+    """Return the pipeline of a policy that commands one robot's rotors over their range of speeds."""
     from rlstack.tasks.core.pipeline import Pipeline
 
     model, rotors = robot.rotor_model, len(robot.rotors)
@@ -198,13 +198,13 @@ def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
 def dealt(
     rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool
 ) -> tuple[Perturbation, NDArray[np.str_]]:
-    """Draw what disturbs held-out episodes, and the label of each.
+    """Draw the disturbances of held-out episodes, and their labels.
 
     Args:
-        rng: Seeded apart from training.
-        count: How many.
+        rng: Generator with a seed that training does not use.
+        count: Number of episodes.
         robot: The quadrotor.
-        disturbances: Deal the episodes out over :data:`DISTURBANCES`; with False all have the task's own.
+        disturbances: Cycle through :data:`DISTURBANCES`; with False all episodes have the task's own.
     """
     kinds = DISTURBANCES if disturbances else {"task": Randomisation()}
     labels = np.array([list(kinds)[i % len(kinds)] for i in range(count)])
@@ -221,4 +221,4 @@ DISTURBANCES = {
     "mass +-10%": Randomisation(mass=(0.9, 1.1), inertia=(0.9, 1.1)),
     "motors +-5%, lag +-20%": Randomisation(thrust=(0.95, 1.05), time_constant=(0.8, 1.2)),
 }
-"""What held-out episodes are flown under, by the label that the report shows."""
+"""Disturbances of held-out episodes, by their label in the report."""

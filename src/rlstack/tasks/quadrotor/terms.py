@@ -1,4 +1,4 @@
-"""Observation terms of quadrotors. Everything is in the body frame, so a turn of the world changes nothing."""
+"""Observation terms of quadrotors, in the body frame, so that they are invariant to the world's heading."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Heading(Term):
 
 
 class PathError(Term):
-    """The point of the path that is due now minus position, bounded, in the body frame."""
+    """The path's current point minus position, bounded, in the body frame."""
 
     name, size, unit, meaning = "path_error", 3, "m", "the path's present point minus position in base_link, bounded"
 
@@ -57,7 +57,7 @@ class PathError(Term):
         self.bound_m = bound_m
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Find the point that is due now."""
+        """Find the path's current point."""
         return {"path_now": along_path(inputs["path_time"], inputs["path_position"], 0.0)}
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
@@ -66,7 +66,7 @@ class PathError(Term):
 
 
 class PathAhead(Term):
-    """Where the path goes next, from the point that is due now, in the body frame."""
+    """Points ahead on the path, relative to its current point, in the body frame."""
 
     name, unit, meaning = "path_ahead", "m", "points of the path ahead minus its present point, in base_link"
 
@@ -93,7 +93,7 @@ class PathHeading(Term):
 
 
 class LinearVelocity(Term):
-    """Velocity as odometry gives it."""
+    """Velocity from odometry."""
 
     name, size, unit, meaning = "linear_velocity", 3, "m/s", "velocity in base_link"
 
@@ -113,7 +113,7 @@ class AngularVelocity(Term):
 
 
 class RotorSpeedEstimate(Term):
-    """What the rotors should be doing by now: a model of their lag, driven by the policy's own commands."""
+    """Rotor speeds from a lag model that is driven by the policy's own commands."""
 
     name, unit, meaning = "rotor_speed_estimate", "-1..1", "lag model of the rotors, scaled as actions"
 
@@ -129,7 +129,7 @@ class RotorSpeedEstimate(Term):
         return memory["rotor_speed_estimate"]
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
-        """Let the modelled rotors follow the action for one period."""
+        """Advance the modelled rotors towards the action by one period."""
         now = memory["rotor_speed_estimate"]
         change = now - action
         keep = torch.where(change < 0.0, self.rise, self.fall)
@@ -137,10 +137,10 @@ class RotorSpeedEstimate(Term):
 
 
 class DisturbanceEstimate(Term):
-    """A constant force that explains the velocity: what the model predicts and odometry contradicts.
+    """Disturbance observer: estimates a constant acceleration from the error of the predicted velocity.
 
-    A first-order observer: each period the velocity predicted from the modelled thrust, drag and the estimate
-    is compared with the measured one, and a share of the difference moves the estimate.
+    First order: each period the velocity predicted from modelled thrust, drag and the estimate is compared with the
+    measured one, and a share of the difference corrects the estimate.
     """
 
     name, size, unit, meaning = "disturbance_estimate", 3, "m/s^2", "estimated disturbing acceleration in base_link"
@@ -169,7 +169,7 @@ class DisturbanceEstimate(Term):
         velocity = to_world(inputs["rotation"], inputs["linear_velocity"])
         surprise = (velocity - memory["velocity_prediction"]) * (self.gain / self.period)
         estimate = memory["disturbance"] + memory["velocity_predicted"] * surprise
-        # bounded in length, not axis by axis, or the bound would depend on the heading
+        # bound the length: bounds per axis would depend on the heading
         length = torch.sqrt((estimate * estimate).sum(dim=-1, keepdim=True) + 1e-12)
         estimate = estimate * (STANDARD_GRAVITY / length).clamp(max=1.0)
         return {"velocity_world": velocity, "disturbance": estimate}
@@ -194,12 +194,12 @@ class DisturbanceEstimate(Term):
 
 
 def along_path(time: Tensor, points: Tensor, ahead_s: float) -> Tensor:
-    """Return (batch, k): where a path is ``ahead_s`` s from now, in a line between poses, at rest before and after.
+    """Return the points (batch, k) of paths ``ahead_s`` s from now, interpolated linearly, at rest before and after.
 
     Args:
         time: (batch, M) s from now until each pose is due, increasing.
-        points: (batch, M, k) what the poses say.
-        ahead_s: How far ahead, s.
+        points: (batch, M, k) values at the poses.
+        ahead_s: Time ahead, s.
     """
     begin, end = time[:, :-1], time[:, 1:]
     share = ((ahead_s - begin) / (end - begin)).clamp(0.0, 1.0)
@@ -212,7 +212,7 @@ def _bounded(v: Tensor, bound: float) -> Tensor:
 
 
 def _heading(q: Tensor) -> Tensor:
-    """Return the level direction (..., 2) of the x axis, not of length 1, of quaternions (..., 4) xyzw."""
+    """Return the horizontal direction (..., 2), not normalised, of the x axis of quaternions (..., 4) xyzw."""
     x, y, z, w = q.unbind(dim=-1)
     return torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y + w * z)], dim=-1)
 

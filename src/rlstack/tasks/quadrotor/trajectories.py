@@ -1,6 +1,6 @@
-"""Paths to follow: circles, figure-eights, Lissajous figures and random smooth ones that a robot can fly.
+"""Trajectory generators: circles, figure-eights, Lissajous figures, and random ones within a robot's limits.
 
-Every path starts at the origin. Sampling is even in time, and fine enough that the line between two poses is the curve.
+Every path starts at the origin. Poses are evenly spaced in time, finely enough for linear interpolation.
 """
 
 from __future__ import annotations
@@ -35,19 +35,18 @@ def lissajous(
 ) -> Paths:
     """Return N figures ``amplitude sin(2 pi cycles t / period + phase)`` per axis, moved to start at the origin.
 
-    Without ``ease_s`` a figure is due at full speed from its first instant. With it, time itself starts slowly: its
-    rate grows from 0 to 1 over that long (as 3 u^2 - 2 u^3), so the figure starts at rest, without a jump of the
-    acceleration, and takes half of it longer.
+    Without ``ease_s`` a figure starts at full speed. With it, the rate of time grows from 0 to 1 over ``ease_s`` (as
+    3 u^2 - 2 u^3), so the figure starts at rest without a jump in acceleration, and takes ``ease_s / 2`` longer.
 
     Args:
         amplitude_m: (N, 3) or (3,) m, world; half of the figure's size.
         cycles: (N, 3) or (3,) oscillations of each axis in one period; whole numbers close the figure.
         phase_rad: (N, 3) or (3,) rad.
-        period_s: (N,) or one number, s for a lap.
-        laps: How many periods are flown.
-        ease_s: How long time takes to reach its rate, s.
-        yaw: (N,) or one number, rad.
-        step_s: Between two poses, s.
+        period_s: (N,) or scalar, s for a lap.
+        laps: Number of periods.
+        ease_s: Time until time runs at its full rate, s.
+        yaw: (N,) or scalar, rad.
+        step_s: Time between two poses, s.
 
     Raises:
         UserError: A time or the number of laps is not positive, or ``ease_s`` is negative.
@@ -77,20 +76,20 @@ def figure_eight(
     ease_s: float = 0.0,
     step_s: float = STEP_S,
 ) -> Paths:
-    """Return the figure-eight by which quadrotor controllers are compared, ``count`` times: 2 m by 1 m in 5.5 s.
+    """Return ``count`` copies of the benchmark figure-eight of quadrotor controllers: 2 m by 1 m in 5.5 s.
 
     x = sin(2 pi t / 5.5), y = sin(4 pi t / 5.5) / 2 in metres: the Lissajous figure of RAPTOR's published code and,
-    turned by half a turn, of Learning to Fly in Seconds' firmware. The robot hovers at the origin, and by default the
-    figure is due there at full speed (1.6 m/s) at once, so that catching up is part of the error. On hardware both
-    ease in over 2 s: ``ease_s=2`` is nearly the same (their rate grows linearly).
+    rotated by 180 degrees, of Learning to Fly in Seconds' firmware. The robot hovers at the origin, and by default the
+    figure starts at full speed (1.6 m/s), so that catching up is part of the error. On hardware both ease in over 2 s:
+    ``ease_s=2`` is nearly the same (their rate grows linearly).
 
     Args:
         count: N.
-        size_m: Along x and y, m.
+        size_m: Size along x and y, m.
         period_s: For a lap, s.
         laps: How many.
         ease_s: See :func:`lissajous`.
-        step_s: Between two poses, s.
+        step_s: Time between two poses, s.
     """
     amplitude = np.tile([size_m[0] / 2.0, size_m[1] / 2.0, 0.0], (count, 1))
     return lissajous(amplitude, (1, 2, 0), (0.0, 0.0, 0.0), period_s, laps=laps, ease_s=ease_s, step_s=step_s)
@@ -105,15 +104,15 @@ def circle(
     ease_s: float = 0.0,
     step_s: float = STEP_S,
 ) -> Paths:
-    """Return N level circles through the origin with their centres at (-radius, 0, 0), flown towards +y at first.
+    """Return N horizontal circles through the origin around (-radius, 0, 0), towards +y at first.
 
     Args:
-        radius_m: (N,) or one number, m.
-        period_s: (N,) or one number, s for a lap.
+        radius_m: (N,) or scalar, m.
+        period_s: (N,) or scalar, s for a lap.
         clockwise: Fly towards -y at first, clockwise from above.
         laps: How many.
         ease_s: See :func:`lissajous`.
-        step_s: Between two poses, s.
+        step_s: Time between two poses, s.
     """
     radius = np.atleast_1d(np.asarray(radius_m, dtype=float))
     amplitude = radius[:, None] * np.array([1.0, -1.0 if clockwise else 1.0, 0.0])
@@ -123,16 +122,16 @@ def circle(
 def random_figures(
     rng: np.random.Generator, count: int, *, duration_s: float, ease_s: float = 0.0, step_s: float = STEP_S
 ) -> Paths:
-    """Draw N figures around the standard figure-eight: other sizes, periods, orders and phases, seldom level.
+    """Draw N variations of the standard figure-eight with random sizes, periods, orders, phases and tilt.
 
-    They are not fitted to a robot: the fastest ask more than some can do.
+    They ignore the limits of robots: the fastest exceed those of some.
 
     Args:
         rng: Random generator.
         count: N.
-        duration_s: Of every path at least, s.
-        ease_s: See :func:`lissajous`; 0: due at full speed from the first instant.
-        step_s: Between two poses, s.
+        duration_s: Least duration of each path, s.
+        ease_s: See :func:`lissajous`; 0: starts at full speed.
+        step_s: Time between two poses, s.
     """
     amplitude = rng.uniform(0.3, 1.2, (count, 3)) * np.array([1.0, 0.6, 0.3])
     cycles = np.array([[1, 2, 1], [1, 1, 2], [1, 2, 3], [1, 3, 2]])[rng.integers(0, 4, count)]
@@ -163,13 +162,13 @@ def random_lissajous(
     Args:
         rng: Random generator.
         count: N.
-        robot: Who must be able to fly them.
-        duration_s: Of every path, s; the last lap may be cut.
+        robot: The robot whose limits apply.
+        duration_s: Duration of each path, s; the last lap may be cut.
         size_m: Largest extent along x, y and z, m; the least is a quarter of it.
         speed_share: Range of the largest speed, as a share of the robot's limit (``limits.linear_velocity_m_s``).
         acceleration_share: Range of the largest acceleration, as a share of what :func:`slow_down` says.
         ease_s: See :func:`lissajous`; at least 0.5 s, which keeps the start within the limits too.
-        step_s: Between two poses, s.
+        step_s: Time between two poses, s.
     """
     _check_positive(duration_s=duration_s, step_s=step_s)
     if ease_s < 0.5:
@@ -179,7 +178,7 @@ def random_lissajous(
     phase = rng.uniform(0.0, 2.0 * np.pi, (count, 3))
     fast, hard = rng.uniform(*speed_share, count), rng.uniform(*acceleration_share, count)
     yaw = rng.uniform(-np.pi, np.pi, count)
-    # At one cycle a second; the ease adds (amplitude x cycles x rate) / (2/3 ease) at most to the acceleration.
+    # At one cycle per second; the ease adds at most (amplitude x cycles x rate) / (2/3 ease) to the acceleration.
     angle = 2.0 * np.pi * cycles[:, None] * np.linspace(0.0, 1.0, 181)[:, None] + phase[:, None]
     scale = 2.0 * np.pi * cycles
     velocity = (amplitude * scale)[:, None] * np.cos(angle)
@@ -187,7 +186,7 @@ def random_lissajous(
     time = _times(np.full(count, duration_s), step_s)
     shown = _eased(time, ease_s)
     slow = slow_down(robot, velocity, acceleration, fast, hard)
-    for _ in range(20):  # eased starts add to the acceleration: stretch until they fit too, a few per cent at a time
+    for _ in range(20):  # eased starts add acceleration: stretch by a few per cent until they fit
         angle = scale[:, None] * (shown / slow[:, None])[..., None] + phase[:, None]
         position = amplitude[:, None] * (np.sin(angle) - np.sin(phase)[:, None])
         more = slow_down(robot, *_differences(position, step_s), fast, hard)
@@ -210,24 +209,24 @@ def random_polynomials(
     turning: bool = False,
     step_s: float = STEP_S,
 ) -> Paths:
-    """Draw N minimum-snap paths from rest to rest through random places, within the limits.
+    """Draw N minimum-snap paths from rest to rest through random waypoints, within the limits.
 
     Waypoints are uniform in a box; between them run polynomials of degree 7 with all derivatives up to the sixth
     continuous, which minimise the integral of the squared snap (Mellinger and Kumar, ICRA 2011). Time is then
-    stretched, for each path, until its largest speed and acceleration are its drawn shares of the limits. Who
-    arrives before ``duration_s`` rests there; what is longer is cut.
+    stretched, for each path, until its largest speed and acceleration are its drawn shares of the limits. Shorter
+    paths rest at their end until ``duration_s``; longer ones are cut.
 
     Args:
         rng: Random generator.
         count: N.
-        robot: Who must be able to fly them.
-        duration_s: Of every path, s.
+        robot: The robot whose limits apply.
+        duration_s: Duration of each path, s.
         legs: Waypoints after the origin.
         size_m: The box around the origin, m.
         speed_share: Range of the largest speed, as a share of the robot's limit (``limits.linear_velocity_m_s``).
         acceleration_share: Range of the largest acceleration, as a share of what :func:`slow_down` says.
-        turning: Whether the heading changes too, smoothly from place to place; otherwise it stays as drawn.
-        step_s: Between two poses, s.
+        turning: Whether the heading changes smoothly between waypoints; otherwise it stays constant.
+        step_s: Time between two poses, s.
     """
     _check_positive(duration_s=duration_s, step_s=step_s, legs=legs)
     places = rng.uniform(-0.5, 0.5, (count, legs + 1, 3)) * size_m
@@ -247,17 +246,17 @@ def random_polynomials(
 def slow_down(
     robot: Quadrotor, velocity: Array, acceleration: Array, speed_share: ArrayLike, acceleration_share: ArrayLike
 ) -> Array:
-    """Return the factors (N,) by which time must be stretched to bring motions to given shares of the robot's limits.
+    """Return the factors (N,) that stretch time so that motions reach given shares of the robot's limits.
 
-    The limits: speed, ``limits.linear_velocity_m_s``; acceleration, the thrust in hand beyond hovering,
-    ``(thrust_to_weight - 1) g``; downward no more than gravity; and the tilt that the motion asks for.
+    The limits: speed, ``limits.linear_velocity_m_s``; acceleration, the thrust margin beyond hovering,
+    ``(thrust_to_weight - 1) g``, and gravity downward; and the tilt that the motion requires.
 
     Args:
         robot: The robot.
         velocity: (N, M, 3) m/s, world.
         acceleration: (N, M, 3) m/s^2, world.
-        speed_share: (N,) or one number, of the speed.
-        acceleration_share: (N,) or one number, of all the others.
+        speed_share: (N,) or scalar, share of the speed limit.
+        acceleration_share: (N,) or scalar, share of the other limits.
     """
     g = STANDARD_GRAVITY
     share = np.asarray(acceleration_share, dtype=float)
@@ -292,7 +291,7 @@ def _times(duration: Array, step_s: float) -> Array:
 
 
 def _eased(time: Array, ease_s: float) -> Array:
-    """Return how far a figure is by ``time`` when its rate grows from 0 to 1 over ``ease_s``."""
+    """Return the figure's own time at ``time`` when its rate grows from 0 to 1 over ``ease_s``."""
     if ease_s == 0.0:
         return time
     u = np.minimum(time / ease_s, 1.0)
@@ -307,7 +306,7 @@ def _differences(position: Array, step_s: float) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=16)
 def _minimum_snap(legs: int) -> Array:
-    """Return (legs, 8, legs + 1): polynomial coefficients of each leg, of unit time, from the places passed."""
+    """Return (legs, 8, legs + 1): the linear map from waypoints to each leg's polynomial coefficients, in unit time."""
     size = 8 * legs
     rows, places = [], []
 
@@ -331,7 +330,7 @@ def _minimum_snap(legs: int) -> Array:
 
 
 def _powers(at: Array, order: int) -> Array:
-    """Return (..., 8): the derivative of that order of 1, t, ..., t^7."""
+    """Return (..., 8): derivatives of the given order of 1, t, ..., t^7."""
     exponent = np.arange(8)
     factor = np.ones(8)
     for k in range(order):
