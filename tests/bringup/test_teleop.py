@@ -68,7 +68,7 @@ def test_a_deployment_lets_a_human_between_each_policy_and_its_guard() -> None:
 def test_what_does_not_go_together_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match="crazyflie is a quadrotor, and only arms are led by hand"):
         processes(robot="crazyflie")
-    several = "panda_pair is 2 arms, and a hand leads one, such as panda"
+    several = "panda_pair has 2 arms, and teleoperation moves one: use panda"
     for options in ({}, {"only_device": True}, {"backend": "mujoco"}):
         with pytest.raises(UserError, match=several):
             processes(robot="panda_pair", **options)

@@ -180,5 +180,5 @@ def test_a_leader_arm_is_followed_at_the_joints_speed_and_within_their_range() -
         ArmTeleoperator(PANDA, speed_m_s=5.0)
     pair = load_robot("panda_pair")
     assert isinstance(pair, Manipulator)
-    with pytest.raises(UserError, match="panda_pair is 2 arms, and a hand leads one, such as panda"):
+    with pytest.raises(UserError, match="panda_pair has 2 arms, and teleoperation moves one: use panda"):
         ArmTeleoperator(pair)

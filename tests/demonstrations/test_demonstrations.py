@@ -178,7 +178,7 @@ def test_demonstrations_that_do_not_fit_are_refused_by_name(
     assert "of arm_reach, not of arm_push" in refused("record", "arm_push", "--expert", "--out", str(reaching))
     assert "none for arms" in refused("record", "base_navigation", "--expert", "--out", str(tmp_path / "n"))
     assert "crazyflie is a quadrotor" in refused(*record, str(tmp_path / "n"), "--robot", "crazyflie")
-    assert "Say who shows it" in refused("record", "arm_reach", "--out", str(tmp_path / "n"))
+    assert "No demonstrator was given" in refused("record", "arm_reach", "--out", str(tmp_path / "n"))
     assert "has the episodes 0 to 12, but not 99" in refused("replay", str(reaching), "--episode", "99")
     sheet_file = other / metadata.SHEET
     held = json.loads(sheet_file.read_text())

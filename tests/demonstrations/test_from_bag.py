@@ -69,13 +69,13 @@ def test_what_was_recorded_comes_back_and_is_learned_from(
     # without a task's name it is LeRobot's, and whoever would learn from it is told what to do
     words[-1] = str(tmp_path / "words")
     assert cli.main([*words, "--task", "picking"]) == 0
-    assert "is for LeRobot's policies; rlstack train learns from what was imported with" in capsys.readouterr().out
+    assert "is for LeRobot's policies; rlstack train needs one imported with" in capsys.readouterr().out
     assert "observation.goal_position" not in Dataset(tmp_path / "words").features
     with pytest.raises(UserError, match=r"no observation\.joint_position .*is given --task arm_pick_place"):
         recorded(tmp_path / "words", station.environment, 1)
     station.close()
     assert cli.main([*words, "--task", "picking", "--succeeded"]) == 2
-    assert "'picking' is no task's name" in capsys.readouterr().err
+    assert "--succeeded needs a task's name, and 'picking' is not one" in capsys.readouterr().err
     words[-1] = str(again)
     assert cli.main([*words, "--task", "arm_stack"]) == 2
     assert "holds demonstrations of arm_pick_place, not of arm_stack" in capsys.readouterr().err

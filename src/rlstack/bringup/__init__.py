@@ -1,1 +1,1 @@
-"""Bringup: which processes make a system, starting and stopping them, and the proof flights that need them."""
+"""Bringup: describes a system's processes, starts and stops them, and runs verification through them."""

@@ -1,4 +1,4 @@
-"""Running one thing in a process of its own and saying what it cost."""
+"""Run a job in a process of its own and measure its CPU time, wall time and memory."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from rlstack.bringup.supervisor import child_environment
 from rlstack.errors import UserError
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""What keeps numerical libraries on one core."""
+"""Environment variables that limit numerical libraries to one thread."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took, with the processes that it started.
+    """Resources used by a process and its children.
 
     Args:
         cpu_s: User and system time of all threads, s.
         wall_s: From start to end, s.
-        peak_memory_mib: Most memory held at once, MiB.
+        peak_memory_mib: Peak resident memory, MiB.
     """
 
     cpu_s: float
@@ -38,19 +38,19 @@ class Cost:
 def run_apart(
     arguments: Sequence[str], what: str, variables: Mapping[str, str] | None = None, folder: str | None = None
 ) -> Cost:
-    """Run ``python <arguments>`` on one thread, wait for its end, and return its cost.
+    """Run ``python <arguments>`` on one thread, wait for it, and return its cost.
 
     Args:
-        arguments: After the interpreter's name.
-        what: What errors call it.
-        variables: Of its environment, beside this process's.
-        folder: Where it runs, and leaves what it may leave; None is this process's.
+        arguments: Command-line arguments of the interpreter.
+        what: The job's name in errors.
+        variables: Environment variables, in addition to this process's.
+        folder: Working directory; None takes this process's.
 
     Raises:
-        UserError: It ended with another status than 0; the message has the last line that it wrote.
+        UserError: It exited with a status other than 0; the message quotes its last line.
     """
     environment = {**child_environment(os.environ), **ONE_THREAD, **(variables or {})}
-    if folder is not None and environment.get("PYTHONPATH"):  # from there, relative paths would lead elsewhere
+    if folder is not None and environment.get("PYTHONPATH"):  # relative paths would resolve against the other folder
         paths = map(os.path.abspath, environment["PYTHONPATH"].split(os.pathsep))
         environment["PYTHONPATH"] = os.pathsep.join(paths)
     begin = time.perf_counter()
@@ -81,15 +81,15 @@ def run_apart(
 
 
 def measure_apart(part: str, cache: Path | None = None, **options: Any) -> dict[str, Any]:
-    """Return what a part of :mod:`rlstack.training.measure` measures, and its ``peak_memory_mib``.
+    """Run a part of :mod:`rlstack.training.measure` and return its figures, with ``peak_memory_mib``.
 
     Args:
         part: Its name.
-        cache: Where compiled kernels are kept; None takes this user's.
+        cache: Folder of compiled kernels; None takes the user's.
         options: Its arguments.
 
     Raises:
-        UserError: It could not be measured; the message says why.
+        UserError: The measurement failed; the message says why.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
@@ -102,18 +102,18 @@ def measure_apart(part: str, cache: Path | None = None, **options: Any) -> dict[
 def train_apart(
     recipe: str, seed: int, folder: Path, options: Sequence[str] = (), cache: Path | None = None
 ) -> dict[str, Any]:
-    """Run ``rlstack train`` and return what it cost and found.
+    """Run ``rlstack train`` and return its cost and results.
 
     Args:
         recipe: A recipe's name or file.
-        seed: Of the run.
-        folder: Of the run; it must not exist yet.
-        options: More words for `rlstack train`.
-        cache: Where compiled kernels are kept; None takes this user's.
+        seed: Seed of the run.
+        folder: Folder of the run; it must not exist yet.
+        options: Further arguments of `rlstack train`.
+        cache: Folder of compiled kernels; None takes the user's.
 
     Returns:
         CPU-seconds ``setup_cpu_s`` (imports, kernels, environment), ``learning_cpu_s``, ``evaluation_cpu_s`` (choosing
-        the best policy) and ``export_cpu_s`` (the policy file, and the end), which make up ``cpu_s``; ``wall_s``,
+        the best policy) and ``export_cpu_s`` (the policy file and shutdown), which add up to ``cpu_s``; ``wall_s``,
         ``peak_memory_mib``, ``steps``, the run's ``evaluations`` and its ``policy`` file.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`rlstack bench`: how fast this machine simulates, learns and flies, beside the peers that are installed."""
+"""`rlstack bench`: measure simulation, training and inference on this machine, beside installed peer projects."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ OnProgress = Callable[[str, int, int], None]
 RECIPE, PPO_RECIPE, TASK = "quadrotor_hover", "quadrotor_hover_ppo", "quadrotor_hover"
 
 TARGET = 0.99
-"""Share of the held-out starts that stay within 0.1 m: what training is for."""
+"""Training target: share of the held-out starts that stay within 0.1 m."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Another project that is measured where it is installed.
+    """Another project, measured if installed.
 
     Args:
-        module: What is imported.
-        packages: What pip installs, with the versions that this was written with.
-        purpose: What of it is measured.
+        module: Its module.
+        packages: Its pip requirements, with the tested versions.
+        purpose: What is measured.
     """
 
     module: str
@@ -53,20 +53,20 @@ PACKAGES = ("rlstack", "numpy", "torch", "llvmlite", "onnxruntime", "warp-lang")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """Sizes of the measurements."""
 
     robots: int = 4096
     seconds: float = 0.5
-    """Of each measurement of a rate."""
+    """Repetitions of each rate measurement."""
     repeats: int = 5
     flights: int = 64
-    """Compared with a fine solution."""
+    """Robots compared with a reference solution."""
     episodes: int = 1000
     """Held-out starts."""
     calls: int = 20_000
-    """Steps of a policy that are timed."""
+    """Timed policy steps."""
     peer_budget_cpu_s: float = 60.0
-    """What a peer may learn for."""
+    """Training budget of a peer."""
     peer_robots: int | None = None
     """None: the recipe's."""
     train: tuple[str, ...] = ()
@@ -87,27 +87,27 @@ QUICK = Sizes(
     train=("--steps", "3200", "--envs", "16", "--selection.episodes", "8"),
     again=False,
 )
-"""Whether everything works, in seconds; the figures mean nothing."""
+"""Sizes for a smoke test that takes seconds; the figures mean nothing."""
 
 LOOKS = ("--selection.after", "0.1", "--selection.every", "0.1")
-"""Evaluations of the second training run: one each tenth."""
+"""Evaluations of the second training run: one every tenth."""
 
 
 def bench(
     *, seed: int = 0, device: str = "cpu", quick: bool = False, json: Path | None = None, on_progress: OnProgress
 ) -> dict[str, Any]:
-    """Measure everything, one process after the other, and return it as plain data.
+    """Run all measurements, one process after the other, and return them as plain data.
 
     Args:
-        seed: Of training.
-        device: Of simulation and training: ``cpu`` or a CUDA device.
-        quick: Only see whether it all works.
-        json: Rewritten after each part, so that a run that is stopped leaves what it found.
-        on_progress: Called before each part with its name, the parts done and their number.
+        seed: Seed of training.
+        device: Device of simulation and training: ``cpu`` or a CUDA device.
+        quick: Run a smoke test only.
+        json: Rewritten after each part, so that an interrupted run keeps its results.
+        on_progress: Called before each part with its name, the number done and the total.
 
     Raises:
-        UserError: The device is not there, something that training needs is not installed, or the file cannot be
-            written. A peer that fails is reported as such and stops nothing.
+        UserError: The device is missing, a training dependency is not installed, or the file cannot be written. A
+            failing peer is reported and does not stop the run.
     """
     from rlstack.fused import check_device
     from rlstack.training.command import import_torch
@@ -155,7 +155,7 @@ def _parts(sizes: Sizes, seed: int, device: str, scratch: Path, found: dict[str,
     options = (*sizes.train, "--device", device)
 
     fresh = scratch / "kernels"
-    cold = scratch / "kernels-training" if sizes.again else fresh  # what is not compared is not compiled twice
+    cold = scratch / "kernels-training" if sizes.again else fresh  # compile twice only for the comparison
 
     def train(name: str, *more: str) -> dict[str, Any]:
         return train_apart(RECIPE, seed, scratch / name, (*options, *more), cold)
@@ -191,13 +191,13 @@ def _peer_parts(sizes: Sizes, seed: int, device: str) -> dict[str, Callable[[], 
 
 
 def target(trained: dict[str, Any]) -> dict[str, float] | None:
-    """Return the first evaluation of a run that met :data:`TARGET` with no robot lost; None if there is none."""
+    """Return the first evaluation of a run that met :data:`TARGET` without losing a robot; None if there is none."""
     met = [row for row in trained["evaluations"] if row["within_0_1"] >= TARGET and row["lost"] == 0.0]
     return met[0] if met else None
 
 
 def machine(device: str = "cpu") -> dict[str, Any]:
-    """Return what this machine is: processor, cores, memory, system, Python, versions, load, and the GPU if asked."""
+    """Describe this machine: processor, cores, memory, system, Python, versions, load, and the GPU if used."""
     installed = {name: _version(name) for name in PACKAGES}
     found: dict[str, Any] = {
         "processor": _processor(),

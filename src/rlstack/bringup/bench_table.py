@@ -1,4 +1,4 @@
-"""What `rlstack bench` prints: its figures as one table in sections."""
+"""The table that `rlstack bench` prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Row = tuple[str, ...]
 
 
 def describe_bench(found: dict[str, Any]) -> str:
-    """Return the figures that :func:`rlstack.bringup.bench.bench` returned, for reading."""
+    """Format the figures of :func:`rlstack.bringup.bench.bench` as text."""
     sections = [
         _machine(found),
         _simulation(found),
@@ -147,7 +147,7 @@ def _absent(found: dict[str, Any]) -> str:
 
 
 def _columns(rows: list[Row], left: bool = False) -> str:
-    full = [row for row in rows if len(row) > 1]  # a sentence alone is as long as it is
+    full = [row for row in rows if len(row) > 1]  # a row of one sentence does not widen a column
     count = max(len(row) for row in full)
     widths = [max(len(row[k]) for row in full if k < len(row)) for k in range(count)]
     lines = []

@@ -1,4 +1,4 @@
-"""What `rlstack demo` does: the options of each of its commands, and a few lines over what they do."""
+"""The `rlstack demo` commands: options and entry points."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATASET")]
 _Out = Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
 
 BY_HAND_S = 120.0
-"""How long a human may take over an episode, s: tasks give their policies far less."""
+"""Time limit of an episode by hand, s: the tasks' limits for policies are far shorter."""
 
 
 @dataclass(frozen=True)
 class DemoRecord:
     """Record demonstrations of an arm's task into a LeRobot dataset: by its scripted expert, a policy file, or by hand.
 
-    An episode is kept when the task was done, or when whoever leads says that it is good. With --expert or --policy,
-    and --teleop, these act and the hand corrects them: each frame says who did it.
+    An episode is kept when the task succeeds, or when the operator saves it. With --teleop beside --expert or --policy,
+    the operator corrects them; each frame records who acted.
     """
 
     task: tyro.conf.Positional[str]
@@ -34,37 +34,37 @@ class DemoRecord:
     out: _Out
     """The dataset's folder, a new one or one to add to."""
     expert: bool = False
-    """The task's scripted expert shows it."""
+    """Demonstrate with the task's scripted expert."""
     policy: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """A policy file shows it, with the settings of the task that it was trained with."""
+    """Demonstrate with a policy file, in the task settings that it was trained with."""
     teleop: str = ""
-    """A device by which a human shows it: keyboard, gamepad, spacemouse, leader:FILE, script:FILE; or topic: whatever
-    publishes teleop/twist or, of a leader arm, teleop/joints."""
+    """Demonstrate by hand with a device: keyboard, gamepad, spacemouse, leader:FILE, script:FILE; or topic: any
+    publisher of teleop/twist or, for a leader arm, teleop/joints."""
     episodes: int = 10
-    """How many are to be kept."""
+    """Number of episodes to keep."""
     robot: str = "panda"
     """An arm's name or file."""
     namespace: str = ""
-    """Of teleop/twist and the rest, with --teleop topic; left out, it is the robot's name."""
+    """Namespace of the teleop topics, with --teleop topic; default: the robot's name."""
     episode_s: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
-    """The longest that an episode may last, s; left out, the task's for expert and policy and 120 s by hand."""
+    """Time limit of an episode, s; default: the task's for expert and policy, and 120 s by hand."""
     seed: int = 0
-    """Of starts and noise."""
+    """Seed of starts and noise."""
     keep_failures: bool = False
-    """Keep episodes in which the task was not done as well."""
+    """Keep failed episodes as well."""
     view: bool = False
     """Show the simulation in a window."""
 
     def run(self) -> int:
-        """Record, and say how it goes."""
+        """Record, and print progress."""
         from rlstack.demonstrations import metadata, recording
 
         if self.expert and self.policy is not None:
-            raise UserError("Either the expert or a policy shows it: leave --expert or --policy out.")
+            raise UserError("--expert and --policy exclude each other: leave one out.")
         if not self.expert and self.policy is None and not self.teleop:
             raise UserError(
-                "Say who shows it: --expert, --policy with a file, or --teleop with a device, such as --teleop"
-                " keyboard."
+                "No demonstrator was given: add --expert, --policy with a file, or --teleop with a device, such as"
+                " --teleop keyboard."
             )
         robot = metadata.arm_called(self.robot)
         policy, trained = (None, {}) if self.policy is None else _loaded(self.policy, self.task, robot)
@@ -90,7 +90,7 @@ class DemoRecord:
 
 @dataclass(frozen=True)
 class DemoShow:
-    """Say what a dataset holds: robot, rate, features, and each episode with its length and whether it succeeded."""
+    """Describe a dataset: robot, rate, features, and each episode with its length and success."""
 
     dataset: _Folder
     """Its folder."""
@@ -105,9 +105,9 @@ class DemoShow:
 
 @dataclass(frozen=True)
 class DemoReplay:
-    """Drive the joints by an episode's commands again, from its start, and say how far that departs from the recording.
+    """Replay an episode's joint commands from its start, and report the deviation from the recording.
 
-    The exit status is 1 where the recording succeeded and the replay does not.
+    The exit status is 1 if the recording succeeded and the replay does not.
     """
 
     dataset: _Folder
@@ -115,7 +115,7 @@ class DemoReplay:
     episode: int = 0
     """Its number."""
     robot: str = ""
-    """The file of the arm that it was recorded with, if that is none of rlstack's own."""
+    """The file of the arm that it was recorded with, if that does not ship with rlstack."""
 
     def run(self) -> int:
         """Replay and print."""
@@ -128,24 +128,24 @@ class DemoReplay:
 
 @dataclass(frozen=True)
 class DemoFilter:
-    """Find demonstrations that fight the others, or that did not succeed, and write the rest into another dataset.
+    """Find demonstrations that conflict with the others or failed, and write the rest into another dataset.
 
-    The measure is that of Gandhi et al. (arXiv 2210.08073); see docs/datasets.md.
+    Uses the compatibility measure of Gandhi et al. (arXiv 2210.08073); see docs/datasets.md.
     """
 
     dataset: _Folder
     """Its folder."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Where the good ones go; left out, nothing is written."""
+    """Folder for the kept demonstrations; default: write nothing."""
     base: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
-    """A dataset that is good, to judge by; left out, the demonstrations judge each other."""
+    """A trusted dataset to compare with; default: compare the demonstrations with each other."""
     least: float = 0.7
-    """Mean compatibility below which one is dropped, 0 to 1."""
+    """Mean compatibility below which a demonstration is dropped, 0 to 1."""
     seed: int = 0
-    """Of the ensembles that judge."""
+    """Seed of the ensembles."""
 
     def run(self) -> int:
-        """Judge, say why, and write."""
+        """Filter, print the reasons, and write."""
         from rlstack.demonstrations import filtering
 
         if self.out is not None:
@@ -161,36 +161,36 @@ class DemoFilter:
 
 @dataclass(frozen=True)
 class DemoImport:
-    """Make episodes of a LeRobot dataset from ROS 2 bags of an arm: one of each bag.
+    """Convert ROS 2 bags of an arm into episodes of a LeRobot dataset, one per bag.
 
-    With a task's name, they are demonstrations that rlstack learns from: what the task senses, and as the action the
-    motion of the tool that the commands are. Else they are for LeRobot's policies: joint_states, the pictures of every
-    CAMERA/image_raw, and as the action the command, as they were.
+    With a task's name, the episodes are demonstrations for rlstack: the task's observations, and as actions the
+    commands converted to tool motions. Otherwise they are for LeRobot's policies: joint_states, the images of every
+    CAMERA/image_raw, and the unchanged commands as actions.
     """
 
     bags: tyro.conf.Positional[tuple[Path, ...]]
-    """Bags' folders, or .mcap and .db3 files."""
+    """Bag folders, or .mcap and .db3 files."""
     out: _Out
     """The dataset's folder, a new one or one to add to."""
     robot: str = "panda"
     """An arm's name or file."""
     fps: Annotated[float | None, tyro.conf.arg(metavar="HZ")] = None
-    """The dataset's frames per second; left out, the task's rate, or 20."""
+    """The dataset's frames per second; default: the task's rate, or 20."""
     task: str = ""
-    """The task's name, such as arm_stack; or what the robot did, in words, which only LeRobot's policies learn from."""
+    """The task's name, such as arm_stack; or a description in words, for LeRobot's policies only."""
     goal: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z")] = None
-    """With a task's name: where it was to be done, m in odom; left out, what was said on the topic goal."""
+    """With a task's name: the goal, m in odom; default: the bag's topic goal."""
     succeeded: bool = False
-    """With a task's name: it was done at the end of every bag. Left out, the task judges what was sensed."""
+    """With a task's name: every bag ended in success. Default: the task decides from the observations."""
     namespace: str = ""
-    """Of the robot's topics; left out, where the bag's only joint_states are."""
+    """Namespace of the robot's topics; default: that of the bag's only joint_states."""
     command: str = "cmd/joints"
     """The topic of its commands: JointTrajectory, JointState or Float64MultiArray."""
     films: bool = False
-    """Keep the cameras' pictures as films (MP4), which are smaller and not exact; left out, as PNG."""
+    """Store camera images as video (MP4), which is smaller and lossy; default: PNG."""
 
     def run(self) -> int:
-        """Read and write, and say what there is."""
+        """Convert the bags, and print the episodes."""
         from rlstack.data.bags import add_bag, features_of, open_bag
         from rlstack.data.lerobot import DatasetWriter
         from rlstack.demonstrations.metadata import arm_called
@@ -205,19 +205,17 @@ class DemoImport:
         )
         if self.task in TASKS.names():
             return self._demonstrations(robot, recordings)
-        if get_close_matches(self.task, TASKS.names(), cutoff=0.75):  # a sentence for LeRobot is far from all
+        if get_close_matches(self.task, TASKS.names(), cutoff=0.75):  # descriptions resemble no task's name
             raise unknown_name("task", self.task, TASKS.names())
         if self.succeeded or self.goal is not None:
             said = "--succeeded" if self.succeeded else "--goal"
-            raise UserError(f"{said} is said of a task's bags, and '{self.task}' is no task's name: see --task.")
+            raise UserError(f"{said} needs a task's name, and '{self.task}' is not one: see --task.")
         fps = 20.0 if self.fps is None else self.fps
         for path, recording in recordings:
             with DatasetWriter(self.out, fps, robot.name, features_of(recording, joints, films=self.films)) as writer:
                 number = add_bag(writer, recording, fps, self.task)
             print(f"{path} is episode {number} of {self.out}.")
-        print(
-            "This is for LeRobot's policies; rlstack train learns from what was imported with --task and a task's name."
-        )
+        print("This dataset is for LeRobot's policies; rlstack train needs one imported with --task and a task's name.")
         return 0
 
     def _demonstrations(self, robot: Any, recordings: Iterator[tuple[Path, Any]]) -> int:
@@ -249,7 +247,7 @@ class DemoExport:
     episode: int = 0
     """Its number."""
     namespace: str = ""
-    """Of the topics; left out, it is the robot's name."""
+    """Namespace of the topics; default: the robot's name."""
 
     def run(self) -> int:
         """Write it."""
@@ -262,7 +260,7 @@ class DemoExport:
 
 
 def _loaded(path: Path, task: str, robot: Any) -> tuple[Any, dict[str, Any]]:
-    """Return a policy that does a task, loaded for a robot, and the settings of the task that it was trained with."""
+    """Return a policy for a task, loaded for a robot, and the task settings that it was trained with."""
     from rlstack.policies import load_policy
     from rlstack.tasks.core.settings import within
 
@@ -274,7 +272,7 @@ def _loaded(path: Path, task: str, robot: Any) -> tuple[Any, dict[str, Any]]:
 
 @contextlib.contextmanager
 def _led(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[Any], None]) -> Iterator[Any]:
-    """Yield who decides: the expert, a policy, a hand, or two; the device is open as long as the context lasts."""
+    """Yield the demonstrator: expert, policy, operator, or two of them; the device stays open within the context."""
     from rlstack.bringup.teleop import teleop_device
     from rlstack.demonstrations import recording
     from rlstack.demonstrations.teleoperation import Teleoperator
@@ -310,7 +308,7 @@ def _say(sentence: str) -> None:
 
 @contextlib.contextmanager
 def _shown(wanted: bool) -> Iterator[Callable[[Any], None]]:
-    """Yield what shows a station in a window, if that is asked for."""
+    """Yield a function that displays the simulation in a window, or does nothing."""
     window: list[Any] = []
 
     def show(station: Any) -> None:

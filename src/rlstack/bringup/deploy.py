@@ -1,4 +1,4 @@
-"""`rlstack up`: check everything that can be checked before anything moves, then run the system and say how it goes."""
+"""`rlstack up`: run all checks before anything moves, then run the system and report its progress."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from rlstack.policies import family_departures, load_policy
 from rlstack.robots import load_robot
 
 FIRST_ODOMETRY_S = 60.0
-"""How long the robot node may take from its start to its first odometry: Python, ROS and a simulator have to load."""
+"""Time limit for the robot node's first odometry: Python, ROS and a simulator have to load."""
 
 STILL_S = 20.0
-"""How long the robot's time may stand still in a flight that is to end at a given one."""
+"""Longest standstill of the robot's time in a run with a time limit."""
 
 _STATUS_PERIOD_S = 1.0
 
@@ -42,19 +42,19 @@ def checked_deployment(
     teleop: bool = False,
     **options: Any,
 ) -> System:
-    """Return the system that flies ``policy``, if it may fly; a planner, with ``driver``, needs no proof.
+    """Return the system that runs ``policy``, if it is verified; a planner (``driver``) needs no verification.
 
     Args:
         policy: The policy file.
         robot: A robot's name or file.
-        backend: What stands behind the common topics.
-        force: Fly although the policy has no passing verification beside it, or was trained over other vehicles.
-        teleop: A human may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
+        backend: The backend behind the common topics.
+        force: Run although the policy has no passing verification beside it, or was trained on other vehicles.
+        teleop: An operator may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
         options: The other arguments of :func:`deploy_system`.
 
     Raises:
-        UserError: Unknown robot or backend, a bad policy file or one for another robot; without ``force`` also no
-            proof, or a robot outside the family that the policy was trained over.
+        UserError: Unknown robot or backend, a bad policy file or one for another robot; without ``force`` also a
+            missing verification, or a robot outside the family that the policy was trained on.
     """
     system = deploy_system(policy, robot, backend, **options)
     if teleop:
@@ -74,8 +74,8 @@ def checked_deployment(
         record = require_proof(policy, spec, f" --robot {robot}" if unnamed else "")
         if alone := alone_in(record):
             print(
-                f"rlstack: {policy} is proven in one simulator alone, {alone}: what leans on it does not show. Verify"
-                " it in another too.",
+                f"rlstack: {policy} is verified in one simulator only, {alone}, and may exploit its flaws. Verify it in"
+                " another one too.",
                 file=sys.stderr,
             )
     return system
@@ -93,21 +93,21 @@ def deploy(
     json: Path | None = None,
     **options: Any,
 ) -> int:
-    """Fly ``policy`` until Ctrl-C or for ``seconds`` of the robots' time; return the exit status.
+    """Run ``policy`` until Ctrl-C or for ``seconds`` of the robots' time; return the exit status.
 
     Args:
         policy: The policy file.
         robot: A robot's name or file.
-        backend: What stands behind the common topics.
+        backend: The backend behind the common topics.
         goal_yaw: Heading to hold at the goal, rad.
-        no_arm: Leave a simulator disarmed as well.
-        seconds: End then, and print a summary.
-        force: As of :func:`checked_deployment`.
-        json: Where to write the summary too.
+        no_arm: Leave simulators disarmed, too.
+        seconds: Duration, after which a summary is printed.
+        force: See :func:`checked_deployment`.
+        json: File for the summary.
         options: Further arguments of :func:`checked_deployment`.
 
     Raises:
-        UserError: As of :func:`checked_deployment`, or no odometry came.
+        UserError: See :func:`checked_deployment`; or no odometry came.
     """
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0.0):
         raise UserError(f"--seconds {seconds} is not allowed: give a number above 0.")
@@ -147,7 +147,7 @@ def deploy(
             shown = now
             print(monitor.line(), flush=True)
         if not monitor.armed and not {process.name for process in policies} & set(supervisor.alive()):
-            return False  # without a policy nothing will move; once armed, the guard goes on without it
+            return False  # without a policy nothing will move; once armed, the guard continues without it
         return seconds is None or monitor.seconds < seconds
 
     try:
@@ -181,21 +181,21 @@ def simulate(robot: str = "crazyflie", backend: str = "mujoco", **options: Any) 
         options: The other arguments of :func:`rlstack.bringup.system.simulate_system`.
 
     Raises:
-        UserError: As of that.
+        UserError: See :func:`rlstack.bringup.system.simulate_system`.
     """
     system = simulate_system(robot, backend, **options)
     kind = kind_topics(load_robot(robot))
     for space in robot_group(robot, backend, **options).namespaces:
-        print(f"{space}: {kind.observed} and what else it senses; it takes {kind.command_topic}, {topics.RESET}")
+        print(f"{space}: {kind.observed} and its other sensors; subscribes to {kind.command_topic}, {topics.RESET}")
     return supervise(system)
 
 
 def supervise(system: System) -> int:
-    """Run ``system`` to its end, say in one sentence how it ended if not well, and return the exit status."""
+    """Run ``system`` to its end, print one sentence if it failed, and return the exit status."""
     return _end(Supervisor(system).run())
 
 
 def _end(outcome: Outcome) -> int:
-    if outcome.status not in (0, 130):  # whoever pressed Ctrl-C knows
+    if outcome.status not in (0, 130):  # no message after Ctrl-C
         print(f"rlstack: {outcome.sentence}", file=sys.stderr, flush=True)
     return outcome.status

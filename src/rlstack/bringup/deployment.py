@@ -1,4 +1,4 @@
-"""How a kind of robot is deployed: the base class of the part ``deployment``, found by the kind."""
+"""Base class of a robot kind's ``deployment`` part, and its lookup."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from rlstack.robots import RobotSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What some kinds of robots take in a deployment and others refuse.
+    """Deployment options that only some kinds of robots accept.
 
     Args:
-        driver: A planner that drives a wheeled base instead of the policy, such as ``astar_dwa``; or ``nav2``; or
-            ``astar_policy``, with which the policy drives along a planned way. A policy for exploration is led by
-            ``explorer_policy`` without being asked for.
-        area: What a base is to explore, its corners x y x y, m, in ``odom``; None: the world's floor, or without one as
-            large a square about the origin as the policy was trained on.
-        fallback: Of a base, what drives when the policy cannot: ``stop`` or a planner.
-        with_map: Of a base, start the map node too.
-        people: Where those who sense people have them from: ``scan``: a people node tracks them in the scan;
-            ``topic``: the robot has a source of its own, which sends ``people``.
-        cmd_vel_type: Of a base, ``TwistStamped`` or ``Twist``.
-        cmd_joints_type: Of an arm, ``JointTrajectory`` or ``Float64MultiArray``.
-        scan_frame: Of a base, another name of the frame in its scans' headers.
-        zero_is_far: Of a base, whether its lidar's driver says 0 where nothing came back.
+        driver: Bases: a planner that drives instead of the policy, such as ``astar_dwa``; or ``nav2``; or
+            ``astar_policy``, with which the policy follows a planned path. A policy for exploration uses
+            ``explorer_policy`` by default.
+        area: Bases: the area to explore, corners x y x y, m, in ``odom``; None: the world's floor, or without one a
+            square about the origin as large as in training.
+        fallback: Bases: what drives when the policy cannot, ``stop`` or a planner.
+        with_map: Bases: start the map node too.
+        people: Bases: source of people, ``scan``: a people node tracks them in the scan; ``topic``: the robot publishes
+            ``people`` itself.
+        cmd_vel_type: Bases: ``TwistStamped`` or ``Twist``.
+        cmd_joints_type: Arms: ``JointTrajectory`` or ``Float64MultiArray``.
+        scan_frame: Bases: another name of the frame in the scans' headers.
+        zero_is_far: Bases: whether the lidar's driver reports 0 for no return.
         goal_yaw_rad: Heading to hold at the goal.
         start_height_m: Start in the air.
     """
@@ -54,7 +54,7 @@ class Options:
     start_height_m: float = 0.0
 
     def given(self, names: Collection[str]) -> dict[str, Any]:
-        """Return those of the named options that are not at their defaults."""
+        """Return the named options that differ from their defaults."""
         values = {option.name: getattr(self, option.name) for option in fields(self) if option.name in names}
         return {name: value for name, value in values.items() if value != getattr(Options, name)}
 
@@ -64,19 +64,19 @@ _FOR = {
     "start_height_m": ("start_height_m", "robots that fly"),
     "cmd_joints_type": ("cmd_joints_type", "arms"),
 }
-"""By option: its name in messages and whom it is for; others are for wheeled bases."""
+"""By option: its name in messages and the robots it applies to; all others apply to wheeled bases."""
 
 
 @dataclass(frozen=True)
 class PolicyPorts:
-    """What a deployment needs to know of a policy, whose file need not be there yet.
+    """A policy's interface, which may be known before its file exists.
 
     Args:
         who: The policy, for messages.
         inputs: Names of the signals that it senses.
         outputs: Names of its commands.
-        rate_hz: How often it answers.
-        contract: What its file promises; None: it is not there yet.
+        rate_hz: Its control rate.
+        contract: The file's contract; None: the file does not exist yet.
     """
 
     who: str
@@ -87,10 +87,10 @@ class PolicyPorts:
 
 
 def policy_ports(policy: str | Path, robot: RobotSpec) -> PolicyPorts | None:
-    """Return what a policy file promises; None where none is given, or it is not there yet.
+    """Return a policy file's interface; None without a policy, or if the file does not exist yet.
 
     Raises:
-        UserError: The file is refused, or its policy is not for this robot.
+        UserError: The file is invalid, or its policy is not for this robot.
     """
     if not policy or not Path(policy).expanduser().is_file():
         return None
@@ -104,9 +104,9 @@ class Node:
     """A node of a robot's deployment, besides its robot node and its guard.
 
     Args:
-        name: Of the node; its module is ``rlstack.nodes.<name>``.
-        parameters: What it is told.
-        why: What its end means for the rest, said to the user.
+        name: The node's name; its module is ``rlstack.nodes.<name>``.
+        parameters: ROS parameters.
+        why: What its end means for the other nodes, as reported to the user.
         waits: Whether it takes ``robot``, ``lock_step``, ``topic_timeout_s`` and the sensors' parameters.
     """
 
@@ -118,7 +118,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Parameters of guard and robot node that suit a slow policy; empty: their defaults do."""
+    """Timeout parameters of guard and robot node for a slow policy; empty: their defaults suit."""
 
     guard: dict[str, Parameter] = field(default_factory=dict)
     robot: dict[str, Parameter] = field(default_factory=dict)
@@ -126,11 +126,11 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class TrackedPoint:
-    """The point of a robot, or of an object, whose distance from the goal is shown.
+    """The point of a robot, or of an object, whose distance from the goal is displayed.
 
     Args:
         signal: A sensed signal.
-        names: Of its elements, where they have some.
+        names: Names of its elements, if any.
         position: Returns the point (3,), m, from the signal.
     """
 
@@ -143,45 +143,45 @@ ODOMETRY = TrackedPoint("position", (), lambda position: position)
 
 
 class Deployment:
-    """One robot's deployment; the defaults are those of a robot that stands where it is and takes no options.
+    """One robot's deployment; the defaults suit a stationary robot without options.
 
     Args:
         robot: The robot.
     """
 
     VERBS: ClassVar[tuple[str, str]] = ("move", "Moved")
-    """What it does, for messages: "nothing may move without the guard", "Moved 3.2 s"."""
+    """Verbs for messages: "nothing may move without the guard", "Moved 3.2 s"."""
     TAKES: ClassVar[frozenset[str]] = frozenset()
-    """Which of the :class:`Options` it takes."""
+    """The :class:`Options` that it accepts."""
     AFTER_POLICY: ClassVar[str] = "the guard takes over"
-    """What happens when its policy ends."""
+    """What happens when its policy node ends."""
 
     def __init__(self, robot: Any) -> None:
         self.robot = robot
 
     def check(self, options: Options) -> None:
-        """Raise ``UserError`` for options that were given and are for other robots."""
+        """Raise ``UserError`` for given options that apply to other robots."""
         others = {option.name for option in fields(Options)} - self.TAKES - {"area"}
         for name in options.given(others):
             shown, who = _FOR.get(name, (name, "wheeled bases"))
             raise UserError(f"{shown} is for {who}, and {self.robot.name} is a {self.robot.kind}: leave it out.")
 
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
-        """Return each robot's goal in ``odom``: as given, from each start where there are several, or the starts.
+        """Return each robot's goal in ``odom``: the given one, from each start if several; or the starts.
 
         Raises:
-            UserError: It is not a goal for such a robot.
+            UserError: The goal is not valid for such a robot.
         """
         if goal is not None:
             return group.goals(checked_point(goal))
         return [(float(x), float(y), float(z)) for x, y, z in group.starts_m]
 
     def fence(self, world: tuple[Point, Point] | None) -> dict[str, Parameter]:
-        """Return the guard's parameters that let a simulated robot use all of its world, given by its corners."""
+        """Return the guard's parameters that let a simulated robot use its whole world, given by its corners."""
         return {}
 
     def command_parameters(self, options: Options) -> dict[str, Parameter]:
-        """Return the parameters of robot node and guard on the message type of commands."""
+        """Return the parameters of robot node and guard that select the command's message type."""
         return options.given(("cmd_vel_type", "cmd_joints_type"))
 
     def guard_parameters(self, options: Options, goal: Point) -> dict[str, Parameter]:
@@ -193,16 +193,16 @@ class Deployment:
         return options.given(("scan_frame", "zero_is_far"))
 
     def timeouts(self, rate_hz: float | None) -> Timeouts:
-        """Return what guard and robot node are told of a policy's rate; None: it is not known yet."""
+        """Return the timeouts of guard and robot node for a policy's rate; None: it is not known yet."""
         return Timeouts()
 
     def commander(
         self, policy: str | Path, ports: PolicyPorts | None, options: Options, group: RobotGroup, lock_step: bool
     ) -> Node:
-        """Return the node that commands the robot, whose commands the guard passes on: the policy node.
+        """Return the node that commands the robot through the guard: the policy node.
 
         Raises:
-            UserError: Policy and options do not go together.
+            UserError: Policy and options do not match.
         """
         if not policy:
             raise UserError(NEITHER_OR_BOTH)
@@ -215,14 +215,14 @@ class Deployment:
         return []
 
     def tracked(self, inputs: Collection[str] = ()) -> TrackedPoint:
-        """Return what is to be at the goal; ``inputs`` are the policy's."""
+        """Return the point that is to reach the goal; ``inputs`` are the policy's."""
         return ODOMETRY
 
-    # What RViz shows.
+    # RViz
 
     @property
     def extent_m(self) -> float:
-        """About how large the robot is across, m: arrows and the view are scaled by it."""
+        """Approximate size of the robot, m, which scales arrows and the view."""
         return 1.0
 
     def rviz_displays(self, within: str) -> list[dict[str, Any]]:
@@ -241,7 +241,7 @@ NEITHER_OR_BOTH = (
 
 
 def deployment_of(robot: RobotSpec) -> Deployment:
-    """Return the deployment of a robot, by its kind.
+    """Return the deployment of a robot's kind.
 
     Raises:
         UserError: The kind has none.
@@ -259,7 +259,7 @@ def checked_point(goal: Sequence[float]) -> Point:
 
 
 def widened_fence(limits: Any, world: tuple[Point, Point] | None) -> dict[str, Parameter]:
-    """Return the guard's parameters for a robot with a geofence, so that it holds all of a world; see :meth:`fence`."""
+    """Return the guard's geofence parameters, widened to contain a world; see :meth:`Deployment.fence`."""
     if world is None:
         return {}
     low, high = limits.geofence_min_m, limits.geofence_max_m

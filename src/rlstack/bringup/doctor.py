@@ -1,4 +1,4 @@
-"""Say what is installed, what is missing, what each missing part is for, and the command that installs it."""
+"""Check the installation: what is installed or missing, what each part is for, and how to install it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ State = Literal["ok", "missing", "broken"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one part.
+    """The finding for one part.
 
     Args:
         part: Its name.
-        state: ``broken``: it is there and does not work.
+        state: ``broken``: installed, but it does not work.
         detail: Version when it works, the reason when it does not.
         purpose: What it is for.
-        install: The command that brings it, or what to do where no command can.
+        install: The install command, or what else to do.
         core: Nothing works without it.
     """
 
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Part:
-    """One thing to look for; ``look`` returns state and detail."""
+    """One part to check; ``look`` returns state and detail."""
 
     name: str
     purpose: str
@@ -55,7 +55,7 @@ class Part:
     core: bool = False
 
     def find(self) -> Finding:
-        """Look for it; an exception while looking is a broken part."""
+        """Check it; an exception while checking means a broken part."""
         try:
             state, detail = self.look()
         except Exception as error:
@@ -80,7 +80,7 @@ class Diagnosis:
         return {"ok": self.status == 0, "parts": {f.part: asdict(f) for f in self.findings}}
 
     def table(self) -> str:
-        """Return the findings for reading: one line each, and under a missing one what to do."""
+        """Format the findings: one line each, and below a missing part what to do."""
         width = max(len(f.part) for f in self.findings)
         lines = []
         for f in self.findings:
@@ -92,14 +92,14 @@ class Diagnosis:
         if self.status:
             lines.append("A core part does not work: see the lines marked missing or broken above.")
         elif missing:
-            lines.append(f"The core works. Not there, and needed only for what is said above: {', '.join(missing)}.")
+            lines.append(f"The core works. Missing optional parts: {', '.join(missing)}.")
         else:
-            lines.append("Everything is there.")
+            lines.append("Everything is installed.")
         return "\n".join(lines)
 
 
 def diagnose() -> Diagnosis:
-    """Look for every part; imports heavy ones in processes of their own, so a crash there is only a finding."""
+    """Check every part; heavy ones are imported in separate processes, so that a crash there is only a finding."""
     return Diagnosis(tuple(part.find() for part in PARTS))
 
 
@@ -108,7 +108,7 @@ def _pip(*packages: str) -> str:
 
 
 def _package(module: str, distribution: str) -> Callable[[], tuple[State, str]]:
-    """Look for a small package by importing it here."""
+    """Check a small package by importing it here."""
 
     def look() -> tuple[State, str]:
         if importlib.util.find_spec(module) is None:
@@ -120,7 +120,7 @@ def _package(module: str, distribution: str) -> Callable[[], tuple[State, str]]:
 
 
 def _heavy(module: str, distribution: str, code: str = "") -> Callable[[], tuple[State, str]]:
-    """Look for a package by importing it, and running ``code``, in another process; what it prints is the detail."""
+    """Check a package by importing it, and running ``code``, in another process; its output is the detail."""
 
     def look() -> tuple[State, str]:
         if importlib.util.find_spec(module.partition(".")[0]) is None:
@@ -192,7 +192,7 @@ def _tf2() -> tuple[State, str]:
 
 def _program(name: str, *version: str) -> Callable[[], tuple[State, str]]:
     def look() -> tuple[State, str]:
-        beside = os.path.dirname(sys.executable)  # where pip puts programs; on PATH once the environment is activated
+        beside = os.path.dirname(sys.executable)  # pip's bin folder; on PATH once the environment is activated
         path = shutil.which(name) or shutil.which(name, path=beside)
         if path is None:
             return "missing", ""
@@ -298,7 +298,7 @@ PARTS: tuple[Part, ...] = (
     Part("gymnasium", "Gymnasium environments", _pip("gymnasium"), _package("gymnasium", "gymnasium")),
     Part("pyarrow", "datasets of demonstrations", _pip("pyarrow"), _heavy("pyarrow", "pyarrow")),
     Part("rosbags", "bags to datasets and back", _pip("rosbags"), _package("rosbags", "rosbags")),
-    Part("av", "films of cameras in datasets", _pip("av"), _heavy("av", "av")),
+    Part("av", "camera videos in datasets", _pip("av"), _heavy("av", "av")),
     Part(
         "pyspacemouse",
         "a SpaceMouse that leads an arm",
@@ -318,4 +318,4 @@ PARTS: tuple[Part, ...] = (
         _program("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"),
     ),
 )
-"""Everything that `rlstack doctor` looks for, what the first steps need first."""
+"""Everything that `rlstack doctor` checks, the parts for first steps first."""

@@ -1,4 +1,4 @@
-"""The episode runner over ROS: any robot's trials, one after the other, through the nodes of its deployment."""
+"""The episode runner over ROS: runs any robot's trials through the nodes of its deployment."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from rlstack.verification.episode_simulator import EpisodeSimulator
 from rlstack.verification.report import OVER_TOPICS
 
 START_S = 60.0
-"""How long the nodes may take from their start to the first command that the guard lets through: a node takes 2 s of a
-processor to start, which a busy machine may not have. A node that ends is noticed at once."""
+"""Time limit from the nodes' start to the first command that passes the guard: a node needs 2 s of CPU time to start,
+which takes long on a busy machine. A node that ends is noticed at once."""
 
 STUCK_S = 20.0
-"""How long a command may take to come in the middle of a trial."""
+"""Time limit for a command during a trial."""
 
 _LOOK_S = 0.05
 
 
 FAR = 1e3
-"""m, m/s or rad/s: the guard's limits where trials go beyond those of the robot file."""
+"""m, m/s or rad/s: the guard's limits in trials that exceed those of the robot file."""
 
 
 @dataclass(frozen=True)
@@ -57,42 +57,42 @@ class EpisodeRecorder(ABC):
     """Records each control period and starts one episode after the other.
 
     Args:
-        simulator: Where the episodes run.
-        on_progress: Called after every episode with those done and their total.
+        simulator: The simulator of the episodes.
+        on_progress: Called after every episode with the number done and the total.
     """
 
     warm_up_steps = 5
-    """Control periods under a command before the first episode, in which discovery settles."""
+    """Control periods under command before the first episode, for discovery to settle."""
     guard_parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """Of the guard, where they differ from the deployment's."""
+    """Guard parameters that differ from the deployment's."""
     goals: Goals | None = None
-    """What the nodes are told; None: the task has no goal."""
+    """Goals published to the nodes; None: the task has no goal."""
 
     def __init__(self, simulator: Any, on_progress: OnProgress | None) -> None:
         self.simulator, self._count, self._on_progress = simulator, len(simulator), on_progress
         self.rate_hz = float(simulator.robot.control_rate_hz)
         self.interventions = np.zeros(self._count, dtype=np.int64)
-        """(N,) how often the guard took over."""
+        """(N,) number of guard interventions."""
         self._latency: list[float] = []
         self.steps = 0
-        """Commands answered so far, in all: shows that time goes on."""
+        """Total number of commands so far, as a sign of progress."""
         self.episode, self.period, self._warm, self._intervened = -1, 0, 0, 0
         self._node: Any = None
         self._sender: GoalPublisher | None = None
 
     @abstractmethod
     def record(self) -> bool:
-        """Record the present, after :attr:`period` periods of the :attr:`episode`; return whether that is over."""
+        """Record the state after :attr:`period` periods of the :attr:`episode`; return whether the episode is over."""
 
     def commanded(self, sent: Signals) -> None:  # noqa: B027
         """Record the command since the last :meth:`record`; :attr:`period` still has its number."""
 
     def warm_up(self) -> None:  # noqa: B027
-        """Put the robot where it waits for the first episode."""
+        """Move the robot to where it waits for the first episode."""
 
     @property
     def latency_s(self) -> Array:
-        """(K,) of commands, from sending an observation to its command's arrival."""
+        """(K,) latency of commands, from sending an observation to its command's arrival."""
         latency = np.array(self._latency)
         return latency[np.isfinite(latency)]
 
@@ -107,7 +107,7 @@ class EpisodeRecorder(ABC):
         return self.episode >= 0
 
     def begin(self, node: Any) -> None:
-        """Let the robot act for a while before the first episode."""
+        """Run the robot for the warm-up periods before the first episode."""
         self._node = node
         self.warm_up()
         kind = topics.type_of(topics.GUARD_INTERVENTIONS)
@@ -116,7 +116,7 @@ class EpisodeRecorder(ABC):
             self._sender = GoalPublisher(node, self.goals)
 
     def on_step(self, reading: Reading, sent: Signals) -> None:
-        """Take in one control period."""
+        """Process one control period."""
         self.steps += 1
         if self.done:
             return
@@ -153,21 +153,21 @@ class EpisodeRecorder(ABC):
 def run_episodes(
     policy: str | Path, robot: str, backend: str, recorder: EpisodeRecorder, *, driver: str = ""
 ) -> dict[str, Any]:
-    """Run every episode of a recorder through the nodes that are deployed.
+    """Run every episode of a recorder through the nodes of the deployment.
 
-    The robot node runs in this process, the others in processes of their own, with the guard's rules but for the
-    recorder's ``guard_parameters``. Time jumps between episodes, and the nodes start afresh as they do after any reset.
-    Time waits for every command, so the speed of this machine does not matter.
+    The robot node runs in this process, the others in processes of their own, with the guard's rules except for the
+    recorder's ``guard_parameters``. Time jumps between episodes, and the nodes reset as after any reset. In lock step,
+    time waits for every command, so the speed of this machine does not matter.
 
     Args:
-        policy: The policy file; empty if a planner drives by itself.
+        policy: The policy file; empty if a planner drives alone.
         robot: The name or file that the nodes load.
         backend: The simulator's name.
-        recorder: Of the episodes, in a simulator that is not yet connected.
-        driver: The planner whose node commands; empty: the policy's.
+        recorder: Recorder of the episodes, with a simulator that is not yet connected.
+        driver: The planner of the commanding node; empty: the policy node commands.
 
     Returns:
-        What every :class:`rlstack.verification.records.TrialRecord` holds: ``simulator``, ``wall_s``,
+        The fields of every :class:`rlstack.verification.records.TrialRecord`: ``simulator``, ``wall_s``,
         ``interventions`` and ``latency_s``.
 
     Raises:
@@ -177,11 +177,11 @@ def run_episodes(
 
     require_ros()
     prepare_environment()
-    namespace = f"/verify_{os.getpid()}"  # beside whatever else runs in this domain
+    namespace = f"/verify_{os.getpid()}"  # apart from other systems in this domain
     system = deploy_system(policy, robot, backend, driver=driver, namespace=namespace, lock_step=True, auto_arm=True)
     simulator: EpisodeSimulator = recorder.simulator
     fence = deployment_of(simulator.robot).fence(((-FAR,) * 3, (FAR,) * 3))
-    guard = {**fence, **recorder.guard_parameters}  # trials are not held where the robot file says that the robot is
+    guard = {**fence, **recorder.guard_parameters}  # trials run outside the robot file's geofence
     wall_s = _conduct(_without_robot(system, guard), simulator, recorder, namespace)
     where = f"{backend} {OVER_TOPICS}"
     found = {"interventions": recorder.interventions, "latency_s": recorder.latency_s}
@@ -192,7 +192,7 @@ def _without_robot(system: System, guard: Mapping[str, Parameter]) -> System:
     """Return a deployment without its robot node and its goal, and with the guard's limits opened."""
     patient: dict[str, Parameter] = {
         "allow_wider": True,
-        "policy_timeout_s": 60.0,  # of real time: a busy machine is no reason to take over
+        "policy_timeout_s": 60.0,  # real time: a busy machine must not trigger the guard
     }
     by_topic = ("goal_position", "goal_yaw")
     processes = []
@@ -208,7 +208,7 @@ def _without_robot(system: System, guard: Mapping[str, Parameter]) -> System:
 
 @dataclass
 class _Watch:
-    """The executor's question whether to go on; raises when that has become pointless."""
+    """The executor's continue condition; raises when a node ended or a command is overdue."""
 
     recorder: EpisodeRecorder
     supervisor: Supervisor
@@ -220,7 +220,7 @@ class _Watch:
         self._steps = 0
 
     def __call__(self) -> bool:
-        """Return whether to go on."""
+        """Return whether to continue."""
         if self.interrupted:
             raise KeyboardInterrupt
         if self.recorder.done:
@@ -251,9 +251,9 @@ class _Watch:
 
 @contextmanager
 def _asked_to_end() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM in a list, for an exception in the middle of ROS's own code would leave a mess.
+    """Collect SIGINT and SIGTERM in a list: an exception inside ROS's own code would leave it inconsistent.
 
-    An event would not do: the lock of one, taken by one signal's handler, would stop the next one's for ever.
+    An event does not work: a signal handler that interrupts another one would deadlock on the event's lock.
     """
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -287,7 +287,7 @@ def _host(
         overrides={"lock_step": True, "lock_step_timeout_s": 600.0},
         namespace=namespace,
         context=context,
-        cli_args=["--ros-args", "-r", "/clock:=clock"],  # the clock of this is nobody else's
+        cli_args=["--ros-args", "-r", "/clock:=clock"],  # a private clock
     )
     stack.callback(shut_down, node)
     stack.callback(node.stop)
@@ -298,13 +298,13 @@ def _host(
 
 
 def _conduct(system: System, backend: Any, recorder: EpisodeRecorder, namespace: str) -> float:
-    """Run a system around a robot node in this process until all is recorded; return the wall time that it took, s.
+    """Run a system around a robot node in this process until all episodes are recorded; return the wall time, s.
 
     Args:
         system: The other nodes.
-        backend: The robot, not yet connected.
-        recorder: Of what it does.
-        namespace: Of all nodes.
+        backend: The robot's backend, not yet connected.
+        recorder: Recorder of the episodes.
+        namespace: Namespace of all nodes.
 
     Raises:
         UserError: A node ended, or a command did not come.

@@ -1,4 +1,4 @@
-"""From nothing to a proven policy in one command: train a recipe, verify the policy file, say what to try next."""
+"""`rlstack fly`: train a recipe, verify the policy file, and suggest the next commands."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def fly(
     Args:
         recipe: A recipe's name or file.
         out: The run's folder, which must not exist yet; None takes the next free one under runs/.
-        seed: Of training; None takes the recipe's.
-        json: Where to write the verification's figures as well.
-        on_progress: Called as the flights go on, see :func:`rlstack.bringup.verify.verify`.
+        seed: Seed of training; None takes the recipe's.
+        json: File for the verification's figures.
+        on_progress: Progress callback of :func:`rlstack.bringup.verify.verify`.
 
     Returns:
         0 when the policy passed, 1 when it did not, 130 when training was stopped.

@@ -1,4 +1,4 @@
-"""Send the goals and paths of a scenario's episodes, and know that they have come."""
+"""Publish the goals and paths of a scenario's episodes, and wait for their delivery."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlstack.robots import frames
 from rlstack.tasks.quadrotor.paths import Paths
 
 DELIVERED_S = 5.0
-"""How long a goal or a path may take to reach the policy node; one that has ended is noticed afterwards."""
+"""Time limit for a goal or a path to reach the policy node; a node that has ended is noticed afterwards."""
 
 
 class Goals(Protocol):
-    """Where N episodes are to go, such as a scenario's."""
+    """Goals of N episodes, such as a scenario's."""
 
     @property
     def goal_position(self) -> NDArray[np.float64]:
@@ -29,16 +29,16 @@ class Goals(Protocol):
 
     @property
     def path(self) -> Paths | None:
-        """What to follow; None: the goals stay."""
+        """Paths to follow; None: the goals are static."""
 
 
 class GoalPublisher:
-    """Publishes on ``goal`` and, where the scenario has paths, on ``goal_path``; at first to stay at the first goal.
+    """Publishes ``goal`` and, if the scenario has paths, ``goal_path``; initially, to stay at the first goal.
 
-    Nobody else tells the policy where to go, so a policy that flies hears this.
+    It is the only source of goals in a verification.
 
     Args:
-        node: That of the robot.
+        node: The robot node.
         scenario: N episodes.
     """
 
@@ -55,7 +55,7 @@ class GoalPublisher:
             self._path.publish(path_message(np.array([0.0, 1.0]), stay, turn))
 
     def send_goal(self, i: int) -> None:
-        """Publish the goal of episode ``i``, if it is not that of the episode before."""
+        """Publish the goal of episode ``i`` if it differs from the previous episode's."""
         position, orientation = self._scenario.goal_position, self._orientation
         if i > 0 and all(np.array_equal(of[i], of[i - 1]) for of in (position, orientation)):
             return
@@ -74,7 +74,7 @@ class GoalPublisher:
             self._deliver(self._path, path_message(path.time_s[i], path.position[i], turns, start_ns=start_ns))
 
     def _deliver(self, publisher: Any, message: Any) -> None:
-        """Publish and wait until every listener has it: topics keep no order among each other."""
+        """Publish and wait for delivery to every subscriber: the order between topics is not guaranteed."""
         from rclpy.duration import Duration
 
         publisher.publish(message)

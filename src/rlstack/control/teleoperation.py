@@ -1,7 +1,7 @@
 """Teleoperation of an arm: from wanted motions of tool or joints to joint targets within all limits.
 
-What a human asks for is followed as far as the limits of tool, workspace and joints allow; what was clipped is said in
-sentences. Pure and without a clock: the nodes call it once for every reading of the joints.
+Follows the operator's command as far as the limits of tool, workspace and joints allow, and reports what was clipped in
+sentences. Pure and without a clock: the nodes call it once per joint reading.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import ToolMotion, chain_of, tool_motion
 
 LEAD_S = 0.15
-"""Targets run ahead of the joints by no more than these could go in this time: a hand that is let go stops the arm, and
-an arm that is held up does not store what it was asked for."""
+"""Largest lead of the targets over the joints, as time at the joints' maximum speed: releasing the device stops the
+arm, and a blocked arm does not accumulate commands."""
 
 APPROACH, NEAR_S = 0.25, 0.05
-"""Until an arm is where its leader arm is, to what its joints go in the second, it goes there at this share of their
-speed: whoever takes hold of a leader arm need not know how far apart the two are."""
+"""Until an arm has reached its leader arm, to within the motion of the second at full joint speed, it approaches at the
+first share of that speed: the two may be far apart when the operator starts."""
 
 _AT_END = 0.05
-"""rad or m from the end of its range within which a joint that would go beyond counts as there."""
+"""Distance from its limit, rad or m, within which a joint that would exceed it counts as being at the limit."""
 
 _ROUND, _ASIDE = 1.01, 0.05
-"""What the tool goes is at most so much of what it was asked to, and m aside per rad that it turns: where joints are at
-their ends a turn cannot be had without."""
+"""Largest tool motion relative to the command, and lateral motion in m per rad of rotation: with joints at their limits
+the tool cannot rotate without some."""
 
 LONGEST_S = 0.1
-"""A step is never longer, however long nothing was read from the joints."""
+"""Longest step, however old the last joint reading is."""
 
 
 @dataclass(frozen=True)
 class TeleopStep:
-    """What the joints are to do.
+    """Joint targets of one step.
 
     Attributes:
         target: (joints,) rad or m, in the robot file's order.
-        clipped: What was asked for and is not done, each in a sentence.
+        clipped: One sentence for each part of the command that was clipped.
     """
 
     target: Array
@@ -51,15 +51,15 @@ class TeleopStep:
 
 
 class ArmTeleoperator:
-    """Remembers the target between steps.
+    """Turns tool or joint motions into joint targets; keeps the target between steps.
 
     Args:
         robot: The arm.
-        speed_m_s: The tool's greatest; at most, and None: the robot file's ``tool_velocity_m_s``.
-        turn_rad_s: The tool's greatest.
+        speed_m_s: Largest tool speed, up to the robot file's ``tool_velocity_m_s``, which None selects.
+        turn_rad_s: Largest rotation rate of the tool.
 
     Raises:
-        UserError: It is several arms, its model cannot be read, or the speed is above the robot's.
+        UserError: The robot has several arms, its model cannot be read, or the speed is above its limit.
     """
 
     def __init__(
@@ -88,20 +88,20 @@ class ArmTeleoperator:
         self._follows = False
 
     def release(self) -> None:
-        """Forget the target: the next step begins where the joints are, and lets go of what the gripper holds."""
+        """Drop the target: the next step begins at the joints' positions, and releases what the gripper holds."""
         self._target, self._follows = None, False
 
     def take_up(self, target: Array | None = None) -> None:
-        """Go on from ``target`` (joints,), what the arm was told last, so that what it holds stays held; None: its own.
+        """Continue from ``target`` (joints,), the arm's last command, so that a grasp is kept; None: its own.
 
-        The next step begins there, as far as that is not too far ahead of the joints.
+        The next step begins there, clipped to the largest lead over the joints.
         """
         self._follows = False
         if target is not None:
             self._target = np.array(target, dtype=float)
 
     def give_way(self, joints: Array) -> None:
-        """Let another move the arm: its targets are where its joints are, (joints,); the gripper's stay."""
+        """Yield to another controller: the targets become the joint positions (joints,); the gripper's stay."""
         if self._target is not None:
             self._target[self._arm] = np.asarray(joints, dtype=float)[self._arm]
             self._follows = False
@@ -116,15 +116,15 @@ class ArmTeleoperator:
         *,
         in_tool: bool = False,
     ) -> TeleopStep:
-        """Return the joints' targets after the tool was moved a little.
+        """Return the joint targets for a tool twist.
 
         Args:
-            joints: (joints,) where they are, rad or m.
-            period_s: Since the last step.
+            joints: (joints,) measured positions, rad or m.
+            period_s: Time since the last step.
             linear: (3,) m/s in ``base_link``.
             angular: (3,) rad/s about its axes.
             gripper: 1 opens at the joints' speed, -1 closes, 0 leaves it.
-            in_tool: Both are given in the tool's own frame instead.
+            in_tool: Both are in the tool's own frame instead.
         """
         target, period = self._begin(joints), min(period_s, LONGEST_S)
         said: list[str] = []
@@ -143,15 +143,15 @@ class ArmTeleoperator:
         return self._keep(target, said)
 
     def follow(self, joints: Array, period_s: float, wanted: Mapping[str, float]) -> TeleopStep:
-        """Return the joints' targets on the way to where a leader arm is.
+        """Return the joint targets on the way to a leader arm's positions.
 
         Args:
-            joints: (joints,) where they are, rad or m.
-            period_s: Since the last step.
-            wanted: Where some of them are to be, by name.
+            joints: (joints,) measured positions, rad or m.
+            period_s: Time since the last step.
+            wanted: The leader arm's positions, by joint name.
 
         Raises:
-            ValueError: A joint is unknown, or its place is not finite.
+            ValueError: A joint is unknown, or its position is not finite.
         """
         target, period = self._begin(joints), min(period_s, LONGEST_S)
         inside, said = placed(self.robot, target, wanted)
@@ -178,7 +178,7 @@ class ArmTeleoperator:
         return TeleopStep(target.copy(), tuple(said))
 
     def _inside(self, place: Array, linear: Array, period: float, said: list[str]) -> Array:
-        """Return a velocity that does not lead out of the workspace; one that leads back in stays as it is."""
+        """Return a velocity that does not leave the workspace; one that leads back in stays unchanged."""
         after = place + period * linear
         kept = linear.copy()
         for k, axis in enumerate("xyz"):
@@ -194,7 +194,7 @@ class ArmTeleoperator:
         """Move the arm's joints of ``target`` for a motion (6,) of the tool."""
         before = target[self._arm]
         endless = Limits(*(np.full(len(self._arm), end) for end in (-np.inf, np.inf, np.inf)))
-        # the second without limits of speed and range: what was cut off
+        # the second without speed and range limits, to find what was clipped
         after, free = (self._joints_for(tool, motion, before, limits, period) for limits in (self._limits, endless))
         speeds = np.abs(free - before) / period
         if (over := speeds / self._limits.velocity).max() > 1.0 + 1e-9:
@@ -212,8 +212,8 @@ class ArmTeleoperator:
 
     def _joints_for(self, tool: ToolMotion, motion: Array, before: Array, limits: Limits, period: float) -> Array:
         if len(before) >= ALL:
-            # leaves out joints at their ends: a Panda that is pulled back from where it was stretched would else go on
-            # as if its elbow had bent, and plunge
+            # leave out joints at their limits: otherwise a Panda retracting from a stretched pose would move as if its
+            # elbow had bent, and drop
             found = tool_velocity(tool.jacobian, motion[None] / period, before[None], limits, period)
             return np.asarray(before + period * found[0])
         aside = np.zeros((1, len(before)))
@@ -222,7 +222,7 @@ class ArmTeleoperator:
         )
 
     def _no_further(self, before: Array, after: Array, most_m: float, slowed: str, said: list[str]) -> Array:
-        """Return the arm's joints (J,) on the way from some to others, no further than the tool may go."""
+        """Return joint positions (J,) between two configurations, as far as the tool may move."""
         start, end = tool_motion(self._chain.screws, np.stack([before, after])).position
         far = float(np.linalg.norm(end - start))
         if far <= most_m * _ROUND:
@@ -232,21 +232,21 @@ class ArmTeleoperator:
 
 
 def require_single_arm(robot: Manipulator) -> None:
-    """Refuse several arms that are one robot: a hand leads one tool."""
+    """Refuse a robot with several arms: a device moves one tool."""
     if robot.arms:
-        raise UserError(f"{robot.name} is {len(robot.arms)} arms, and a hand leads one, such as panda.")
+        raise UserError(f"{robot.name} has {len(robot.arms)} arms, and teleoperation moves one: use panda.")
 
 
 def placed(robot: Manipulator, joints: Array, wanted: Mapping[str, float]) -> tuple[Array, list[str]]:
-    """Return joints (joints,) rad or m with some where a leader arm's are, within their ranges, and what was clipped.
+    """Return joint positions (joints,) rad or m that follow a leader arm within their limits, and what was clipped.
 
     Args:
         robot: The arm.
-        joints: (joints,) where those are that the leader arm has not, rad or m.
-        wanted: Where the leader arm's are, by name.
+        joints: (joints,) positions of the joints that the leader arm lacks, rad or m.
+        wanted: The leader arm's positions, by joint name.
 
     Raises:
-        ValueError: A joint is unknown, or its place is not finite.
+        ValueError: A joint is unknown, or its position is not finite.
     """
     names = [drive.name for drive in robot.drives]
     if unknown := [name for name in wanted if name not in names]:

@@ -1,1 +1,1 @@
-"""What training learns from and robots leave behind: replay buffers, datasets, demonstrations; without torch."""
+"""Replay buffers, datasets and demonstrations; without torch."""

@@ -1,9 +1,9 @@
-"""Whether a demonstration fits what a policy has learnt: the compatibility measure of Gandhi et al.
+"""The compatibility of demonstrations with a learned policy, after Gandhi et al.
 
 K. Gandhi, S. Karamcheti, M. Liao, D. Sadigh: "Eliciting Compatible Demonstrations for Multi-Human Imitation Learning"
-(CoRL 2022, arXiv 2210.08073). Where the policy does not know what to do, any action teaches it something and is
-compatible. Where it knows, an action is the less compatible the further it is from the policy's. What the policy knows
-is told by an ensemble: members that were trained alike agree there. Arrays in, arrays out: any learner will do.
+(CoRL 2022, arXiv 2210.08073). Where the policy is uncertain, any action is informative and counts as compatible. Where
+it is certain, compatibility falls with the distance to the policy's action. Certainty is the agreement of an ensemble
+trained on the same demonstrations. Arrays in, arrays out: it works with any learner.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rlstack.errors import UserError
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where sure begins and compatible ends.
+    """Thresholds of the compatibility measure.
 
     Attributes:
-        loss: The squared error at which an action is not compatible at all (the paper's lambda), in actions' units
-            squared; it is the mean over the action's elements.
-        variance: The ensemble's variance below which the policy is sure (the paper's eta is its root), likewise.
+        loss: Squared error at which an action is fully incompatible (the paper's lambda), in squared action units;
+            mean over the action's elements.
+        variance: Ensemble variance below which the policy is certain (the paper's eta is its root), likewise.
     """
 
     loss: float
@@ -38,38 +38,38 @@ class Thresholds:
 
 
 def losses(predictions: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Return how far the ensemble's mean action is from the one that was demonstrated.
+    """Return the squared error of the ensemble's mean action against the demonstrated one.
 
     Args:
-        predictions: What each member would have done (members, steps, elements).
-        actions: What was demonstrated (steps, elements).
+        predictions: Actions predicted by each member (members, steps, elements).
+        actions: Demonstrated actions (steps, elements).
 
     Returns:
         Squared error, mean over the elements (steps,).
 
     Raises:
-        UserError: The shapes do not fit, or a number is not finite.
+        UserError: The shapes do not match, or a value is not finite.
     """
     predictions, actions = _checked(predictions, actions)
     return np.mean((predictions.mean(0) - actions) ** 2, -1)
 
 
 def variances(predictions: np.ndarray) -> np.ndarray:
-    """Return how much the members disagree: their variance, mean over the elements (steps,)."""
+    """Return the members' disagreement: their variance, mean over the elements (steps,)."""
     predictions, _ = _checked(predictions, np.asarray(predictions)[0])
     return np.mean(predictions.var(0), -1)
 
 
 def compatibility(predictions: np.ndarray, actions: np.ndarray, thresholds: Thresholds) -> np.ndarray:
-    """Return how compatible each action of a demonstration is: 1 - min(loss / threshold, 1) where the policy is sure.
+    """Return each action's compatibility: 1 - min(loss / threshold, 1) where the policy is certain.
 
     Args:
-        predictions: What each member of the ensemble would have done (members, steps, elements).
-        actions: What was demonstrated (steps, elements).
-        thresholds: Where sure begins and compatible ends.
+        predictions: Actions predicted by each member of the ensemble (members, steps, elements).
+        actions: Demonstrated actions (steps, elements).
+        thresholds: Of loss and variance.
 
     Returns:
-        From 0, which fights the policy, to 1 (steps,); 1 wherever the policy is not sure.
+        From 0 (conflicts with the policy) to 1 (steps,); 1 wherever the policy is uncertain.
     """
     sure = variances(predictions) < thresholds.variance
     return np.where(sure, 1.0 - np.minimum(losses(predictions, actions) / thresholds.loss, 1.0), 1.0)
@@ -82,20 +82,20 @@ def thresholds_from(
     loss_quantile: float = 0.99,
     variance_factor: float = 2.0,
 ) -> Thresholds:
-    """Return thresholds from demonstrations that the ensemble was trained with, or better, from some kept back.
+    """Return thresholds estimated from the ensemble's training demonstrations, or better, from held-out ones.
 
-    The paper chooses its two thresholds by hand for each task. Here, an action is not compatible at all when it is
-    further off than nearly all of those that the policy learnt from; and the policy is sure where its members disagree
-    no more than ``variance_factor`` times as much as they usually do among these.
+    The paper chooses both thresholds by hand for each task. Here, an action is fully incompatible when its error
+    exceeds nearly all of those in these demonstrations, and the policy is certain where its members disagree no more
+    than ``variance_factor`` times the median.
 
     Args:
-        predictions: For each demonstration, what each member would have done (members, steps, elements).
-        actions: For each demonstration, what was demonstrated (steps, elements).
-        loss_quantile: The share of actions that are nearer than the threshold.
-        variance_factor: Of the median variance.
+        predictions: For each demonstration, actions predicted by each member (members, steps, elements).
+        actions: For each demonstration, its actions (steps, elements).
+        loss_quantile: Share of the actions with a loss below the threshold.
+        variance_factor: Multiple of the median variance.
 
     Raises:
-        UserError: There is no demonstration, or they say nothing: members that are all the same, or no error at all.
+        UserError: There is no demonstration, all members are identical, or there is no error at all.
     """
     if not len(actions) or len(actions) != len(predictions):
         raise UserError("Thresholds need at least one demonstration, and predictions for each.")
@@ -104,8 +104,8 @@ def thresholds_from(
     loss, variance = float(np.quantile(off, loss_quantile)), float(variance_factor * np.median(spread))
     if not loss > 0 or not variance > 0:
         raise UserError(
-            "The ensemble's members are all the same on these demonstrations, or never off: train them from different"
-            " starts and on different parts of the demonstrations."
+            "The ensemble's members are identical on these demonstrations, or have no error: train them from different"
+            " seeds and on different parts of the demonstrations."
         )
     return Thresholds(loss, variance)
 
@@ -118,7 +118,7 @@ def _checked(predictions: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, 
             f" the shape {actions.shape}, which is (steps, elements)."
         )
     if len(predictions) < 2:
-        raise UserError("One policy alone cannot tell where it is sure: give the predictions of two or more.")
+        raise UserError("One policy alone gives no certainty: give the predictions of two or more.")
     if not (np.isfinite(predictions).all() and np.isfinite(actions).all()):
         raise UserError(
             "A prediction or an action is not finite: the ensemble has diverged, or the demonstration is damaged."
@@ -131,18 +131,18 @@ class ImitationEnsemble:
 
     Each member is a ridge regression on its own random Fourier features (Rahimi and Recht, "Random Features for
     Large-Scale Kernel Machines", 2007), fitted to its own resampling of the episodes (bagging, Breiman 1996). Members
-    agree where there was much to learn from, and differ elsewhere.
+    agree where training data is dense, and differ elsewhere.
 
     Args:
-        seen: Of each episode, what was seen (frames, columns).
-        done: Of each episode, what was done (frames, elements).
-        members: How many there are, 2 or more.
-        features: Of each member.
-        ridge: How much large weights cost.
+        seen: Observations of each episode (frames, columns).
+        done: Actions of each episode (frames, elements).
+        members: Number of members, 2 or more.
+        features: Number of features of each member.
+        ridge: Regularization weight.
         seed: Of features and resampling.
 
     Raises:
-        UserError: There are no two episodes to learn from.
+        UserError: There are fewer than two episodes.
     """
 
     def __init__(
@@ -160,11 +160,11 @@ class ImitationEnsemble:
         rng = np.random.default_rng(seed)
         inputs = np.concatenate([np.asarray(frames, dtype=float) for frames in seen])
         self._mean, spread = inputs.mean(axis=0), inputs.std(axis=0)
-        self._scale = np.where(spread > 1e-9, spread, 1.0)  # a column that never changes tells nothing
+        self._scale = np.where(spread > 1e-9, spread, 1.0)  # a constant column carries no information
         columns = inputs.shape[1]
         self._members: list[tuple[Array, Array, Array]] = []
         for _ in range(members):
-            # as a Gaussian kernel of the width sqrt(columns): frames that differ by one deviation everywhere are near
+            # a Gaussian kernel of width sqrt(columns): frames that differ by one deviation in every column are near
             frequency = rng.normal(size=(columns, features)) / np.sqrt(columns)
             phase = rng.uniform(0.0, 2.0 * np.pi, features)
             chosen = rng.integers(0, len(seen), len(seen))
@@ -174,7 +174,7 @@ class ImitationEnsemble:
             self._members.append((frequency, phase, np.linalg.solve(square, known.T @ wanted)))
 
     def __call__(self, seen: np.ndarray) -> Array:
-        """Return what each member would do (members, frames, elements) where this is seen (frames, columns)."""
+        """Return each member's actions (members, frames, elements) for observations (frames, columns)."""
         return np.stack([self._raised(seen, frequency, phase) @ weights for frequency, phase, weights in self._members])
 
     def _raised(self, seen: np.ndarray, frequency: Array, phase: Array) -> Array:
