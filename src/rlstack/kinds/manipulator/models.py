@@ -1,4 +1,4 @@
-"""Manipulators' models: they stand fixed, and their links are those of the model that their file names or describes."""
+"""Manipulators' models: fixed-base bodies whose links come from the model that the robot file names or describes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ManipulatorModels(RobotModels[Manipulator]):
     """See :class:`rlstack.robots.robot_models.RobotModels`."""
 
     def add_to_mujoco(self, spec: Any, robot: Manipulator, prefix: str, timestep_s: float) -> Any:
-        """Add the robot: an actuator's control is its joint's position."""
+        """Add the robot; each actuator's control is its joint's position."""
         found = describe(robot)
         if found.path is None:
             own = read_urdf_spec(manipulator_urdf(robot, UrdfOptions()), robot, found.where)
@@ -29,7 +29,7 @@ class ManipulatorModels(RobotModels[Manipulator]):
         return add_articulated(spec, robot, own, prefix, where=found.where, height_m=0.0)
 
     def urdf(self, robot: Manipulator, options: UrdfOptions) -> ET.Element:
-        """Return the model that the file names, with the file's limits and with its meshes found."""
+        """Return the model that the file names, with the file's limits and resolved mesh paths."""
         return manipulator_urdf(robot, options)
 
     def source(self, robot: Manipulator) -> Model:
@@ -41,11 +41,11 @@ class ManipulatorModels(RobotModels[Manipulator]):
         return read_urdf(ET.tostring(found.urdf, encoding="unicode"), found.where)
 
     def inertial(self, robot: Manipulator) -> Inertial:
-        """Return the mass; the file says nothing of centre and inertia, which are zero."""
+        """Return the mass; centre and inertia, which the file lacks, are zero."""
         return inertial(robot.mass_kg, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
     def check(self, compare: ModelCheck) -> None:
-        """Compare joints, their limits, the mass within the file's own tolerance, and look for the tool's link."""
+        """Compare joints, their limits and the mass within the file's tolerance, and look for the tool's link."""
         robot: Any = compare.robot
         self.check_joints(compare)
         compare.mass(robot.mass_kg, robot.mass_tolerance)

@@ -1,4 +1,4 @@
-"""Manipulators in a simulation: joint targets in; joint states out, and where what they handle is."""
+"""Manipulators in a simulation: joint targets in; joint states and the handled object's pose out."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class ManipulatorSimulation(JointTargetSimulation):
-    """One arm. A stop leaves grippers their last targets: fingers that are to be where a thing is do not hold it.
+    """One arm. A stop keeps the grippers' last targets, because fingers commanded to where an object is lose grip.
 
-    Where the world has an obstacle called ``object`` that can be pushed, its pose is sensed as well.
+    Where the world has a movable obstacle called ``object``, its pose is sensed as well.
     """
 
     def __init__(self, simulation: Simulation, index: int) -> None:
@@ -33,7 +33,7 @@ class ManipulatorSimulation(JointTargetSimulation):
     def read(self) -> dict[str, Array]:
         """Return the joints' state, and the object's pose (3,) m and (4,) xyzw in ``base_link``.
 
-        An arm's ``odom`` is where it stands.
+        An arm's ``odom`` frame is at its base.
         """
         signals = self.read_joints()
         if self._handles:

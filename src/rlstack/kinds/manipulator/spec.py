@@ -20,7 +20,7 @@ from rlstack.schema import to_data, value
 
 @dataclass(frozen=True, kw_only=True)
 class ArmLimits:
-    """What the guard lets the arm do; a recipe or an operator may only make them tighter."""
+    """Limits that the guard enforces; a recipe or an operator may only tighten them."""
 
     workspace_min_m: tuple[float, float, float] = value(unit="m")
     workspace_max_m: tuple[float, float, float] = value(unit="m")
@@ -37,16 +37,16 @@ class ArmLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkArea:
-    """Where tasks of arms take place, for an arm that is much larger or smaller than the Panda they are made for."""
+    """Workspace of manipulation tasks, for arms much larger or smaller than the Panda that they are designed for."""
 
     x_m: tuple[float, float] = value(unit="m")
     y_m: tuple[float, float] = value(unit="m")
     z_m: tuple[float, float] = value(unit="m")
-    """Where the tool may be led, in ``base_link``: its target stays in this box."""
+    """The box, in ``base_link``, that the tool's target stays in."""
     opening_m: float = value(unit="m", above=0.0)
-    """How wide the gripper opens for what tasks handle; boxes are as large in proportion."""
+    """Width that the gripper opens to in tasks; object sizes scale with it."""
     opened: float = value(1.0, above=0.0, at_most=1.0)
-    """The share of the gripper's range at which it is open that far: tasks open it no further."""
+    """Share of the gripper's range at which it is open that wide: tasks open it no further."""
 
     def __post_init__(self) -> None:
         for name in ("x_m", "y_m", "z_m"):
@@ -57,20 +57,20 @@ class WorkArea:
 
 @dataclass(frozen=True, kw_only=True)
 class MountedArm:
-    """One arm of several that stand together and are one robot."""
+    """One of several arms that form one robot."""
 
     robot: str
     """Its robot file, by name or path."""
     prefix: str
-    """Of the names of its links and joints, such as ``left_``."""
+    """Prefix for the names of its links and joints, such as ``left_``."""
     position_m: tuple[float, float, float] = value((0.0, 0.0, 0.0), unit="m")
-    """Of its ``base_link``, in that of all."""
+    """Pose of its ``base_link`` in the common one."""
     rpy_rad: tuple[float, float, float] = value((0.0, 0.0, 0.0), unit="rad")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manipulator(RobotSpec):
-    """An arm that stands fixed at its base; ``base_link`` is its model's first link.
+    """A fixed-base arm; ``base_link`` is its model's first link.
 
     Its links come from one of ``model``, ``links`` and ``arms``.
     """
@@ -83,26 +83,26 @@ class Manipulator(RobotSpec):
     package; or ``package://my_description/urdf/my.urdf`` of a ROS package.
     """
     inertials: dict[str, LinkInertial] = value(dict)
-    """By link: in place of what the model says."""
+    """Inertials by link, which replace the model's."""
     links: tuple[Link, ...] = ()
     """From base to tool, each after its parent."""
     arms: tuple[MountedArm, ...] = ()
-    """Several arms that are one robot: its joints are theirs, arm after arm, each with its gripper's."""
+    """Several arms that form one robot: its joints are theirs, arm after arm, each with its gripper's."""
     mass_kg: float = value(unit="kg", above=0.0)
-    """Of all links."""
+    """Mass of all links."""
     mass_tolerance: float = value(0.01, unit="1", above=0.0, at_most=1.0)
-    """How much the model's mass may be off, as a share of ``mass_kg``."""
+    """Tolerance of the model's mass, as a share of ``mass_kg``."""
     joints: tuple[RevoluteJoint | PrismaticJoint, ...] = ()
     """From base to tool, in the order of every joint array."""
     gripper: tuple[RevoluteJoint | PrismaticJoint, ...] = ()
-    """Of the gripper; they come after the arm's in every joint array."""
+    """Joints of the gripper; they follow the arm's in every joint array."""
     gravity_compensation: bool = False
-    """Whether its controller adds the torques that hold the arm up, so that none is left to the stiffness."""
+    """Whether its controller compensates gravity, so that the stiffness does not have to."""
     tool_link: str
     """The model's link whose pose is the tool's."""
     limits: ArmLimits
     work: WorkArea | None = None
-    """Where tasks take place; left out: where the Panda's do."""
+    """Where tasks take place; by default as for the Panda."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -148,16 +148,16 @@ class Manipulator(RobotSpec):
 
     @property
     def gripping(self) -> tuple[bool, ...]:
-        """Of each of ``drives`` whether it is a gripper's; of several arms, of any of their grippers."""
+        """For each of ``drives``, whether it belongs to a gripper, of any of the arms."""
         parts: list[RobotSpec] = [load_robot(arm.robot) for arm in self.arms] or [self]
         each = [(len(part.joints), len(part.gripper)) for part in parts if isinstance(part, Manipulator)]
         return tuple(grips for joints, gripper in each for grips in (*[False] * joints, *[True] * gripper))
 
     def located(self, folder: Path) -> Manipulator:
-        """Return it with the model's path absolute, or with the joints of its arms; a package's model stays as it is.
+        """Return the robot with an absolute model path, or with the joints of its arms; package paths stay unchanged.
 
         Raises:
-            UserError: One of its arms is no arm, or it names joints of its own beside theirs.
+            UserError: One of its arms is not a manipulator, or it names joints of its own beside theirs.
         """
         if self.arms:
             return self._mounted(folder)
@@ -166,7 +166,7 @@ class Manipulator(RobotSpec):
         return replace(self, model=str(folder / self.model))
 
     def identity(self) -> dict[str, Any]:
-        """Return what it is, with what its model file holds, or what its arms are, in place of where they lie.
+        """Return its identity, with the contents of its model file or arms in place of their paths.
 
         Raises:
             UserError: The model file, or that of an arm, is missing.

@@ -1,4 +1,4 @@
-"""Arms on the robot node's topics: joint states out, targets of joints by name in; none of them means "stop"."""
+"""Manipulators on the robot node's topics: joint states out, named joint targets in; an empty command means "stop"."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class ManipulatorTopics(KindTopics):
         return "joint_position", lambda stamp, s: joints.fill(stamp, s["joint_position"], s["joint_velocity"])
 
     def pose(self, backend: Backend, sensed: Signals) -> tuple[Array, Array]:
-        """Return where it stands: at the origin of ``odom``, or where a simulation of several has put it."""
+        """Return the base's pose: the origin of ``odom``, or its place in a simulation of several robots."""
         return simulated_pose(backend) or (np.zeros(3), frames.from_yaw(0.0))
 
     def joints(self, sensed: Signals) -> Mapping[str, float]:
-        """Return where the joints are, rad or m."""
+        """Return joint positions, rad or m."""
         return dict(zip(self._names, sensed["joint_position"].tolist()))
 
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
-        """Return none: it starts at rest."""
+        """Return None: it starts at rest."""
         if height_m:
             raise UserError(f"start_height_m: {height_m} is not allowed for {self._robot.name}, which stands fixed.")
         return None

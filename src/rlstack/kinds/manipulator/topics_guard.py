@@ -1,4 +1,4 @@
-"""What arms add to the guard node's parameters."""
+"""Guard node parameters of manipulators."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ from rlstack.robots.urdf.parts import (
 
 @dataclass(frozen=True)
 class Description:
-    """An arm as it is described.
+    """The description of an arm.
 
     Args:
-        where: What to call it in errors.
-        urdf: Its ``robot`` element, whose meshes are absolute paths; None: it is an MJCF.
-        path: Of its MJCF.
+        where: Its name in errors.
+        urdf: Its ``robot`` element with absolute mesh paths; None for an MJCF.
+        path: Path of its MJCF.
     """
 
     where: str
@@ -45,7 +45,7 @@ class Description:
 
 
 def describe(robot: Manipulator) -> Description:
-    """Return an arm as its robot file, or the model that it names, describes it.
+    """Return an arm's description, from its robot file or the model that it names.
 
     Raises:
         UserError: The model, or a mesh of it, is missing or malformed.
@@ -91,7 +91,7 @@ def manipulator_urdf(robot: Manipulator, options: UrdfOptions) -> ET.Element:
 
 
 def _settle_inertial(link: ET.Element) -> None:
-    """Have a link without mass say so, and have no inertia either: engines differ over what that would mean."""
+    """Give a link without mass an explicit zero mass and inertia: engines interpret missing ones differently."""
     own = link.find("inertial")
     mass = own.find("mass") if own is not None else None
     if mass is not None and float(mass.get("value", "0")) > 0.0:
@@ -109,7 +109,7 @@ def _set_limits(element: ET.Element, joint: DrivenJoint) -> None:
         limit = ET.SubElement(element, "limit")
     for key, bound in joint_limit(joint).items():
         limit.set(key, number(bound))
-    for tag in ("mimic", "safety_controller"):  # it is driven itself; and soft limits are not those of the file
+    for tag in ("mimic", "safety_controller"):  # driven directly; soft limits are not the file's
         if (other := element.find(tag)) is not None:
             element.remove(other)
 

@@ -1,4 +1,4 @@
-"""Arms are verified by held-out trials: many at once, in every engine in process, and through the deployed nodes."""
+"""Verification of manipulators by held-out trials: vectorised, in every engine in process, and over topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification, held_by
 
 _VERIFIED = 1_000_000
-"""Added to the seed: no run chose its best policy by these trials."""
+"""Added to the seed, so that these trials differ from those that select a run's best policy."""
 
 
 class ManipulationVerification(TaskVerification):
@@ -58,14 +58,14 @@ class ManipulationVerification(TaskVerification):
 
     @staticmethod
     def evaluate(policy: Any, trials: Trials, task: Any, robot: Manipulator, seed: int) -> Evaluation:
-        """Return how ``policy`` did in MuJoCo: rank is by success, then by how soon."""
+        """Return the policy's results in MuJoCo, ranked by success, then by time to success."""
         figures = manipulate(policy, task, robot, trials, seed=seed).figures()
         late = figures.get("time_s", task.episode_s)
         return Evaluation(figures["success"], (round(figures["success"], 3), -late), figures)
 
     @staticmethod
     def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:
-        """Return how a policy did."""
+        """Summarize the policy's results."""
         told = (
             f"Of {figures['episodes']:.0f} held-out trials {100 * figures['success']:.1f}% come within"
             f" {task.tolerance_m:g} m of the goal and stay for {task.hold_s:g} s; {100 * figures['lost']:.1f}% are lost"
@@ -84,7 +84,7 @@ class ManipulationVerification(TaskVerification):
         return trials.take(np.arange(count))
 
     def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return which simulators can hold the robot and what it handles."""
+        """Return the simulators that support the robot and what it handles."""
         if self.task.objects is None:
             return held_by(names, self.robot)
         try:
@@ -104,36 +104,36 @@ class ManipulationVerification(TaskVerification):
         return try_in_parallel(*by, seed=request.seed, on_progress=shown)
 
     def topics_runner(self) -> tuple[Any, dict[str, Any]]:
-        """Return what does trials through the policy and guard nodes."""
+        """Return the runner of trials through the policy and guard nodes."""
         from rlstack.kinds.manipulator.verification_run import try_over_topics
 
         return try_over_topics, {"task": self.task}
 
     def score(self, record: ManipulationRecord, baselines: Mapping[str, Any]) -> Score:
-        """Return the figures of trials; nobody is compared with."""
+        """Return the figures of the trials, without a baseline."""
         task = self.task
         words = f"{task.moved.replace('_', ' ')} within {task.tolerance_m:g} m of the goal for {task.hold_s:g} s"
         return score_arm(record, words + ("" if task.ends else ", and still there at the end"))
 
     def describe(self, plan: ColumnPlan, record: ManipulationRecord) -> str:
-        """Return what was tried."""
+        """Describe the trials."""
         return f"the first {len(record)} trials of {self.task.episode_s:g} s"
 
     def settings(self) -> tuple[str, dict[str, Any]]:
-        """Return the settings that the policy was trained with and that are not the usual ones."""
+        """Return the settings of the policy's training that differ from the defaults."""
         return in_words(self._settings), {"settings": {name: mine for name, (mine, _) in self._settings.items()}}
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
-        """Return the pictures of the trials."""
+        """Return the figures of the trials."""
         tried: dict[str, Any] = {name: record for name, (record, _) in records.items()}
         return draw_trials(tried, self.task.tolerance_m)
 
 
 def task_of(contract: Contract, where: str) -> ArmTask:
-    """Return an arm's task as a policy was trained on it; ``where`` is what errors call the policy's file.
+    """Return the manipulation task that a policy was trained on; ``where`` names the policy's file in errors.
 
     Raises:
-        UserError: There is no such task of arms, or not with the settings that the file says.
+        UserError: There is no such manipulation task, or it does not have the file's settings.
     """
     if not issubclass(TASKS.load(contract.task), ArmTask):
         others = [other for other in TASKS.names() if issubclass(TASKS.load(other), ArmTask)]

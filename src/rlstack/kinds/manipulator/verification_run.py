@@ -1,4 +1,4 @@
-"""Trials of an arm: in process, shared out over processes, and over real topics in lock step."""
+"""Manipulation trials: in process, spread over worker processes, and over ROS topics in lock step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlstack.verification.manipulation import ManipulationLog, try_in
 from rlstack.verification.records import ManipulationRecord
 
 LEAST_IN_ENGINES = 10
-"""Trials that a further process is worth in an engine; the batch simulator has threads of its own."""
+"""Trials that justify another process in an engine; the batch simulator has its own threads."""
 
 
 def try_in_parallel(
@@ -32,7 +32,7 @@ def try_in_parallel(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ManipulationRecord:
-    """Do what :func:`rlstack.verification.manipulation.try_in` does, in as many processes as are worth it.
+    """Run :func:`rlstack.verification.manipulation.try_in` in as many processes as pay off.
 
     Raises:
         UserError: The policy or the simulator does not fit, or a command is not finite.
@@ -58,21 +58,21 @@ def try_over_topics(
     first: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ManipulationRecord:
-    """Do every trial, one after the other, through the policy node and the guard of a deployment.
+    """Run every trial in sequence through the policy node and guard of a deployment.
 
     Args:
         policy: The policy file.
-        task: What is done.
-        robot: Which arm.
-        trials: N of them.
+        task: The task.
+        robot: The arm.
+        trials: N trials.
         backend_name: A simulator.
-        robot_name: The name or file that the nodes load; empty takes the robot's name.
-        seed: Of the noise, with the trial's number.
+        robot_name: The name or file that the nodes load; empty for the robot's name.
+        seed: Seed of the noise, combined with the trial's number.
         first: The number of the first trial.
-        on_progress: Called after every trial with those done and their total.
+        on_progress: Called after every trial with the number done and the total.
 
     Raises:
-        UserError: The backend cannot do this, a node ended, or a command did not come.
+        UserError: The backend does not support this, a node exited, or a command did not arrive.
     """
     recorder = _Recorder(ArmCell(backend_name, task, robot, trials, seed, first), on_progress)
     found = run_episodes(policy, robot_name or robot.name, backend_name, recorder)
@@ -80,7 +80,7 @@ def try_over_topics(
 
 
 class _Recorder(EpisodeRecorder):
-    """Records what is to be at the goal; an episode ends when its time is over."""
+    """Records the object or tool that must reach the goal; an episode ends at its time limit."""
 
     def __init__(self, cell: ArmCell, on_progress: OnProgress | None) -> None:
         super().__init__(cell, on_progress)

@@ -1,4 +1,4 @@
-"""How a quadrotor is deployed."""
+"""Deployment of a quadrotor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 HOVER_AT_M = (0.0, 0.0, 1.0)
-"""Where a quadrotor goes if nothing is said, m."""
+"""Default goal of a quadrotor, m."""
 
 
 class QuadrotorDeployment(Deployment):
@@ -26,7 +26,7 @@ class QuadrotorDeployment(Deployment):
         return group.goals(checked_point(HOVER_AT_M if goal is None else goal))
 
     def fence(self, world: tuple[Point, Point] | None) -> dict[str, Parameter]:
-        """Return a geofence that holds the world."""
+        """Return a geofence that encloses the world."""
         return widened_fence(self.robot.limits, world)
 
     @property

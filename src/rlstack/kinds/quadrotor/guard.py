@@ -1,4 +1,4 @@
-"""The quadrotor's guard: who flies, and what may be published."""
+"""Guard of a quadrotor: limits rotor commands and flies the fallback."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 
 
 class QuadrotorMode(Mode):
-    """Its own modes."""
+    """Modes of a quadrotor's guard."""
 
     TAKEOFF = "takeoff", "normal"
     """The guard climbs to the take-off height."""
     HOVER = "hover", "intervention"
     """The guard holds the position."""
     LAND = "land", "intervention"
-    """The guard descends until it feels the floor."""
+    """The guard descends until it touches the floor."""
 
 
 class QuadrotorGuard(Guard[Observation]):
-    """Owns the last word before the rotors.
+    """Limits rotor commands and takes over from the policy when it fails.
 
-    It has no clock: every event brings the time, s, on the clock of the observations' stamps. Each event returns
-    a :class:`Decision`; its command, if any, is to be published at once. Every command is finite, within the
-    rotors' limits and within the rate limit of the one before; only stopping the motors (zeros) is immediate.
+    Every published command is finite, within the rotors' limits and within the rate limit of the one before; only
+    stopping the motors (zeros) is immediate.
 
     ::
 
-        DISARMED --arm on the ground--> TAKEOFF --at height--> POLICY (or HOVER while the policy is not in time)
+        DISARMED --arm on the ground--> TAKEOFF --at height--> POLICY (or HOVER while the policy is not on time)
         DISARMED --arm in the air-----> POLICY
-        POLICY --late--> HOVER --in time again for recover_after_s--> POLICY
+        POLICY --late--> HOVER --on time again for recover_after_s--> POLICY
         POLICY --limit broken, malformed command--> HOVER (no way back)
         HOVER --hover_before_landing_s--> LAND --on the floor--> DISARMED
         any armed mode --no valid observation--> DISARMED;  any --estop--> ESTOP --clear_estop--> DISARMED
@@ -51,7 +50,7 @@ class QuadrotorGuard(Guard[Observation]):
 
     CONFIG = QuadrotorGuardConfig
     COMMAND = "rotor_speed"
-    """The commanded signal: (rotors,) rad/s."""
+    """Name of the commanded signal: (rotors,) rad/s."""
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig | None = None) -> None:
         self.robot = robot
@@ -92,7 +91,7 @@ class QuadrotorGuard(Guard[Observation]):
             super()._malformed(t, problem)
 
     def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
-        """Nothing can fly unseen: the motors stop."""
+        """Stop the motors: a quadrotor cannot fly without observations."""
         assert self._seen is not None  # nothing is armed without an observation
         grounded = self.mode is QuadrotorMode.TAKEOFF and not self._is_flying(self._seen)
         self._stop(f"no valid observation for {silent_s:.2f} s: {self._refused_observation}")
@@ -108,7 +107,7 @@ class QuadrotorGuard(Guard[Observation]):
         self._enter(QuadrotorMode.HOVER, t, reason)
 
     def _act(self, t: float, before: Mode) -> Decision:
-        """Answer the newest observation by the classical controller, or move on to the mode that is due."""
+        """Answer the newest observation with the classical controller, or switch to the mode that is due."""
         seen, config = self._seen, self.config
         assert seen is not None  # nothing is armed without an observation
         in_mode_s = t - self._mode_t

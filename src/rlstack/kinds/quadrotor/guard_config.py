@@ -1,4 +1,4 @@
-"""What the guard of a quadrotor allows and how long it waits."""
+"""Limits and timeouts of a quadrotor's guard."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rlstack.schema import value
 
 @dataclass(frozen=True, kw_only=True)
 class QuadrotorGuardConfig(GuardConfig):
-    """Limits and times of the guard; make it with :meth:`from_robot`.
+    """Limits and timeouts of the guard; create it with :meth:`from_robot`.
 
-    After ``observation_timeout_s`` without an observation nothing can fly, and the motors stop.
+    After ``observation_timeout_s`` without an observation the motors stop.
     """
 
     tilt_rad: float = value(unit="rad", above=0.0, at_most=3.15)
@@ -26,18 +26,18 @@ class QuadrotorGuardConfig(GuardConfig):
     geofence_max_m: tuple[float, float, float] = value(unit="m")
     reaction_s: float = value(0.2, unit="s", at_least=0.0)
     braking_m_s2: float = value(6.0, unit="m/s^2", above=0.0)
-    """The fence counts as broken, except downward, when the robot could no longer stop inside: so long at its present
-    velocity until braking begins, then with this deceleration (of the hover controller)."""
+    """Reaction time and deceleration (of the hover controller) of a stop: the fence counts as violated, except
+    downward, when the robot could no longer stop inside it."""
     staleness_periods: float = value(2.0, unit="control periods", at_least=1.0)
-    """Age from which a policy's command is stale, and the longest silence of a policy."""
+    """Age at which a policy's command is stale, and the longest a policy may be silent."""
     hover_before_landing_s: float = value(5.0, unit="s", at_least=0.0)
     takeoff_height_m: float = value(1.0, unit="m", above=0.0)
-    """Above the place where it was armed."""
+    """Height above the place of arming."""
     takeoff_speed_m_s: float = value(0.5, unit="m/s", above=0.0)
     takeoff_tolerance_m: float = value(0.15, unit="m", above=0.0)
     """Distance from the take-off height at which the policy takes over."""
     airborne_height_m: float = value(0.2, unit="m", above=0.0)
-    """Armed above this height over ``floor_m``, the robot is flying already and the policy takes over at once."""
+    """Armed higher than this over ``floor_m``, the robot is already flying and the policy takes over at once."""
     floor_m: float = value(0.0, unit="m")
     """Height of the floor in the ``odom`` frame."""
     landing_speed_m_s: float = value(0.3, unit="m/s", above=0.0)
@@ -54,7 +54,7 @@ class QuadrotorGuardConfig(GuardConfig):
 
     @property
     def staleness_s(self) -> float:
-        """Age from which a command is stale."""
+        """Age at which a command is stale."""
         return self.staleness_periods / self.control_rate_hz
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The fallback: take-off, hovering and landing by the classical controller."""
+"""Fallback of a quadrotor's guard: take-off, hover and landing with the classical controller."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rlstack.kinds.quadrotor.guard_limiter import CommandLimiter
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 FENCE_MARGIN_M = 0.1
-"""How far inside the geofence the guard keeps its own goals."""
+"""Margin inside the geofence for the guard's own goals."""
 
 
 class HoverFallback:
-    """Climbs, hovers and descends by the classical controller; the policy's commands pass through its limiter, too.
+    """Climbs, hovers and descends with the classical controller; the policy's commands pass through its limiter, too.
 
     Args:
         robot: The robot.
@@ -27,17 +27,17 @@ class HoverFallback:
         self._config = config
         self._controller = HoverController(robot)
         self.limiter = CommandLimiter(robot, config)
-        """What every command goes through."""
+        """Limiter for all commands."""
         self._low, self._hover_speed = robot.rotor_model.speed_min_rad_s, robot.hover_speed_rad_s
         self._motors_t = 0.0
         self.goal: list[float] = [0.0, 0.0, 0.0]
-        """Where it flies to, (3,) m, world."""
+        """Its goal (3,) m, world."""
         self._top = 0.0
         self._yaw = 0.0
         self._descent: Descent | None = None
 
     def start(self, t: float, flying: bool) -> None:
-        """Begin at ``t`` with rotors at rest, or at hover speed when the robot is flying."""
+        """Start at ``t`` with rotors at rest, or at hover speed when the robot is flying."""
         speed = self._hover_speed if flying else self._low
         self._controller.reset(speed)
         self.limiter.start(t, speed)
@@ -45,30 +45,30 @@ class HoverFallback:
         self._motors_t = t
 
     def pass_on(self, t: float, wanted: list[float]) -> LimitedCommand:
-        """Return what may be published of a wanted command (rotors,) in rad/s."""
+        """Return a desired command (rotors,) in rad/s within the limits."""
         self._controller.follow(t - self._motors_t)
         self._motors_t = t
         return self._limit(t, wanted)
 
     def climb(self, seen: Observation, height_m: float) -> None:
-        """Prepare to rise by ``height_m`` above the present place."""
+        """Set the goal ``height_m`` above the present position."""
         self._take(seen)
         self.goal = list(seen.position)
         self._top = self._inside(seen.position[2] + height_m, 2)
 
     def hold(self, seen: Observation) -> None:
-        """Prepare to hold the present place and heading, brought inside the fence and off the floor."""
+        """Set the goal to the present position and heading, moved inside the fence and off the floor."""
         self._take(seen)
         self.goal = [self._inside(p, axis) for axis, p in enumerate(seen.position)]
         self.goal[2] = max(self.goal[2], self._config.floor_m + self._config.airborne_height_m)
         self._top = self.goal[2]
 
     def hold_top(self) -> None:
-        """Prepare to hold the end of the climb."""
+        """Set the goal to the end of the climb."""
         self.goal = [*self.goal[:2], self._top]
 
     def descend(self) -> None:
-        """Prepare to come down where the goal is."""
+        """Start the descent at the goal."""
         self._descent = Descent(self.goal, self._config.landing_speed_m_s)
 
     def below_top_m(self, seen: Observation) -> float:

@@ -1,4 +1,4 @@
-"""The last published rotor speeds, and what may follow them."""
+"""Limiter for rotor speed commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 
 
 class CommandLimiter:
-    """Brings every command within the rotors' range and the rate limit.
+    """Limits commands to the rotors' range and the rate limit.
 
     Args:
         robot: The robot.
@@ -27,17 +27,17 @@ class CommandLimiter:
         """The last published command, rad/s."""
 
     def start(self, t: float, speed: float) -> None:
-        """Begin at ``t`` with all rotors at a speed, rad/s, brought into their range."""
+        """Start at ``t`` with all rotors at a speed, rad/s, clipped to their range."""
         self.sent = [min(max(speed, self._low), self._high)] * self._count
         self._sent_t = t - self._config.period_s
 
     def limit(self, t: float, wanted: list[float]) -> LimitedCommand:
-        """Return what is published of a wanted command (rotors,) in rad/s."""
+        """Return a desired command (rotors,) in rad/s within the limits."""
         step = self._config.rotor_acceleration_rad_s2 * max(0.0, t - self._sent_t)
-        # The rate limit first: what was sent is within the range, so the range never forces a faster change.
+        # The rate limit first: the last command is within the range, so the range never forces a faster change.
         held = [min(max(w, b - step), b + step) for w, b in zip(wanted, self.sent)]
         held = [min(max(h, self._low), self._high) for h in held]
-        if not math.isfinite(sum(held)):  # no input is known to lead here; the last word must hold all the same
+        if not math.isfinite(sum(held)):  # no known input leads here, but published commands must always be finite
             held = self.sent
         self.sent, self._sent_t = held, t
         return LimitedCommand(np.array(held), held != wanted)

@@ -1,4 +1,4 @@
-"""The limits that a quadrotor may break."""
+"""State limits of a quadrotor: tilt, speed, angular velocity and geofence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 
 
 def broken_limit(seen: Observation, config: QuadrotorGuardConfig) -> str:
-    """Return which limit the state breaks, with the figures, or an empty string."""
+    """Return which limit the state violates, with the values, or an empty string."""
     if seen.tilt_rad > config.tilt_rad:
         return f"tilt {seen.tilt_rad:.2f} rad is over {config.tilt_rad:.2f} rad"
     speed = math.hypot(*seen.linear_velocity)
@@ -22,7 +22,7 @@ def broken_limit(seen: Observation, config: QuadrotorGuardConfig) -> str:
     for axis, p, v, low, high in fence:
         stopped = p + v * (config.reaction_s + 0.5 * abs(v) / config.braking_m_s2)
         if axis == "z":
-            stopped = max(stopped, p)  # downward is the floor's side: low and landing flight must stay possible
+            stopped = max(stopped, p)  # the floor is below: low and landing flight must remain possible
         if not (low <= p <= high and low <= stopped <= high):
             return f"{axis} = {p:.2f} m at {v:+.2f} m/s breaks the geofence of {low:.2f} to {high:.2f} m"
     return ""

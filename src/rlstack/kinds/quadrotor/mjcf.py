@@ -1,4 +1,4 @@
-"""A quadrotor in MuJoCo: one free body, whose thrust comes from outside."""
+"""A quadrotor in MuJoCo: one free body with externally applied thrust."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FRONT, _REAR, _DARK, _LIGHT = (1.0, 0.42, 0.05), (0.15, 0.45, 0.85), (0.12, 0.1
 def add_quadrotor(spec: Any, robot: Quadrotor, prefix: str, timestep_s: float) -> Any:
     """Add the robot to a world and return its body; see :func:`rlstack.robots.mjcf.add_robot`.
 
-    The body moves freely and has the file's exact mass and inertia, with its centre of mass at its origin; frame,
-    rotors and the arrow that points forward are only seen, a cylinder of the file's collision size is only felt. A
-    site at each rotor bears the rotor's name. There are no actuators: thrust follows from rotor speed in
-    :mod:`rlstack.sim.rotorcraft`, the same for every engine.
+    The body moves freely and has the file's exact mass and inertia, with its centre of mass at its origin. Frame,
+    rotors and a forward arrow are visual only; a cylinder of the file's collision size is collision only. Each rotor
+    has a site of its name. There are no actuators: :mod:`rlstack.sim.rotorcraft` computes thrust from rotor speed,
+    the same for every engine.
     """
     mujoco, name = import_mujoco(), prefix + BODY
     body = spec.worldbody.add_body(name=name, pos=[0.0, 0.0, robot.body.collision_height_m / 2.0])
@@ -65,7 +65,7 @@ def _add_visuals(mujoco: Any, body: Any, robot: Quadrotor) -> None:
             **where,
         )
 
-    lift = 0.25 * radius  # the propeller turns above the arm
+    lift = 0.25 * radius  # the propeller spins above the arm
     add(geom.mjGEOM_BOX, [0.26 * reach, 0.2 * reach, 0.08 * reach], _DARK)
     add(geom.mjGEOM_BOX, [0.24 * reach, 0.14 * reach, 0.02 * reach], _LIGHT, pos=[0.0, 0.0, 0.1 * reach])
     for rotor in robot.rotors:
@@ -84,6 +84,6 @@ def _add_visuals(mujoco: Any, body: Any, robot: Quadrotor) -> None:
 
 
 def _reach(robot: Quadrotor) -> float:
-    """Return the distance from the centre to the outermost propeller tip, m: the scale of everything that is seen."""
+    """Return the distance from the centre to the outermost propeller tip, m: the scale of all visual shapes."""
     positions: NDArray[np.float64] = robot.rotor_positions
     return float(np.linalg.norm(positions, axis=1).max()) + robot.rotor_model.radius_m

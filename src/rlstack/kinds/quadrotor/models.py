@@ -1,4 +1,4 @@
-"""Quadrotors' models, generated from the robot file: one body, and rotors that engines may show or turn."""
+"""Quadrotors' models, generated from the robot file: one body, and rotors that engines may show or spin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class QuadrotorModels(RobotModels[Quadrotor]):
     """See :class:`rlstack.robots.robot_models.RobotModels`."""
 
     def rest_height(self, robot: Quadrotor) -> float:
-        """Return half the height of what collides, m."""
+        """Return half the height of the collision shape, m."""
         return robot.body.collision_height_m / 2.0
 
     def add_to_mujoco(self, spec: Any, robot: Quadrotor, prefix: str, timestep_s: float) -> Any:
@@ -26,15 +26,15 @@ class QuadrotorModels(RobotModels[Quadrotor]):
         return add_quadrotor(spec, robot, prefix, timestep_s)
 
     def urdf(self, robot: Quadrotor, options: UrdfOptions) -> ET.Element:
-        """Return its body, and rotors as links, frames or shapes."""
+        """Return its body, with rotors as links, frames or shapes."""
         return quadrotor_urdf(robot, options)
 
     def inertial(self, robot: Quadrotor) -> Inertial:
-        """Return the body's."""
+        """Return the body's mass properties."""
         return inertial(robot.body.mass_kg, (0.0, 0.0, 0.0), robot.body.inertia_kg_m2)
 
     def check_joints(self, compare: ModelCheck) -> None:
-        """Compare rotors by name and place; an MJCF may have sites in place of their joints."""
+        """Compare rotors by name and position; an MJCF may have sites in place of their joints."""
         robot: Any = compare.robot
         model, rotors = compare.model, {rotor.name: rotor.position_m for rotor in robot.rotors}
         if model.sites and not model.moving:

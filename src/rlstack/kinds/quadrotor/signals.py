@@ -1,4 +1,4 @@
-"""Quadrotors on the common topics: rotors, by name."""
+"""Quadrotors on the common topics: rotors by name."""
 
 from __future__ import annotations
 

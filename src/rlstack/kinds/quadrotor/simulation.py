@@ -26,7 +26,7 @@ class QuadrotorSimulation(RobotSimulation):
         self.sensed = (*MOTION, "measured_rotor_speed", *battery)
 
     def read(self) -> dict[str, Array]:
-        """Return the present state; ``linear_acceleration`` is what an accelerometer at the centre of mass feels."""
+        """Return the present state; ``linear_acceleration`` is what an accelerometer at the centre of mass measures."""
         slot, rotorcraft = self._slot, self._simulation.rotorcraft
         signals = self.read_motion()
         signals["measured_rotor_speed"] = rotorcraft.speed[:, slot].copy()
@@ -45,7 +45,7 @@ class QuadrotorSimulation(RobotSimulation):
         return {"rotor_speed": sent[:, 0]}
 
     def stop(self) -> None:
-        """Cut the motors, past the command delay."""
+        """Cut the motors, bypassing the command delay."""
         self._simulation.rotorcraft.stop(slice(self._slot, self._slot + 1))
 
 

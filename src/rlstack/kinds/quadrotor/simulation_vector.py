@@ -1,4 +1,4 @@
-"""N quadrotors that fly together: in the batch simulator, or isolated in one world of an engine."""
+"""Vectorised quadrotors: in the batch simulator, or isolated from each other in one world of an engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.vector import BATCH, VectorSimulator, engine_of, where_in_process, whole_rate_hz
 
 TOGETHER = 64
-"""Robots in one engine's world at a time: more cost more each."""
+"""Robots in one engine world at a time: the cost per robot grows with their number."""
 
 _DIVERGED = 1e3
 """m, m/s or rad/s: a robot beyond any of these has diverged."""
@@ -26,11 +26,11 @@ _MOTION = ("position", "linear_velocity", "angular_velocity")
 
 _PICTURE = Camera(width=480, height=360, rate_hz=30.0, horizontal_fov_rad=0.9)
 _FROM = np.array([-0.8, -0.5, 0.45])
-"""Where the camera that follows a robot is, over its distance."""
+"""Offset of the camera that follows a robot, relative to its distance."""
 
 
 class Start(Protocol):
-    """How one robot starts, such as :class:`rlstack.environments.episode_sampler.Episode`."""
+    """Start of one robot's episode, such as :class:`rlstack.environments.episode_sampler.Episode`."""
 
     @property
     def state(self) -> Mapping[str, Array]:
@@ -38,37 +38,37 @@ class Start(Protocol):
 
     @property
     def perturbation(self) -> Perturbation:
-        """Of one robot."""
+        """Perturbations of one robot."""
 
     @property
     def state_row(self) -> Array32:
-        """(STATE_WIDTH,) the state for kernels."""
+        """State for kernels (STATE_WIDTH,)."""
 
     @property
     def parameter_row(self) -> Array32:
-        """(PARAMETER_WIDTH,) the parameters for kernels."""
+        """Parameters for kernels (PARAMETER_WIDTH,)."""
 
 
 class EpisodicQuadrotors(Protocol):
-    """N quadrotors whose episodes begin one by one, with states and parameters as rows that kernels read."""
+    """N quadrotors whose episodes start one by one, with states and parameters as rows that kernels read."""
 
     renders: bool
-    """Whether :meth:`picture` can give one."""
+    """Whether :meth:`picture` is supported."""
 
     def place(self, number: int, start: Start) -> None:
-        """Put one robot where an episode starts, and let it depart from its file as that says."""
+        """Reset one robot to the start of an episode, with the episode's departures from the robot file."""
 
     def write_state(self, rows: Array32) -> None:
-        """Write the states into ``rows`` (STATE_WIDTH, N) but for the time."""
+        """Write the states, except the time, into ``rows`` (STATE_WIDTH, N)."""
 
     def write_parameters(self, rows: Array32) -> None:
         """Write the parameters into ``rows`` (PARAMETER_WIDTH, N)."""
 
     def picture(self) -> NDArray[np.uint8]:
-        """Return what a camera that follows the first robot sees, (height, width, 3)."""
+        """Return the image of a camera that follows the first robot (height, width, 3)."""
 
     def step(self, command: NDArray[np.floating]) -> None:
-        """Let one control period pass under ``command`` (N, rotors) rad/s."""
+        """Advance one control period under ``command`` (N, rotors) rad/s."""
 
     def close(self) -> None:
         """Release everything."""
@@ -78,26 +78,26 @@ class QuadrotorVector(EpisodicQuadrotors, VectorSimulator, Protocol):
     """N quadrotors; commands are rotor speeds, rad/s, and velocities are in the world."""
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
-        """Give each robot its departures from the file."""
+        """Set each robot's departures from the file."""
 
 
 def quadrotor_vector(
     name: str, robot: Quadrotor, count: int, rate_hz: float, *, longest_delay_s: float = 0.05, **options: Any
 ) -> QuadrotorVector:
-    """Return quadrotors in the simulator called ``name``.
+    """Return vectorised quadrotors in the simulator called ``name``.
 
     Args:
         name: :data:`rlstack.sim.vector.BATCH`, or a backend with an engine.
-        robot: What flies.
-        count: N wanted.
+        robot: The quadrotor.
+        count: N.
         rate_hz: Control rate.
         longest_delay_s: The longest command delay of the perturbations to come.
-        options: Of the simulator: ``device``, ``substeps`` and ``gyroscopic`` of the batch simulator,
+        options: Options of the simulator: ``device``, ``substeps`` and ``gyroscopic`` of the batch simulator,
             ``physics_rate_hz``, ``gyroscopic``, ``world`` and more of an engine's simulation, ``together`` (robots in
             one world, at most) and ``height_m`` (of the origin of :meth:`QuadrotorVector.place` over the start).
 
     Raises:
-        UserError: There is no such simulator, it is not installed, or it has no engine that flies many at once.
+        UserError: There is no such simulator, it is not installed, or its engine does not support several at once.
     """
     if name == BATCH:
         return _Batch(robot, count, rate_hz, longest_delay_s, options)
@@ -141,7 +141,7 @@ class _Batch:
         raise UserError("The batch simulator draws no pictures: choose another backend, such as mujoco.")
 
     def close(self) -> None:
-        """Release nothing: it is all memory."""
+        """No-op: it holds only memory."""
 
 
 class _InEngine:
@@ -192,7 +192,7 @@ class _InEngine:
 
     def state(self) -> dict[str, Array]:
         state = self.simulation.state()
-        # one that diverges would take those with it that stand on the same floor: it is put back, and given up
+        # a diverged robot would take others on the same floor along: it is reset, and its episode ends
         rows = np.concatenate([state[name] for name in _MOTION], axis=1)
         for away in np.flatnonzero(~self._gone & ~(np.abs(rows) < _DIVERGED).all(axis=1)).tolist():
             self._gone[away] = True
@@ -218,7 +218,7 @@ class _InEngine:
         self.simulation.step(self._period_s)
 
     def picture(self) -> NDArray[np.uint8]:
-        """Return what a camera that follows the first robot sees, (height, width, 3)."""
+        """Return the image of a camera that follows the first robot (height, width, 3)."""
         at = self.simulation.state()["position"][0]
         away = 0.8 + 10.0 * float(np.abs(self._robot.rotor_positions).max())
         eye = at + away * _FROM

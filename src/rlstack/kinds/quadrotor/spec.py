@@ -19,7 +19,7 @@ from rlstack.schema import value
 
 @dataclass(frozen=True, kw_only=True)
 class RigidBody:
-    """The body as one rigid piece, in its FLU ``base_link`` frame with the origin at the centre of mass."""
+    """The rigid body, in its FLU ``base_link`` frame with the origin at the centre of mass."""
 
     mass_kg: float = value(unit="kg", above=0.0)
     inertia_kg_m2: tuple[float, float, float] = value(unit="kg m^2", above=0.0)
@@ -40,33 +40,33 @@ class RigidBody:
 
 @dataclass(frozen=True, kw_only=True)
 class Rotor:
-    """One rotor: where it sits and which way its reaction torque turns the body."""
+    """One rotor: its position and the direction of its reaction torque on the body."""
 
     name: str
     position_m: tuple[float, float, float]
     """In ``base_link`` (FLU)."""
     yaw_torque_sign: Literal[-1, 1]
-    """+1: its thrust goes with a torque about +z on the body (the rotor turns clockwise from above)."""
+    """+1: its reaction torque on the body is about +z (the rotor spins clockwise seen from above)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotorModel:
-    """The motor and propeller that all rotors share; speeds in rad/s."""
+    """The motor and propeller model that all rotors share; speeds in rad/s."""
 
     speed_min_rad_s: float = value(unit="rad/s", at_least=0.0)
     speed_max_rad_s: float = value(unit="rad/s", above=0.0)
     thrust_coefficients: tuple[float, float, float] = value(unit="N, N s/rad, N s^2/rad^2")
     """c0, c1, c2 of thrust = c0 + c1 w + c2 w^2 for a rotor speed w; never below 0, and rising over the speeds.
 
-    Published fits may have a negative c0, c1 or c2: then ``speed_min_rad_s`` must be where the fit has come to 0.
+    Published fits may have a negative c0, c1 or c2; ``speed_min_rad_s`` must then be at least where thrust reaches 0.
     """
     torque_per_thrust_m: float = value(unit="m", at_least=0.0)
-    """Reaction torque about z for each newton of thrust."""
+    """Reaction torque about z per newton of thrust."""
     rise_time_constant_s: float = value(unit="s", above=0.0)
     fall_time_constant_s: float = value(unit="s", above=0.0)
-    """First-order lag of the rotor speed when it rises and when it falls."""
+    """Time constants of the first-order lag when the rotor speeds up and slows down."""
     spin_inertia_kg_m2: float = value(0.0, unit="kg m^2", at_least=0.0)
-    """Of rotor and motor bell about the spin axis, for the gyroscopic term."""
+    """Inertia of rotor and motor bell about the spin axis, for the gyroscopic term."""
     radius_m: float = value(unit="m", above=0.0)
 
     def __post_init__(self) -> None:
@@ -89,33 +89,33 @@ class RotorModel:
             )
 
     def thrust(self, speed: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Return thrust in N for rotor speeds in rad/s, any shape; 0 where a fit would be below, at low speeds."""
+        """Return thrust in N for rotor speeds in rad/s, any shape; 0 where a fit is negative, at low speeds."""
         c0, c1, c2 = self.thrust_coefficients
         return np.maximum(c0 + speed * (c1 + speed * c2), 0.0)
 
     def speed_for_thrust(self, thrust: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Return the rotor speed in rad/s that gives ``thrust`` in N, clipped to what the rotor can do."""
+        """Return the rotor speed in rad/s that gives ``thrust`` in N, clipped to the rotor's range."""
         c0, c1, c2 = self.thrust_coefficients
         wanted = np.asarray(thrust, dtype=float) - c0
         # Beyond the parabola's vertex no speed gives the thrust; the vertex is outside the range, so clipping is right.
         root = np.sqrt(np.maximum(c1 * c1 + 4.0 * c2 * wanted, 0.0))
-        # two forms of the same: each is exact where the other subtracts what is nearly equal
+        # two forms of the same root: each is exact where the other subtracts nearly equal terms
         speed = 2.0 * wanted / (c1 + root) if c1 > 0.0 else (root - c1) / (2.0 * c2)
         return np.clip(speed, self.speed_min_rad_s, self.speed_max_rad_s)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What the guard lets the robot do; a recipe or an operator may only make them tighter."""
+    """Limits that the guard enforces; a recipe or an operator may only tighten them."""
 
     tilt_rad: float = value(unit="rad", above=0.0, at_most=math.pi)
     linear_velocity_m_s: float = value(unit="m/s", above=0.0)
     angular_velocity_rad_s: float = value(unit="rad/s", above=0.0)
     rotor_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0)
-    """The fastest change of a rotor speed command that is passed on."""
+    """Fastest change of a published rotor speed command."""
     geofence_min_m: tuple[float, float, float] = value(unit="m")
     geofence_max_m: tuple[float, float, float] = value(unit="m")
-    """The box, in the ``odom`` frame, that the robot may be in."""
+    """The box, in the ``odom`` frame, that the robot must stay in."""
 
     def __post_init__(self) -> None:
         for low, high in zip(self.geofence_min_m, self.geofence_max_m):
@@ -192,15 +192,15 @@ class Quadrotor(RobotSpec):
 
 
 def load_quadrotor(name_or_path: str | Path) -> Quadrotor:
-    """Read a robot file, as :func:`rlstack.robots.spec.load_robot` does, that must be of a quadrotor.
+    """Read the robot file of a quadrotor; see :func:`rlstack.robots.spec.load_robot`.
 
     Raises:
-        UserError: As there, or it is of another kind.
+        UserError: The file is missing or invalid, or the robot is of another kind.
     """
     robot = load_robot(name_or_path)
     if not isinstance(robot, Quadrotor):
         known = ", ".join(robot_names("quadrotor"))
-        raise UserError(f"{robot.name} is a {robot.kind}, and a quadrotor is needed here: such as {known}.")
+        raise UserError(f"{robot.name} is a {robot.kind}, but a quadrotor is required here, such as {known}.")
     return robot
 
 

@@ -1,4 +1,4 @@
-"""What tells one quadrotor of a family from another: the numbers that a policy for many vehicles was trained over."""
+"""Parameters that describe a quadrotor within a family: those that a policy for many vehicles was trained over."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ PARAMETERS: dict[str, str] = {
 def family_parameters(robot: Quadrotor) -> dict[str, float]:
     """Return the value of each of :data:`PARAMETERS` for one vehicle.
 
-    Torque to inertia is as RAPTOR defines it (Eschmann et al., arXiv 2509.11481, and its published sampler): the arm of
-    a square frame (the square root of 2 times the rotors' distance from an axis) times the largest thrust of one
+    Torque to inertia follows RAPTOR (Eschmann et al., arXiv 2509.11481, and its published sampler): the arm of a square
+    frame (the square root of 2 times the rotors' distance from an axis) times the largest thrust of one
     rotor, over the inertia about that axis. The largest torque of all four rotors is the square root of 2 times that.
     """
     model, body = robot.rotor_model, robot.body
@@ -72,7 +72,7 @@ class QuadrotorFamily:
         return family_parameters(robot)
 
     def inputs(self, robot: Quadrotor) -> dict[str, NDArray[np.float64]]:
-        """Return where the rotors are, which way they turn the body, and how fast they are."""
+        """Return positions, spin directions and motor time constants of the rotors."""
         model = robot.rotor_model
         return {
             "rotor_position": robot.rotor_positions,
@@ -85,7 +85,7 @@ class QuadrotorFamily:
         """Refuse a robot without one rotor in each quadrant, neighbours turning opposite ways.
 
         Raises:
-            UserError: It is one; ``where`` names the policy.
+            UserError: The robot has another layout; ``where`` names the policy.
         """
         quadrants = {}
         for rotor in robot.rotors:

@@ -1,4 +1,4 @@
-"""Quadrotors on the robot node's topics: rotor speeds by name; a command without names is "off"."""
+"""Quadrotors on the robot node's topics: named rotor speeds; an empty command means "off"."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class QuadrotorTopics(KindTopics):
         return {} if speeds is None else dict(zip(self._robot.rotor_names, speeds.tolist()))
 
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
-        """Return a state hovering above its place."""
+        """Return a state hovering above its starting place."""
         if height_m == 0.0:
             return None
         start = simulated_start_m(backend)

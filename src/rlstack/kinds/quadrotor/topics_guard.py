@@ -1,4 +1,4 @@
-"""What quadrotors add to the guard node's parameters."""
+"""Guard node parameters of quadrotors."""
 
 from __future__ import annotations
 

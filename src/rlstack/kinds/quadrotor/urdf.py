@@ -1,4 +1,4 @@
-"""A quadrotor as URDF: its body, and rotors that turn, whose mass and inertia are taken out of the body's."""
+"""A quadrotor as URDF: its body, and spinning rotors whose mass and inertia are subtracted from the body's."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rlstack.robots.urdf.parts import (
 )
 
 LIGHTEST_SHARE, HEAVIEST_SHARE = 0.005, 0.01
-"""A rotor's mass over the robot's where the file has no spin inertia, and the most that one is given.
+"""A rotor's share of the robot's mass where the file has no spin inertia, and the largest share.
 
 A 5 inch propeller weighs 4 g on a racer of 0.8 kg, a 45 mm one 0.2 g on a Crazyflie of 27 g.
 """
 
 
 def rotor_inertial(robot: Quadrotor) -> Inertial:
-    """Return one rotor about its own centre: a thin disc that has the file's spin inertia, if the file has one."""
+    """Return one rotor's mass properties about its own centre: a thin disc with the file's spin inertia, if any."""
     model, whole = robot.rotor_model, robot.body.mass_kg
     spin, radius = model.spin_inertia_kg_m2, model.radius_m
     if spin > 0.0:
@@ -40,10 +40,10 @@ def rotor_inertial(robot: Quadrotor) -> Inertial:
 
 
 def body_without_rotors(robot: Quadrotor) -> Inertial:
-    """Return what the body is where the rotors are links: with them it has exactly the file's mass and inertia.
+    """Return the body without the rotors' links; together they have exactly the file's mass and inertia.
 
     Raises:
-        UserError: No body can be that: the rotors are too heavy for the file's inertia.
+        UserError: No such body exists: the rotors are too heavy for the file's inertia.
     """
     whole = inertial(robot.body.mass_kg, (0.0, 0.0, 0.0), robot.body.inertia_kg_m2)
     rotor = rotor_inertial(robot)
@@ -71,7 +71,7 @@ def quadrotor_urdf(robot: Quadrotor, options: UrdfOptions) -> ET.Element:
         name = prefix + link_of(rotor.name)
         link = add_link(root, name, rotor_inertial(robot) if turning else None)
         _add_propeller(link, robot, rotor, (0.0, 0.0, 0.0))
-        # It turns against its reaction on the body: about -z where the body is pushed about +z.
+        # It spins against its reaction torque on the body: about -z where the body's torque is about +z.
         axis = (0.0, 0.0, -float(rotor.yaw_torque_sign))
         limit = {"velocity": robot.rotor_model.speed_max_rad_s, "effort": _effort(robot)}
         add_joint(
@@ -111,5 +111,5 @@ def _add_propeller(link: ET.Element, robot: Quadrotor, rotor: Rotor, at: tuple[f
     up = (x, y, z + lift)
     add_shape(link, "visual", "cylinder", xyz=at, radius=0.16 * radius, length=2.0 * lift, material="light")
     add_shape(link, "visual", "cylinder", xyz=up, radius=radius, length=0.04 * radius, material=f"{colour}_disc")
-    # A blade, so that one sees it turn.
+    # A blade, so that its rotation is visible.
     add_shape(link, "visual", "box", xyz=up, size=(1.9 * radius, 0.2 * radius, 0.06 * radius), material=colour)

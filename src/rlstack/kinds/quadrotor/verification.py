@@ -1,4 +1,4 @@
-"""Quadrotors are verified by flying held-out starts under disturbances, beside classical controllers."""
+"""Verification of quadrotors by flying held-out starts under disturbances, beside classical controllers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification
 
 COMPARED, COMPARED_S = 16, 1.0
-"""Flights whose commands are replayed in every simulator to see how far these disagree, and for how many seconds."""
+"""Flights whose commands are replayed in every simulator to compare them, and for how many seconds."""
 
 HIGH_UP = np.array([0.0, 0.0, 20.0])
-"""m; there the floor has no effect, whichever simulator has one."""
+"""m; high enough for no ground effect, whichever simulator models it."""
 
 ABOVE_FLOOR = np.array([0.0, 0.0, 2.5])
-"""m; the task has its goal at the origin, and its worst starts fall less than this before they are caught."""
+"""m; the task has its goal at the origin, and its worst starts fall less than this before they recover."""
 
 _STREAM = 0x5EED
-"""Keeps the held-out episodes apart from what training draws with the same seed."""
+"""Separates the held-out episodes from training's draws with the same seed."""
 
 
 class FlightVerification(TaskVerification):
@@ -70,19 +70,19 @@ class FlightVerification(TaskVerification):
 
     @staticmethod
     def evaluate(policy: Any, trials: Scenario, task: Any, robot: Quadrotor, seed: int) -> Evaluation:
-        """Return how ``policy`` flew in the batch simulator; staying close counts first, and a loss as a success."""
+        """Return the policy's results in the batch simulator, ranked by staying close, less the losses."""
         flown = rollout(policy, trials, robot, task.criteria.duration_s, noise_seed=seed)
         result = outcome(flown, task.criteria)
         success, lost, close = (float(share.mean()) for share in (result.success, result.lost, result.close))
         error_m = float(np.median(result.error_m))
         figures = {"episodes": len(flown), "success": success, "within_0_1": close, "lost": lost, "error_m": error_m}
-        # all lost: there is no error
+        # all diverged: there is no error
         finite = {name: figure for name, figure in figures.items() if math.isfinite(figure)}
         return Evaluation(success, (round(success - lost, 3), round(close, 3), -error_m), finite)
 
     @staticmethod
     def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:
-        """Return how a policy flew from held-out starts."""
+        """Summarize the policy's flights from held-out starts."""
         criteria = task.criteria
         told = (
             f"Of {figures['episodes']:.0f} held-out flights {100 * figures['success']:.1f}% stay within"
@@ -96,7 +96,7 @@ class FlightVerification(TaskVerification):
 
     @property
     def trials(self) -> Scenario:
-        """Held-out starts, under the task's own disturbances and those that it was not trained with."""
+        """Held-out starts, under the task's own disturbances and others that training does not have."""
         return self._drawn
 
     def take(self, trials: Scenario, count: int) -> Scenario:
@@ -121,35 +121,35 @@ class FlightVerification(TaskVerification):
         )
 
     def topics_runner(self) -> tuple[Any, dict[str, Any]]:
-        """Return what flies through the policy and guard nodes."""
+        """Return the runner of flights through the policy and guard nodes."""
         from rlstack.kinds.quadrotor.verification_run import LEAST, fly_over_topics
 
         return fly_over_topics, {"least": LEAST, "duration_s": self.task.criteria.duration_s}
 
     def score(self, record: FlightRecord, baselines: Mapping[str, FlightRecord]) -> Score:
-        """Return the figures of flights; nobody is compared with."""
+        """Return the figures of flights, without a baseline."""
         return score_flights(record, self.task.criteria)
 
     def beside(self, baseline: FlightRecord, plan: ColumnPlan) -> None:
-        """Show no controllers beside flights over topics, of which there are fewer."""
+        """Return no controllers: flights over topics are too few to compare."""
 
     def describe(self, plan: ColumnPlan, record: FlightRecord) -> str:
-        """Return what was flown."""
+        """Describe the flights."""
         return (
             f"{len(record):,} flights of {record.time_s[-1]:g} s at {record.rate_hz:g} Hz, starting"
             f" {describe_starts(plan.trials)}.{describe_paths(plan.trials)}"
         )
 
     def labels(self, plan: ColumnPlan) -> Mapping[str, str]:
-        """Return what each disturbance is."""
+        """Describe each disturbance."""
         return describe_disturbances(plan.trials, self.robot)
 
     def reasons(self) -> Sequence[str]:
-        """Return how the robot departs from the family that the policy is for."""
+        """Describe how the robot departs from the policy's family."""
         return family_departures(self.request.loaded.contract, self.robot)
 
     def findings(self, records: Records) -> tuple[list[str], dict[str, Any]]:
-        """Replay the commands of some flights in every simulator and say how far these come apart."""
+        """Replay the commands of some flights in every simulator and report how far these diverge."""
         names = [name for name in records if name in self.request.names]
         if len(names) < 2:
             return [], {"disagreements": []}
@@ -161,7 +161,7 @@ class FlightVerification(TaskVerification):
         return [one.sentence() for one in found], {"disagreements": [one.to_json() for one in found]}
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
-        """Return the pictures of the flights."""
+        """Return the figures of the flights."""
         outputs = self.request.loaded.contract.outputs
         flights: dict[str, Any] = {name: record for name, (record, _) in records.items()}
         return draw_flights(flights, self.task.criteria, rotor_names=outputs[0].element_names if outputs else ())

@@ -1,4 +1,4 @@
-"""Flights over real topics, in lock step, through the nodes that are deployed."""
+"""Quadrotor trials over ROS topics, in lock step, through the deployed nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlstack.verification.episode_simulator import EpisodeSimulator
 from rlstack.verification.records import FlightRecord
 
 LEAST = 10
-"""Flights that a further process is worth."""
+"""Flights that justify another process."""
 
 
 def fly_over_topics(
@@ -37,26 +37,26 @@ def fly_over_topics(
     first: int = 0,
     on_progress: OnProgress | None = None,
 ) -> FlightRecord:
-    """Fly every episode of a scenario, one after the other, and record it.
+    """Fly and record every episode of a scenario in sequence.
 
-    The guard's limits are opened because the start states are beyond them.
+    The guard's limits are widened because the start states are beyond them.
 
     Args:
         policy: The policy file.
-        trials: N episodes; with the floor well below them.
-        robot: What flies.
+        trials: N episodes, well above the floor.
+        robot: The quadrotor.
         backend_name: A simulator that can be perturbed.
         duration_s: Length of every episode; the record has ``round(duration_s * rate) + 1`` samples.
-        robot_name: The name or file that the nodes load; empty takes the robot's name.
-        seed: Of the sensor noise, with the episode's number; None: no noise.
+        robot_name: The name or file that the nodes load; empty for the robot's name.
+        seed: Seed of the sensor noise, combined with the episode's number; None: no noise.
         first: The number of the first episode.
-        on_progress: Called after every episode with the episodes done and their total.
+        on_progress: Called after every episode with the number done and the total.
 
     Returns:
         The flights without the sensors' noise. The command of the last sample is NaN: nothing was flown after it.
 
     Raises:
-        UserError: The backend cannot do this, a node ended, or a command did not come.
+        UserError: The backend does not support this, a node exited, or a command did not arrive.
     """
     simulator = _Flights(backend_name, robot, trials, seed, first)
     recorder = _Recorder(simulator, trials, duration_s, on_progress)
@@ -70,7 +70,7 @@ def fly_over_topics(
 
 
 class _Flights(EpisodeSimulator):
-    """Each episode has the scenario's start, perturbation and sensor noise, so that each can be flown on its own."""
+    """Each episode has its own start, perturbation and sensor noise, so that it can be flown on its own."""
 
     def __init__(self, name: str, robot: Quadrotor, scenario: Scenario, seed: int | None, first: int) -> None:
         if not hasattr(BACKENDS.load(name), "perturb"):
@@ -104,7 +104,7 @@ class _Flights(EpisodeSimulator):
 
 
 class _Recorder(EpisodeRecorder):
-    """Records states and rotor commands; an episode ends when its time is over."""
+    """Records states and rotor commands; an episode ends at its time limit."""
 
     warm_up_steps = 20
     guard_parameters: ClassVar[Mapping[str, Parameter]] = {
@@ -125,7 +125,7 @@ class _Recorder(EpisodeRecorder):
         self.arrays: dict[str, Any] = {name: np.full((*shape, width), np.nan) for name, width in widths.items()}
 
     def warm_up(self) -> None:
-        """Put the robot at the first goal, level, at hover speed, to stay there."""
+        """Start the robot at the first goal, level, at hover speed, to stay there."""
         hover = np.full(self._rotors, self.simulator.robot.hover_speed_rad_s)
         self.simulator.reset({"position": self.simulator._scenario.goal_position[0], "rotor_speed": hover})
 
