@@ -1,1 +1,1 @@
-"""Simulators: the batch simulator, and backends that put an engine behind the common protocol."""
+"""Simulators: the batch simulator, and physics engines behind the backend protocol."""

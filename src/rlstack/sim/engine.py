@@ -1,7 +1,6 @@
-"""What a physics engine must offer: rigid bodies and joints in one world. All else is shared by every engine.
+"""The interface of a physics engine: rigid bodies and joints in one world.
 
-An engine integrates what it is given and knows nothing of rotors, commands, noise or topics: those are in
-:mod:`rlstack.sim.simulation`, written once.
+An engine only integrates. Rotors, commands, noise and time are in :mod:`rlstack.sim.simulation`, shared by all engines.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from rlstack.robots import RobotSpec
 from rlstack.sim.world import World
 
 BODY_ROWS = 13
-"""Rows of a body's state: position 0:3 m, orientation 3:7 xyzw, linear velocity 7:10 m/s, all in the world, and
-angular velocity 10:13 rad/s in the body."""
+"""Rows of a body's state: position 0:3 m, orientation 3:7 xyzw and linear velocity 7:10 m/s in the world frame, and
+angular velocity 10:13 rad/s in the body frame."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What an engine is to build.
+    """The contents of a simulation.
 
     Args:
         robots: N robots, in the order of every array.
-        world: Where they are; None: a floor at z = 0 and nothing else.
+        world: Their world; None: only a floor at z = 0.
         step_s: Physics step, s.
-        isolated: The robots cannot touch or see each other, only the world: many flights at once.
+        isolated: Whether robots touch and see only the world, not each other, for many runs at once.
     """
 
     robots: tuple[RobotSpec, ...]
@@ -38,102 +37,102 @@ class Scene:
     world: World | None = None
     isolated: bool = False
     options: dict[str, Any] = field(default_factory=dict)
-    """Of one engine alone, by name."""
+    """Engine-specific options by name."""
 
 
 class MassProperties(NamedTuple):
-    """Mass and inertia of a robot as the engine holds them, its joints at zero."""
+    """Mass and inertia of a robot in the engine, with its joints at zero."""
 
     mass_kg: float
     centre_m: Array
-    """(3,) of mass, in ``base_link``."""
+    """(3,) centre of mass in ``base_link``, m."""
     inertia_kg_m2: Array
     """(3, 3) about the centre of mass, along the axes of ``base_link``."""
 
 
 class JointState(NamedTuple):
-    """Of one robot's joints in the order of :meth:`Engine.joint_names`."""
+    """State of one robot's joints, in the order of :meth:`Engine.joint_names`."""
 
     position: Array
     """(joints,) rad or m."""
     velocity: Array
     effort: Array
-    """(joints,) N m or N that the drives apply."""
+    """(joints,) efforts of the drives, N m or N."""
 
 
 class View(NamedTuple):
-    """What a camera sees. Rows go down, columns right (OpenCV)."""
+    """A camera's image; rows go down, columns right (OpenCV)."""
 
     rgb: NDArray[np.uint8] | None
     """(height, width, 3)."""
     depth: NDArray[np.float32] | None
-    """(height, width) m along the optical axis; infinite where there is nothing within ``far_m``."""
+    """(height, width) m along the optical axis; infinite without an object within ``far_m``."""
 
 
 Gyroscopic = Literal["explicit", "none"]
 
 DriveMode = Literal["file", "position", "velocity", "effort"]
-"""What a joint's target is: ``file``: what the robot file's mode of that joint says; a free joint has no target."""
+"""Meaning of a joint's target; ``file``: the joint's mode in the robot file. A free joint has no target."""
 
 
 class Engine(Protocol):
-    """One physics engine with N robots in one world. Built by being constructed with a :class:`Scene`.
+    """A physics engine with N robots in one world, constructed from a :class:`Scene`.
 
     Raises:
-        UserError: On construction, where the scene is one that it cannot hold.
+        UserError: On construction, if the engine does not support the scene.
     """
 
     name: ClassVar[str]
     gyroscopic: ClassVar[Gyroscopic]
-    """``explicit``: it adds -w x J w of the velocity it holds, as most do; ``none``: it leaves the term out."""
+    """``explicit``: it adds -w x J w of its present velocity, as most do; ``none``: it omits the term."""
     steps_per_s: ClassVar[float]
-    """The physics rate it is used at unless told otherwise, Hz."""
+    """Default physics rate, Hz."""
     options: ClassVar[tuple[str, ...]]
-    """Names of its own options; a scene has no others."""
+    """Names of the engine's own options."""
 
     @classmethod
     def require(cls) -> None:
-        """Raise ``UserError`` where the engine is not installed; it says which extra to install."""
+        """Raise ``UserError`` with the extra to install if the engine is not installed."""
 
     def __init__(self, scene: Scene) -> None: ...
 
     def refresh(self, rows: Array) -> None:
-        """Write all bodies' states into ``rows`` (13, N), see :data:`BODY_ROWS`; velocities are those it holds."""
+        """Write all bodies' states to ``rows`` (13, N), see :data:`BODY_ROWS`; velocities are the engine's own."""
 
     def place(self, index: int, body: Array) -> None:
-        """Put robot ``index`` into the state ``body`` (13,), its joints to rest at their zero."""
+        """Set the state of robot ``index`` to ``body`` (13,), with its joints at rest at zero."""
 
     def push(self, force: Array, torque: Array) -> None:
-        """Take the force (3, N) N in the world and torque (3, N) N m in the body that act on each body in next step.
+        """Set the force (3, N) N, world frame, and torque (3, N) N m, body frame, on each body for the next step.
 
-        They act at the centre of mass, and in one step only. Arrays may change after the call.
+        They act at the centre of mass, in one step only. The caller may change the arrays after the call.
         """
 
     def step(self) -> None:
-        """Let one physics step pass."""
+        """Take one physics step."""
 
     def reset_world(self) -> None:
-        """Put what is no robot and can be pushed back where it began, at rest."""
+        """Return movable obstacles to their initial poses, at rest."""
 
     def move_obstacle(self, name: str, position: Array) -> None:
-        """Put a kinematic obstacle of the world at (3,) m, at once; it stays there, and rays meet it there.
+        """Move a kinematic obstacle to (3,) m at once; it stays there and rays hit it.
 
         Raises:
-            ValueError: There is none of this name.
+            ValueError: There is no such obstacle.
         """
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
-        """Return where an obstacle is that can be pushed: position (3,) m and orientation (4,) xyzw.
+        """Return the pose of a movable obstacle: position (3,) m and orientation (4,) xyzw.
 
         Raises:
-            ValueError: There is none of this name.
+            ValueError: There is no such obstacle.
         """
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
-        """Give robot ``index``'s body another mass and other principal moments (3,)."""
+        """Set mass and principal moments (3,) of robot ``index``."""
 
     def mass_properties(self, index: int) -> MassProperties:
-        """Return what the engine holds, for checks against the robot file."""
+        """Return the engine's mass properties, for checks against the robot file."""
 
     def joint_names(self, index: int) -> tuple[str, ...]:
         """Return the driven joints' names in the robot file's order; none for a quadrotor."""
@@ -142,7 +141,7 @@ class Engine(Protocol):
         """Return the joints' state."""
 
     def place_joints(self, index: int, position: Array, velocity: Array) -> None:
-        """Put the joints (joints,) into a state."""
+        """Set the joints' state (joints,)."""
 
     def drive(self, index: int, mode: DriveMode, target: Array) -> None:
         """Drive the joints (joints,) towards a target until the next call, with the robot file's gains and limits."""
@@ -151,22 +150,22 @@ class Engine(Protocol):
         """Return whether anything touched robot ``index`` in the last step."""
 
     def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
-        """Render what a camera (:class:`rlstack.robots.sensing.Camera`) at ``position`` (3,) sees.
+        """Render a camera (:class:`rlstack.robots.sensing.Camera`) at ``position`` (3,).
 
         Args:
             position: m, world.
             rotation: (3, 3); its columns are the optical frame's axes (x right, y down, z forward) in the world.
             camera: Size, field of view, near and far.
-            wanted: ``rgb``, ``depth`` or both; what is not wanted may be None.
+            wanted: ``rgb``, ``depth`` or both; the other may be None in the result.
 
         Raises:
-            UserError: There is no way to render here; it says what to install or set.
+            UserError: Rendering is not possible here; the message says what to install or set.
         """
 
     def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
-        """Return how far (R,) rays from ``origins`` (R, 3) along unit ``directions`` (R, 3) go, m; infinite beyond far.
+        """Return the lengths (R,) of rays from ``origins`` (R, 3) along unit ``directions`` (R, 3), m; inf beyond far.
 
-        Robot ``index`` itself is not hit, nor are others where robots are isolated.
+        Rays pass through robot ``index`` itself, and through other robots if robots are isolated.
         """
 
     def close(self) -> None:
@@ -174,15 +173,15 @@ class Engine(Protocol):
 
 
 def find_obstacle(known: Mapping[str, int], name: str, what: Literal["can be pushed", "are kinematic"]) -> int:
-    """Return what an engine holds for an obstacle.
+    """Return the engine's id of an obstacle.
 
     Args:
-        known: By name, those that are meant.
-        name: Of one.
-        what: The obstacles that are meant, for errors.
+        known: Ids of the eligible obstacles by name.
+        name: Name of the obstacle.
+        what: Description of the eligible obstacles, for errors.
 
     Raises:
-        ValueError: There is none of this name.
+        ValueError: There is no such obstacle.
     """
     if name not in known:
         raise ValueError(f"'{name}' is not allowed: the obstacles that {what}: {sorted(known)}.")

@@ -1,1 +1,1 @@
-"""Many small worlds with one arm and what it handles, stepped together on all cores; see :mod:`.worlds`."""
+"""Many small MuJoCo worlds with one arm and its objects, stepped together; see :mod:`rlstack.sim.mujoco_worlds`."""

@@ -1,7 +1,7 @@
-"""Renders images of arms' worlds, one at a time, from the cameras of the robot file, with randomized appearance.
+"""Camera images of arms' worlds, rendered one at a time with randomized appearance.
 
-The worlds that are stepped have capsules and boxes for links. What is rendered has the arm's collision meshes, which
-look like the arm from a distance and are drawn five times as fast as the meshes for show.
+The simulated worlds use capsules and boxes for links. The rendered model uses the arm's collision meshes, which look
+like the arm from a distance and render five times as fast as its visual meshes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rlstack.sim.arms.visual_randomization import TABLES, Appearance
 from rlstack.sim.mujoco_renderer import Renderer, add_renderer_camera
 
 _SHOWN = 1
-"""Group of geoms that is drawn unless asked otherwise."""
+"""The geom group that MuJoCo renders by default."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class _Lens:
 
 
 class ArmCameraRenderer:
-    """Renders states of :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`; all pictures have one size.
+    """Renders states of :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`; all images have one size.
 
     Args:
-        robot: The arm, with these cameras in its file.
-        build: Adds what is handled, as for the worlds.
-        cameras: Names.
-        handled: Name of the box that is handled.
+        robot: The arm, whose file has these cameras.
+        build: Adds the task's objects, as for the worlds.
+        cameras: Names of the cameras.
+        handled: Name of the manipulated box.
 
     Raises:
-        UserError: The robot has no such camera, or one of another size or with a bent lens; or there is no way to
-            render here.
+        UserError: The robot lacks a camera, their sizes differ, a lens has distortion, or rendering is not possible
+        here.
     """
 
     def __init__(self, robot: Manipulator, build: Build, cameras: Sequence[str], handled: str) -> None:
@@ -76,19 +76,19 @@ class ArmCameraRenderer:
         self._tables = [int(model.material(f"table {k}").id) for k in range(TABLES)]
         self._colour = model.geom_rgba[self._handled, :3].copy()
         self._links = [_link(model, robot, *named) for named in zip(self.names, self._cameras)]
-        # Mesa's software renderer: its threads wait for each other longer than such small pictures take
+        # Mesa's software renderer: for such small images its threads cost more than they save
         os.environ.setdefault("LP_NUM_THREADS", "1")
         self._eye = Renderer(mujoco, model, self._data)
 
     def picture(self, state: Array, half: Array, looks: Appearance, world: int, camera: int) -> NDArray[np.uint8]:
-        """Return what a camera sees, (height, width, 3) red first.
+        """Return a camera's RGB image (height, width, 3).
 
         Args:
-            state: (width,) of the world; see :attr:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds.state`.
-            half: (3,) m, half lengths of what is handled.
-            looks: Of all worlds.
-            world: Which of them.
-            camera: Which of the cameras.
+            state: (width,) state of the world; see :attr:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds.state`.
+            half: (3,) half lengths of the manipulated box, m.
+            looks: Appearance of all worlds.
+            world: Index of the world.
+            camera: Index of the camera.
         """
         mujoco, model, data = self._mujoco, self._model, self._data
         self._dress(looks, world)
@@ -123,10 +123,10 @@ class ArmCameraRenderer:
 
 
 def camera_of(robot: Manipulator, name: str) -> Camera:
-    """Return a camera of an arm's file.
+    """Return a camera from an arm's file.
 
     Raises:
-        UserError: There is none of this name.
+        UserError: The robot has no camera of this name.
     """
     if name not in robot.cameras:
         has = f"its cameras are {', '.join(robot.cameras)}" if robot.cameras else "its file has no cameras"
@@ -148,7 +148,7 @@ def _plain(robot: Manipulator, name: str) -> Camera:
 
 
 def _link(model: Any, robot: Manipulator, name: str, camera: Camera) -> int:
-    """Return the number of the body that a camera is on."""
+    """Return MuJoCo's id of the body that a camera is mounted on."""
     links = [model.body(k).name for k in range(1, model.nbody)]
     link = camera.link or BODY
     if link not in links:
@@ -167,7 +167,7 @@ def _lens(camera: Camera, view: float) -> _Lens:
 
 
 def _drawn(robot: Manipulator, build: Build) -> Any:
-    """Return the model that is rendered; its positions are those of the worlds'."""
+    """Return the rendered model; its positions have the layout of the simulated worlds."""
     mujoco = import_mujoco()
     spec = new_world()
     add_robot(spec, robot)
@@ -185,7 +185,7 @@ def _drawn(robot: Manipulator, build: Build) -> Any:
 
 
 def _add_tables(mujoco: Any, spec: Any) -> None:
-    """Add the materials that a table may have: plain, squares, stripes of brightness, speckles; large and small."""
+    """Add the table's possible materials: plain, squares, stripes of brightness, speckles; large and small."""
     kinds, marks = mujoco.mjtBuiltin, mujoco.mjtMark
     rng = np.random.default_rng(0)
     for k in range(TABLES):

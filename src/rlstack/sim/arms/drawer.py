@@ -1,4 +1,4 @@
-"""A drawer in a cabinet that stands on the table, with a tab to pull it by."""
+"""A drawer with a pull tab, in a cabinet on the table."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _PLATE_M = 0.006
 _CABINET_RGB, _FRONT_RGB = (0.55, 0.5, 0.42), (0.75, 0.7, 0.6)
 
 Box = tuple[tuple[float, float, float], tuple[float, float, float]]
-"""Middle and half lengths, m, in the cabinet's frame, whose x goes into it from the closed tab."""
+"""Centre and half lengths, m, in the cabinet's frame, whose x axis points from the closed tab into the cabinet."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawer:
-    """A cabinet that stands fixed, and a drawer that slides out of it along the cabinet's -x.
+    """A fixed cabinet with a drawer that slides out along the cabinet's -x.
 
-    The cabinet's place is on the table, straight below the closed tab's middle; the drawer's is the tab's middle.
+    The cabinet's origin is on the table, straight below the centre of the closed tab; the drawer's is the tab's centre.
 
     Args:
-        name: Of the drawer's body and slide, and of the tab's geom.
+        name: Name of the drawer's body and slide, and of the tab's geom.
         cabinet: Name of the cabinet's body.
         tab_half_m: (3,) half lengths of the tab: along the slide, across, and up.
-        tab_height_m: Of its middle above the table.
-        half_width_m: Of the cabinet.
-        depth_m: Of the cabinet.
-        travel_m: How far the drawer slides out.
-        damping_n_s_per_m: Of the slide.
+        tab_height_m: Height of the tab's centre above the table.
+        half_width_m: Half width of the cabinet.
+        depth_m: Depth of the cabinet.
+        travel_m: Travel of the drawer.
+        damping_n_s_per_m: Damping of the slide.
         rgba: Colour of the tab.
     """
 
@@ -51,19 +51,19 @@ class Drawer:
 
     @property
     def cabinet_box(self) -> Box:
-        """The cabinet, seen from its place on the table."""
+        """The cabinet in its own frame."""
         face, top = self.tab_half_m[0] + 2.0 * _PLATE_M, self.tab_height_m + 0.03
         return (face + self.depth_m / 2.0, 0.0, top / 2.0), (self.depth_m / 2.0, self.half_width_m, top / 2.0)
 
     @property
     def front_box(self) -> Box:
-        """The drawer's front, seen from the tab's middle."""
+        """The drawer's front, relative to the tab's centre."""
         return (self.tab_half_m[0] + _PLATE_M, 0.0, 0.0), (_PLATE_M, self.half_width_m, 0.028)
 
     def add(self, spec: Any) -> None:
         """Add it to a ``mujoco.MjSpec``."""
         mujoco = import_mujoco()
-        # neither meets the other: the slide keeps them apart
+        # no collision between the two: the slide keeps them apart
         met = {"type": mujoco.mjtGeom.mjGEOM_BOX, "contype": HANDLED, "conaffinity": ARM}
         cabinet = spec.worldbody.add_body(name=self.cabinet, pos=[0.6, 0.0, 0.0])
         middle, half = self.cabinet_box
@@ -83,7 +83,7 @@ class Drawer:
             mass=1.0,
             rgba=list(self.rgba),
             condim=4,
-            priority=1,  # its friction counts, whatever touches it
+            priority=1,  # its own friction applies, whatever touches it
             friction=[0.8, 0.005, 0.0001],
             **met,
         )
@@ -100,15 +100,15 @@ def obstacles_of(
     friction: float,
     rails_n: float,
 ) -> tuple[Obstacle, Obstacle, Obstacle]:
-    """Return a drawer as obstacles of a world, for every engine: what slides, named as the drawer; its front; cabinet.
+    """Return a drawer as obstacles of a world: the sliding part, named as the drawer; its front; the cabinet.
 
     Args:
-        drawer: What it is like.
-        closed: (3,) m, the middle of the tab while it is closed, so high above the table as the drawer's.
-        yaw_rad: Which way one looks into the cabinet.
+        drawer: Its geometry.
+        closed: (3,) centre of the tab while closed, m, at the tab's height above the table.
+        yaw_rad: Direction into the cabinet.
         tab_half_m: (3,) half lengths of the tab.
-        mass_kg: Of all that slides.
-        friction: Of the tab.
+        mass_kg: Mass of all sliding parts.
+        friction: Friction coefficient of the tab.
         rails_n: Friction of the rails, N.
     """
     turned, middle = frames.from_yaw(yaw_rad), np.asarray(closed, dtype=float)

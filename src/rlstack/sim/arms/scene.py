@@ -1,7 +1,7 @@
 """The scene of a manipulation task in MuJoCo: an arm on a table, and objects.
 
-The arm is the robot file's model, with its drives, limits and gravity compensation. Its meshes are replaced by the
-capsules and boxes that fit them: contact with a mesh costs many times more, and what is grasped touches flat pads.
+The arm is the robot file's model, with its drives, limits and gravity compensation. Fitted capsules and boxes replace
+its meshes: contact with a mesh costs many times more, and grasped objects touch flat pads.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
 from rlstack.sim.obstacle import Obstacle
 
 Build = Callable[[Any], None]
-"""Adds what a task handles to a ``mujoco.MjSpec``."""
+"""Adds a task's objects to a ``mujoco.MjSpec``."""
 
 ARM, HANDLED = 2, 1
-"""Collision bits: an arm meets what is handled and the table, and not itself, which its task keeps it away from."""
+"""Collision bits: an arm collides with objects and the table; its task prevents self-collision."""
 
 TIMESTEP_S = 0.005
-"""Physics step; contacts are as stiff as MuJoCo's default of 20 ms, which wants steps of at most 10 ms."""
+"""Physics step; contacts have MuJoCo's default time constant of 20 ms, which needs steps of at most 10 ms."""
 
 _TORSION, _ROLLING = 0.005, 0.0001
-"""m: MuJoCo's defaults of friction against turning on the spot and rolling."""
+"""MuJoCo's default torsional and rolling friction, m."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A box that can be moved.
+    """A movable box.
 
     Args:
-        name: Of its body, free joint and geom.
-        half_m: (3,) half lengths.
-        mass_kg: Of it.
-        friction: Against everything.
+        name: Name of its body, free joint and geom.
+        half_m: (3,) half lengths, m.
+        mass_kg: Mass.
+        friction: Friction coefficient against everything.
         rgba: Colour.
     """
 
@@ -60,8 +60,8 @@ class Block:
             size=list(self.half_m),
             mass=self.mass_kg,
             rgba=list(self.rgba),
-            condim=4,  # what is pinched by two pads must not spin between them
-            priority=1,  # its friction counts, whatever it touches
+            condim=4,  # an object pinched between two pads must not spin
+            priority=1,  # its own friction applies, whatever it touches
             friction=[self.friction, _TORSION, _ROLLING],
             contype=HANDLED,
             conaffinity=ARM | HANDLED,
@@ -70,14 +70,14 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class Socket:
-    """A square hole between four walls that stand fixed on the table; its name's place is the middle of its bottom.
+    """A square hole between four fixed walls on the table; its origin is the centre of its bottom.
 
     Args:
-        name: Of its body.
-        inner_half_m: Half of the hole's width.
+        name: Name of its body.
+        inner_half_m: Half the hole's width.
         wall_m: Thickness of the walls.
-        height_m: Of the walls.
-        friction: Against everything.
+        height_m: Height of the walls.
+        friction: Friction coefficient against everything.
         rgba: Colour.
     """
 
@@ -89,7 +89,7 @@ class Socket:
     rgba: tuple[float, float, float, float] = (0.35, 0.45, 0.55, 1.0)
 
     def walls(self) -> list[tuple[list[float], list[float]]]:
-        """Return of each wall the middle, m seen from the socket's place, and the half lengths, m."""
+        """Return each wall's centre relative to the socket, m, and its half lengths, m."""
         away, thick, high = self.inner_half_m + self.wall_m / 2.0, self.wall_m / 2.0, self.height_m / 2.0
         long = self.inner_half_m + self.wall_m
         return [
@@ -115,7 +115,7 @@ class Socket:
 
 
 def obstacles_of(socket: Socket, place: Any) -> tuple[Obstacle, ...]:
-    """Return a socket at a place (3,) m as obstacles of a world, for every engine."""
+    """Return a socket at a position (3,) m as obstacles of a world."""
     return tuple(
         Obstacle(
             name=f"{socket.name}_{k}",
@@ -130,15 +130,15 @@ def obstacles_of(socket: Socket, place: Any) -> tuple[Obstacle, ...]:
 
 
 def build_scene(robot: Manipulator, build: Build | None = None, timestep_s: float = TIMESTEP_S) -> Any:
-    """Return the compiled ``mujoco.MjModel`` of a task's scene; the table's top is at z = 0, like the arm's base.
+    """Return the compiled ``mujoco.MjModel`` of a task's scene; the table top is at z = 0, like the arm's base.
 
     Raises:
-        UserError: MuJoCo is not installed, or the robot's model is missing or not what its file says.
+        UserError: MuJoCo is not installed, or the robot's model is missing or contradicts its file.
     """
     mujoco = import_mujoco()
     spec = new_world(timestep_s=timestep_s)
     table = spec.geom("floor")
-    # pictures are most of a model, and there may be one for each world
+    # textures are most of a model, and there may be one for each world
     table.material = ""
     for picture in [*spec.materials, *spec.textures]:
         spec.delete(picture)
@@ -147,7 +147,7 @@ def build_scene(robot: Manipulator, build: Build | None = None, timestep_s: floa
     _fit(mujoco, spec, robot)
     if build is not None:
         build(spec)
-    # friction cones as they are, and stiff against slipping: with the default an object creeps out of the fingers
+    # elliptic friction cones, stiff against slip: with the defaults an object creeps out of the fingers
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
     return spec.compile()
@@ -157,11 +157,11 @@ _KEPT = (
     *("name", "type", "contype", "conaffinity", "condim", "group", "priority", "friction"),
     *("solmix", "solref", "solimp", "margin", "gap", "mass", "density", "rgba"),
 )
-"""What is the same of a shape as of the mesh in whose place it is put."""
+"""Fields that a shape keeps from the mesh that it replaces."""
 
 
 def _fit(mujoco: Any, spec: Any, robot: Manipulator) -> None:
-    """Put capsules in place of the meshes of the arm's links, and boxes in place of those of hand and fingers."""
+    """Replace the meshes of the arm's links by capsules, and those of hand and fingers by boxes."""
     boxed = _beyond(spec, robot)
     fitted, mesh = [], mujoco.mjtGeom.mjGEOM_MESH
     for geom in spec.geoms:
@@ -188,7 +188,7 @@ def _fit(mujoco: Any, spec: Any, robot: Manipulator) -> None:
             same["type"] = mujoco.mjtGeom.mjGEOM_BOX
         else:
             place = {"pos": model.geom_pos[at], "quat": model.geom_quat[at], "size": model.geom_size[at]}
-        # a new one: MuJoCo 3.8 would move the old one by the mesh's own place once more
+        # a new geom: MuJoCo 3.8 would apply the mesh's own offset to the old one again
         spec.delete(geom)
         body.add_geom(**same, **place)
     for shown in list(spec.meshes):
@@ -196,10 +196,10 @@ def _fit(mujoco: Any, spec: Any, robot: Manipulator) -> None:
 
 
 def _box_about(mujoco: Any, model: Any, geom: int) -> dict[str, Any]:
-    """Return place and size of the smaller of two boxes about a mesh: along its link's axes, or its own principal ones.
+    """Return pose and size of the smaller bounding box of a mesh, along its link's axes or its principal axes.
 
-    Fingers close on what is flat along their link; principal axes of the Panda's lean by 10 degrees, which would have
-    their boxes meet 7 mm before the pads do.
+    Fingers grasp with faces along their link's axes; the principal axes of the Panda's fingers lean by 10 degrees, so
+    that their boxes would meet 7 mm before the pads do.
     """
     mesh = int(model.geom_dataid[geom])
     first = int(model.mesh_vertadr[mesh])
@@ -218,7 +218,7 @@ def _box_about(mujoco: Any, model: Any, geom: int) -> dict[str, Any]:
 
 
 def _beyond(spec: Any, robot: Manipulator) -> set[str]:
-    """Return the links of hand and fingers: those beyond the arm's last joint, without the one that it moves."""
+    """Return the links of hand and fingers: those beyond the link that the arm's last joint moves."""
     last = spec.joint(robot.joints[-1].name).parent
     found: set[str] = set()
     todo = list(last.bodies)
@@ -243,16 +243,16 @@ def arm_worlds(
 
     Args:
         robot: The arm; its joints are in the file's order.
-        build: Adds what is handled.
+        build: Adds the task's objects.
         count: N.
         period_s: Control period.
         varied: Whether each world has a model of its own.
-        device: As of :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
-        threads: Likewise.
+        device: See :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
+        threads: See :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
 
     Raises:
-        UserError: The device is not there, what it needs is not installed or cannot simulate the scene, or the robot's
-            model is missing or not what its file says.
+        UserError: The device does not exist, its library is not installed or cannot simulate the scene, or the robot's
+        model is missing or contradicts its file.
     """
     model = build_scene(robot, build)
     return make_worlds(model, robot.drives, count, period_s=period_s, varied=varied, device=device, threads=threads)

@@ -13,7 +13,7 @@ from rlstack.robots.mjcf import import_mujoco
 
 
 class Viewer:
-    """Shows states of one world.
+    """A window that shows states of one world.
 
     Args:
         model: A ``mujoco.MjModel``.
@@ -32,7 +32,7 @@ class Viewer:
         self._viewer = viewer.launch_passive(model, self._data, show_left_ui=False, show_right_ui=False)
 
     def show(self, state: np.ndarray) -> None:
-        """Show a state (width,) of a world; do nothing once the window is closed."""
+        """Display a state (width,) of a world; do nothing once the window is closed."""
         if not self._viewer.is_running():
             return
         kind = self._mujoco.mjtState.mjSTATE_FULLPHYSICS
@@ -42,5 +42,5 @@ class Viewer:
         self._viewer.sync()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the window."""
         self._viewer.close()

@@ -1,4 +1,4 @@
-"""Visual randomization of arms' worlds: light, colours, textures and camera poses, drawn for each episode."""
+"""Visual domain randomization of arms' worlds: light, colours, textures and camera poses, drawn for each episode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlstack.schema import in_order, value
 Range = tuple[float, float]
 
 TABLES = 10
-"""Materials that a table may have; see :mod:`rlstack.sim.arms.camera_renderer`."""
+"""Number of table materials; see :mod:`rlstack.sim.arms.camera_renderer`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,34 +21,34 @@ class AppearanceRange:
     """Ranges that appearances are drawn from.
 
     The ranges are our choice, after Tobin et al., "Domain Randomization for Transferring Deep Neural Networks from
-    Simulation to the Real World" (arXiv 1703.06907), but for the box's colour, by which it is told from what else lies
-    about.
+    Simulation to the Real World" (arXiv 1703.06907), except for the box's colour, which identifies the box among other
+    objects.
     """
 
     sun: Range = value((0.25, 0.75), at_least=0.0, at_most=1.0)
-    """Of the light that has a direction."""
+    """Brightness of the directional light."""
     ambient: Range = value((0.2, 0.5), at_least=0.0, at_most=1.0)
-    """Of the light that has none."""
+    """Brightness of the ambient light."""
     sun_tilt: float = value(0.7, at_least=0.0)
-    """Up to this much sideways, each way, for one down."""
+    """Greatest horizontal component of the light's direction, relative to the vertical one."""
     shadows: float = value(0.15, at_least=0.0, at_most=1.0)
-    """Share of episodes with shadows: a picture with them takes three times as long."""
+    """Share of episodes with shadows, which triple the rendering time."""
     warmth: float = value(0.1, at_least=0.0, at_most=1.0)
-    """How far the light's red, green and blue differ from white, as a share, to either side."""
+    """Greatest relative deviation of the light's red, green and blue from white."""
     object_colour: float = value(0.12, at_least=0.0, at_most=1.0)
-    """How far red, green and blue of what is handled are from the scene's, to either side."""
+    """Greatest deviation of the object's red, green and blue from the scene's."""
     arm: Range = value((0.35, 0.95), at_least=0.0, at_most=1.0)
-    """Grey of the arm."""
+    """Grey level of the arm."""
     table: Range = value((0.45, 1.0), at_least=0.0, at_most=1.0)
-    """Brightness that the table's material is multiplied by."""
+    """Brightness factor of the table's material."""
     table_colour: float = value(0.12, at_least=0.0, at_most=1.0)
-    """How far its red, green and blue are from that, as a share."""
+    """Greatest relative deviation of the table's red, green and blue from that brightness."""
     camera_m: float = value(0.005, unit="m", at_least=0.0)
-    """Standard deviation of a camera's place along each axis."""
+    """Standard deviation of a camera's position along each axis."""
     camera_rad: float = value(0.01, unit="rad", at_least=0.0)
     """Standard deviation of its roll, pitch and yaw."""
     view: float = value(0.02, at_least=0.0, at_most=0.5)
-    """How far the tangent of half its field of view is off, as a share, to either side."""
+    """Greatest relative deviation of the tangent of half a camera's field of view."""
 
     def __post_init__(self) -> None:
         in_order(self)
@@ -56,19 +56,19 @@ class AppearanceRange:
 
 @dataclass(frozen=True)
 class Appearance:
-    """Appearances of N worlds to C cameras.
+    """Appearance of N worlds with C cameras.
 
     Args:
-        sun: (N, 3) red, green, blue.
-        ambient: (N, 3).
-        direction: (N, 3) in which the sun shines.
+        sun: (N, 3) colour of the directional light.
+        ambient: (N, 3) colour of the ambient light.
+        direction: (N, 3) direction of the light.
         shadows: (N,) bool.
-        thing: (N, 3) added to the colour of what is handled.
-        arm: (N,) grey.
-        table: (N, 3) that the material is multiplied by.
-        material: (N,) which.
-        shift: (N, C, 3) m from the cameras' places, in their links' frames.
-        turn: (N, C, 3) rad, roll, pitch, yaw from their directions.
+        thing: (N, 3) offset of the object's colour.
+        arm: (N,) grey level.
+        table: (N, 3) factor of the table's material.
+        material: (N,) index of the table's material.
+        shift: (N, C, 3) offset of the cameras' positions, m, in their links' frames.
+        turn: (N, C, 3) offset of the cameras' roll, pitch, yaw, rad.
         view: (N, C) factor of the tangent of half the field of view.
     """
 
@@ -85,13 +85,13 @@ class Appearance:
     view: Array
 
     def put(self, index: NDArray[np.intp], other: Appearance) -> None:
-        """Take another's looks (n) for the worlds at ``index``."""
+        """Copy the n appearances of ``other`` to the worlds at ``index``."""
         for one in fields(self):
             getattr(self, one.name)[index] = getattr(other, one.name)
 
 
 def draw_appearance(ranges: AppearanceRange, cameras: int, rng: np.random.Generator, count: int) -> Appearance:
-    """Return looks of ``count`` worlds."""
+    """Draw the appearance of ``count`` worlds."""
 
     def grey(range_: Range, spread: float) -> Array:
         return rng.uniform(*range_, (count, 1)) * (1.0 + spread * rng.uniform(-1.0, 1.0, (count, 3)))

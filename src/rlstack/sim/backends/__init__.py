@@ -1,1 +1,1 @@
-"""One module for each simulated backend; its name is the backend's name."""
+"""Simulated backends, one module each, named like the backend."""

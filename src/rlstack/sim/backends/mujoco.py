@@ -1,7 +1,7 @@
-"""The ``mujoco`` backend: MuJoCo as an engine, on models generated from the robot files.
+"""The ``mujoco`` backend: MuJoCo as physics engine, on models generated from the robot files.
 
-Bodies move freely under the forces they are given, in MuJoCo's semi-implicit Euler steps, which
-:mod:`rlstack.sim.rotorcraft` makes second order; MuJoCo does contact. Measured accuracy and speed: docs/results.md.
+Bodies move freely under applied forces, in MuJoCo's semi-implicit Euler steps, which :mod:`rlstack.sim.rotorcraft`
+makes second order; MuJoCo handles contact. Measured accuracy and speed: docs/results.md.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rlstack.sim.sliding import slid
 from rlstack.sim.world_models import PREFIX, add_to_mujoco
 
 _SEEN_GROUP = 1
-"""Of geoms that are only seen."""
+"""Group of geoms that are visual only."""
 _STOPPING = np.array([group != _SEEN_GROUP for group in range(6)], dtype=np.uint8)
-"""What stops a ray: the groups of what is felt."""
+"""Groups of collision geoms, which stop rays."""
 
 
 class MujocoEngine:
@@ -37,7 +37,7 @@ class MujocoEngine:
 
     @classmethod
     def require(cls) -> None:
-        """Raise ``UserError`` where MuJoCo is not installed."""
+        """Raise ``UserError`` if MuJoCo is not installed."""
         import_mujoco()
 
     def __init__(self, scene: Scene) -> None:
@@ -73,7 +73,7 @@ class MujocoEngine:
             )
         isolated = scene.isolated and count > 1
         of_geom = model.body_rootid[model.geom_bodyid]
-        # geoms that rays of each robot pass: its own, and those of robots that it does not see
+        # geoms that each robot's rays pass through: its own and, if isolated, those of other robots
         self._passed = [np.flatnonzero(np.isin(of_geom, roots) if isolated else of_geom == root) for root in roots]
         moved = [obstacle.name for obstacle in obstacles if obstacle.kinematic]
         self._moved = {name: int(model.body(PREFIX + name).mocapid[0]) for name in moved}
@@ -89,7 +89,7 @@ class MujocoEngine:
         self._free.refresh(rows)
 
     def place(self, index: int, body: Array) -> None:
-        """Put one robot into a state, its joints to their rest."""
+        """Set one robot's state, with its joints at rest."""
         data = self.data
         if not (np.isfinite(data.qpos).all() and np.isfinite(data.qvel).all()):
             self._begin_anew()
@@ -97,7 +97,7 @@ class MujocoEngine:
         self._joints[index].rest()
 
     def _begin_anew(self) -> None:
-        """Clear the solver's memory, where what has diverged would stay; joints that have not stay as they are."""
+        """Clear the solver's warm start, which would keep diverged values; finite joint states stay."""
         model, data = self.model, self.data
         held, moving, driven = data.qpos.copy(), data.qvel.copy(), data.ctrl.copy()
         self._mujoco.mj_resetData(model, data)
@@ -109,17 +109,17 @@ class MujocoEngine:
         data.ctrl[:] = driven
 
     def push(self, force: Array, torque: Array) -> None:
-        """Take the wrenches."""
+        """Set the wrenches of the next step."""
         self._free.push(force, torque)
 
     def step(self) -> None:
-        """Let one physics step pass."""
+        """Take one physics step."""
         if self._stale:
             self._derive()
         self._mujoco.mj_step(self.model, self.data)
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
-        """Give one robot's body another mass and inertia."""
+        """Set one robot's mass and inertia."""
         model, body = self.model, self._bodies[index]
         if model.body_mass[body] == mass_kg and (model.body_inertia[body] == inertia_kg_m2).all():
             return
@@ -128,9 +128,9 @@ class MujocoEngine:
         self._stale = True
 
     def _derive(self) -> None:
-        """Let MuJoCo recompute what it derives from masses, once for all robots that were given another.
+        """Let MuJoCo recompute constants derived from masses, once for all changed robots.
 
-        In data of its own, because that moves the robots.
+        It uses a separate ``MjData``, because the computation moves the robots.
         """
         if self._scratch is None:
             self._scratch = self._mujoco.MjData(self.model)
@@ -138,15 +138,15 @@ class MujocoEngine:
         self._stale = False
 
     def reset_world(self) -> None:
-        """Put what the world has of its own that moves back where it began."""
+        """Return the world's movable parts to their initial state."""
         self._loose.restore()
 
     def move_obstacle(self, name: str, position: Array) -> None:
-        """Put a kinematic obstacle elsewhere."""
+        """Move a kinematic obstacle."""
         self.data.mocap_pos[find_obstacle(self._moved, name, "are kinematic")] = position
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
-        """Return where an obstacle is that can be pushed."""
+        """Return the pose of a movable obstacle."""
         first = find_obstacle(self._pushed, name, "can be pushed")
         if name in self._sliding:
             return slid(self._sliding[name], float(self.data.qpos[first]))
@@ -154,11 +154,11 @@ class MujocoEngine:
         return pose[:3].copy(), pose[[4, 5, 6, 3]]
 
     def mass_properties(self, index: int) -> MassProperties:
-        """Return what MuJoCo holds."""
+        """Return MuJoCo's mass properties."""
         return mass_properties(self._mujoco, self.model, self._bodies[index])
 
     def joint_names(self, index: int) -> tuple[str, ...]:
-        """Return the driven joints' names; none for a quadrotor, whose rotors are no joints in MuJoCo."""
+        """Return the driven joints' names; none for a quadrotor, whose rotors are not joints in MuJoCo."""
         return self._joints[index].names
 
     def joints(self, index: int) -> JointState:
@@ -166,7 +166,7 @@ class MujocoEngine:
         return self._joints[index].state()
 
     def place_joints(self, index: int, position: Array, velocity: Array) -> None:
-        """Put the joints into a state."""
+        """Set the joints' state."""
         self._joints[index].place(position, velocity)
 
     def drive(self, index: int, mode: DriveMode, target: Array) -> None:
@@ -181,18 +181,18 @@ class MujocoEngine:
         return bool(mine.any()) if len(geoms) else False
 
     def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
-        """Render from anywhere."""
+        """Render from any pose."""
         if self._renderer is None:
             self._renderer = Renderer(self._mujoco, self.model, self.data)
         return self._renderer.look(position, rotation, camera, wanted)
 
     def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
-        """Return how far rays go."""
+        """Return ray lengths."""
         mujoco, model, data = self._mujoco, self.model, self.data
         mujoco.mj_kinematics(model, data)
         count = len(origins)
         distance, geom = np.empty(count), np.empty(count, dtype=np.int32)
-        # a body can be left out, but the robot is several: while rays go, its geoms are in the group that they pass
+        # mj_ray can exclude only one body, and a robot has several: meanwhile its geoms are in the group that rays pass
         passed, groups = self._passed[index], model.geom_group
         held = groups[passed].copy()
         groups[passed] = _SEEN_GROUP
@@ -218,12 +218,12 @@ class MujocoEngine:
 
 
 def _isolate(mujoco: Any, spec: Any, body: Any) -> None:
-    """Let a robot touch the world alone, and be without what is only seen: many of them cost time."""
+    """Let a robot collide with the world only, and remove its visual geoms, which cost time."""
     for geom in list(body.geoms):
         if geom.contype == 0 and geom.conaffinity == 0:
             spec.delete(geom)
         else:
-            geom.contype = 0  # the world's contype meets its conaffinity, another robot's 0 does not
+            geom.contype = 0  # the world's contype matches its conaffinity, another robot's 0 does not
 
 
 class MujocoBackend(SingleRobotBackend):

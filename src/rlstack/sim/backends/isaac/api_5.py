@@ -1,18 +1,18 @@
-"""What rlstack calls of Isaac Sim 5.0 and 5.1, and nothing else: to be written anew for another generation.
+"""All calls of the Isaac Sim 5.0 and 5.1 API; another generation needs a file of its own.
 
 Robots with joints are in ``api_5_articulation.py``.
 
-From the public sources of 5.1.0. Their traps, each met here:
+Pitfalls in the public sources of 5.1.0, all handled here:
 
-- ``World`` is a singleton that returns the old one, with the old settings, when it is made again.
+- ``World`` is a singleton: constructing it again returns the old one with the old settings.
 - The physics scene keeps a whole number of steps a second, ``int(1.0 / dt)``: a dt a hair too long loses one.
-- ``world.reset()`` takes two physics steps of its own, and what is written to bodies before it is lost.
+- ``world.reset()`` takes two physics steps of its own and discards earlier writes to bodies.
 - ``step(render=False)`` is one physics step; ``render()`` draws without one.
-- Physics callbacks run before each physics step, also those of the application. Forces act in one step only.
-- Views (``RigidPrim``, ``Articulation``) hold float32, quaternions wxyz, velocities in the world, and work from
-  ``reset()`` to ``stop()``.
+- Physics callbacks run before each physics step, including the application's. Forces act in one step only.
+- Views (``RigidPrim``, ``Articulation``) use float32, wxyz quaternions and world-frame velocities, and work from
+``reset()`` to ``stop()``.
 - The URDF importer puts a robot at the origin, below the stage's default prim if there is one, and returns the prim
-  that bears the articulation: ``<robot>/root_joint`` of one that stands fixed, ``<robot>/<first link>`` of others.
+with the articulation: ``<robot>/root_joint`` for a fixed base, otherwise ``<robot>/<first link>``.
 - A camera's axes: ``ros`` is x right, y down, z forward (by its matrices; the docstring says y up).
 - ``SimulationApp.close()`` ends the process with status 0 unless ``fast_shutdown`` is off.
 """
@@ -33,23 +33,23 @@ from rlstack.sim.backends.isaac.api_5_articulation import Articulation5
 
 CALLBACK = "rlstack_wrench"
 _NEAR_M = 1.0
-"""Two physics steps from rest move a body by less."""
+"""Upper bound of a body's motion in two physics steps from rest."""
 _MOST_RENDERS = 30
-"""A new camera gives nothing for its first frames; beyond this many it never will."""
+"""A new camera returns no data for its first frames; after this many renderings it counts as failed."""
 _RENDERS = 2
-"""For a frame of the present state: what a frame shows may be one frame old."""
+"""Renderings per image: a frame may lag the present state by one frame."""
 
 
 class NoFrame(RuntimeError):
-    """A camera gave no picture."""
+    """A camera returned no image."""
 
 
 def construct(*, headless: bool = True, ros_bridge: bool = False) -> Any:
-    """Start Isaac Sim and return its ``SimulationApp``; before it, nothing of ``omni`` or ``pxr`` may be imported.
+    """Start Isaac Sim and return its ``SimulationApp``; import nothing of ``omni`` or ``pxr`` before.
 
     Args:
-        headless: Without a window.
-        ros_bridge: Enable Isaac Sim's own ROS 2 bridge.
+        headless: Whether to run without a window.
+        ros_bridge: Whether to enable Isaac Sim's own ROS 2 bridge.
     """
     from isaacsim import SimulationApp
 
@@ -64,12 +64,12 @@ def construct(*, headless: bool = True, ros_bridge: bool = False) -> Any:
 
 
 class World5:
-    """Isaac Sim's one world: bodies, time, cameras and rays. Arrays are as its views have them, (N, columns).
+    """Isaac Sim's single world: bodies, time, cameras and rays. Arrays are (N, columns), as in its views.
 
     Args:
-        application: What :func:`construct` returned.
+        application: The application from :func:`construct`.
         steps_per_s: Physics steps a second, a whole number.
-        author: Writes prims into the new ``pxr.Usd.Stage`` that it is given.
+        author: Writes prims to the new ``pxr.Usd.Stage``.
     """
 
     def __init__(self, application: Any, steps_per_s: int, author: Callable[[Any], None]) -> None:
@@ -88,7 +88,7 @@ class World5:
         self._stages.create_new_stage()
         self._world = api.World(
             physics_dt=whole_step(steps_per_s),
-            rendering_dt=whole_step(steps_per_s),  # a rendered step, if anybody takes one, is one physics step too
+            rendering_dt=whole_step(steps_per_s),  # so that a rendered step is one physics step, too
             stage_units_in_meters=1.0,
             backend="numpy",
             device="cpu",
@@ -110,9 +110,9 @@ class World5:
     # ---- building
 
     def import_urdf(self, path: str, *, fixed_base: bool) -> str:
-        """Import a URDF file at the origin; return the path of the prim that bears its articulation.
+        """Import a URDF file at the origin; return the path of the articulation's prim.
 
-        Links of fixed joints stay links, and inertias are the file's.
+        Links of fixed joints are kept, with the file's inertias.
         """
         commands = importlib.import_module("omni.kit.commands")
         _, config = commands.execute("URDFCreateImportConfig")
@@ -132,17 +132,17 @@ class World5:
 
     @property
     def usd(self) -> Any:
-        """The ``pxr.Usd.Stage``, to be written to before :meth:`play`."""
+        """The ``pxr.Usd.Stage``; write to it before :meth:`play`."""
         return self._stages.get_current_stage()
 
     def articulation(self, root: str, base: str, links: Sequence[str]) -> Articulation5:
-        """Return a robot with joints, which works once :meth:`play` was called; paths as :class:`Articulation5` has."""
+        """Return a robot with joints, usable after :meth:`play`; paths as for :class:`Articulation5`."""
         made = Articulation5(self._prims, root, base, links, f"rlstack_{len(self._articulations)}")
         self._articulations.append(made)
         return made
 
     def load(self) -> None:
-        """Wait until the stage has loaded: views need what is on it."""
+        """Wait until the stage has loaded, as the views require."""
         while self._stages.is_stage_loading():
             self._application.update()
 
@@ -150,8 +150,8 @@ class World5:
         """Make a view of the rigid bodies at these paths and start physics.
 
         Args:
-            bodies: What is pushed, in the order of every array; without joints.
-            places: (N, 3) m, where they are on the stage, far from each other: the order is checked by it.
+            bodies: Paths of the bodies without joints, in the order of every array.
+            places: (N, 3) their positions on the stage, m, far apart, used to check the order.
         """
         self.load()
         if bodies:
@@ -175,7 +175,7 @@ class World5:
     # ---- time
 
     def step(self) -> None:
-        """Let exactly one physics step pass, with the wrench that was given for it."""
+        """Take exactly one physics step, with the pending wrenches."""
         before = self._steps
         self._world.step(render=False)
         if self._steps != before + 1:
@@ -193,19 +193,19 @@ class World5:
     # ---- bodies
 
     def states(self) -> tuple[Array32, Array32, Array32]:
-        """Return positions (N, 3), orientations (N, 4) wxyz and velocities (N, 6), all in the world."""
+        """Return positions (N, 3), orientations (N, 4) wxyz and velocities (N, 6) in the world frame."""
         positions, orientations = self._bodies.get_world_poses()
         return positions, orientations, self._bodies.get_velocities()
 
     def place(self, index: int, position: Array32, orientation: Array32, velocity: Array32) -> None:
-        """Put body ``index`` at position (1, 3) and orientation (1, 4) wxyz with velocities (1, 6), in the world."""
+        """Set position (1, 3), orientation (1, 4) wxyz and velocities (1, 6) of body ``index`` in the world frame."""
         at = np.array([index])
         self._bodies.set_world_poses(positions=position, orientations=orientation, indices=at)
         self._bodies.set_velocities(velocity, indices=at)
         self._wrench = None
 
     def put_back(self, path: str, position: Array32, orientation: Array32) -> None:
-        """Put a rigid body that is no robot at position (1, 3) and orientation (1, 4) wxyz in the world, at rest."""
+        """Put another rigid body at rest at position (1, 3) and orientation (1, 4) wxyz in the world frame."""
         view = self._loose.get(path)
         if view is None:
             view = self._prims.RigidPrim(
@@ -217,7 +217,7 @@ class World5:
         view.set_velocities(np.zeros((1, 6), dtype=np.float32))
 
     def push(self, forces: Array32, torques: Array32) -> None:
-        """Take what acts on the bodies' centres of mass in the next step: (N, 3) each, world."""
+        """Set forces and torques (N, 3) at the bodies' centres of mass for the next step, world frame."""
         self._wrench = forces, torques
 
     def set_mass(self, index: int, mass_kg: float, inertia: NDArray[np.floating]) -> None:
@@ -227,14 +227,14 @@ class World5:
         self._bodies.set_inertias(np.diag(inertia).astype(np.float32).reshape(1, 9), indices=at)
 
     def mass(self, index: int) -> tuple[float, Array32, Array32]:
-        """Return mass, centre of mass (3,) and inertia (3, 3) of body ``index`` as PhysX holds them."""
+        """Return PhysX's mass, centre of mass (3,) and inertia (3, 3) of body ``index``."""
         at = np.array([index])
         centres, _ = self._bodies.get_coms(indices=at)
         inertia = self._bodies.get_inertias(indices=at).reshape(3, 3)
         return float(self._bodies.get_masses(indices=at)[0]), centres.reshape(-1, 3)[0], inertia
 
     def contact(self) -> NDArray[np.bool_]:
-        """Return which bodies (N,) something pressed on in the last step."""
+        """Return which bodies (N,) had contact in the last step."""
         return np.linalg.norm(self._bodies.get_net_contact_forces(dt=1.0), axis=1) > 0.0
 
     # ---- seeing
@@ -248,12 +248,12 @@ class World5:
         position: NDArray[np.floating],
         orientation: NDArray[np.floating],
     ) -> tuple[NDArray[np.uint8], Array32]:
-        """Return colours (height, width, 3) and depths (height, width) in m along the optical axis.
+        """Return an image (height, width, 3) and depth (height, width) in m along the optical axis.
 
         Args:
             name: One camera for each set of size, field of view and clipping.
             size: Width and height, pixels.
-            horizontal_fov_rad: Pixels are square.
+            horizontal_fov_rad: Horizontal field of view; pixels are square.
             clipping_m: Near and far.
             position: (3,) m, world.
             orientation: (4,) wxyz of the optical frame (x right, y down, z forward) in the world.
@@ -272,14 +272,14 @@ class World5:
             self._world.render()
             colours, depths = camera.get_rgb(), camera.get_depth()
             if render >= _RENDERS and colours is not None and depths is not None and depths.size:
-                # not by its shape alone: the docstring says (width, height, 1), the renderer's rows go down
+                # the docstring promises (width, height, 1), but the renderer returns rows from the top
                 return np.array(colours[..., :3], dtype=np.uint8), np.array(depths, dtype=np.float32).reshape(rows)
         raise NoFrame(f"Isaac Sim gave no picture in {_MOST_RENDERS} renderings.")
 
     def cast(
         self, origins: NDArray[np.float64], directions: NDArray[np.float64], far_m: float, unseen: Sequence[str]
     ) -> NDArray[np.float64]:
-        """Return how far rays (R, 3) go in m, infinite beyond ``far_m``; what is under ``unseen`` paths is not hit."""
+        """Return the lengths of rays (R, 3) in m, inf beyond ``far_m``; prims under ``unseen`` paths are not hit."""
         query = importlib.import_module("omni.physx").get_physx_scene_query_interface()
         reach = np.full(len(origins), np.inf)
         prefixes = tuple(f"{path}/" for path in unseen)
@@ -289,7 +289,7 @@ class World5:
             def report(hit: Any, ray: int = ray) -> bool:
                 if not f"{hit.collision}/".startswith(prefixes):
                     reach[ray] = min(reach[ray], hit.distance)
-                return True  # hits come in no order: hear all of them
+                return True  # hits are unordered: collect all of them
 
             query.raycast_all(tuple(origin), tuple(direction), far_m, report)
         return reach
@@ -297,7 +297,7 @@ class World5:
     # ---- end
 
     def close(self) -> None:
-        """Stop physics and leave an empty stage; the application stays up."""
+        """Stop physics and leave an empty stage; the application keeps running."""
         world = self._world
         if world.physics_callback_exists(CALLBACK):
             world.remove_physics_callback(CALLBACK)
@@ -311,7 +311,7 @@ class World5:
 
 
 def whole_step(steps_per_s: int) -> float:
-    """Return the step in s from which ``int(1.0 / dt)`` gives ``steps_per_s`` back and not one less."""
+    """Return the step dt in s for which ``int(1.0 / dt)`` is ``steps_per_s`` and not one less."""
     step = 1.0 / steps_per_s
     while int(1.0 / step) < steps_per_s:
         step = math.nextafter(step, 0.0)

@@ -1,18 +1,18 @@
-"""What rlstack calls of Isaac Sim 5.0 and 5.1 for robots with joints; the rest is in ``api_5.py``.
+"""Calls of the Isaac Sim 5.0 and 5.1 API for robots with joints; the rest is in ``api_5.py``.
 
-From the public sources of 5.1.0. Their traps, each met here:
+Pitfalls in the public sources of 5.1.0, all handled here:
 
-- Joints come in PhysX's order, breadth first. ``joint_names=`` of ``Articulation``'s calls is looked up among **all**
-  joints, fixed ones too, and then used as an index of those that move (IsaacSim issues 518 and 528): ``joint_indices=``
-  from ``get_dof_index`` is what is meant.
-- Gains, limits and armature that were set through a view are lost on ``stop()``: they are set after each ``reset()``.
-  They are in SI there (rad), where the stage has degrees.
+- Joints are in PhysX's order, breadth first. ``joint_names=`` in ``Articulation``'s calls is looked up among **all**
+joints, fixed ones included, and then used as an index of moving ones (IsaacSim issues 518 and 528). Use
+``joint_indices=`` from ``get_dof_index`` instead.
+- Gains, limits and armature set through a view are lost on ``stop()``, so they are set after each ``reset()``. Views
+use SI units (rad), the stage degrees.
 - ``set_joint_positions`` and ``set_joint_velocities`` also overwrite the drives' targets.
-- Poses of an articulation's root are of the link's own frame, its velocities are of its **centre of mass** (PhysX:
+- The root's poses are of the link's own frame, its velocities of its **centre of mass** (PhysX:
   "with respect to the link's center of mass and not the actor frame origin").
-- Inertias are about the centre of mass along the axes of the link (as Isaac Lab documents them).
-- What ``get_measured_joint_efforts`` returns is the solver's force along the joint, gravity and inertia included, and
-  not what the drive applies.
+- Inertias are about the centre of mass along the link's axes (as Isaac Lab documents).
+- ``get_measured_joint_efforts`` returns the solver's force along the joint, gravity and inertia included, not the
+drive's effort.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Order = NDArray[np.int64]
 
 
 class Articulation5:
-    """One robot with joints. Arrays over joints are (1, joints), in the order of the indices that are given.
+    """One robot with joints. Arrays over joints are (1, joints), in the order of the indices passed.
 
     Args:
         prims: The module ``isaacsim.core.prims``.
         root: Path of the prim that is the articulation's root.
-        base: Path of its first link, which is pushed.
+        base: Path of its first link, to which wrenches are applied.
         links: Paths of all links.
-        name: Of the views.
+        name: Name of the views.
     """
 
     def __init__(self, prims: Any, root: str, base: str, links: Sequence[str], name: str) -> None:
@@ -54,12 +54,12 @@ class Articulation5:
         self._efforts: tuple[Order, Array32] | None = None
 
     def initialize(self, physics_view: Any) -> None:
-        """Make the views work, after the world's ``reset()``."""
+        """Initialize the views after the world's ``reset()``."""
         for view in (self._view, self._base, self._links):
             view.initialize(physics_view)
 
     def before_step(self) -> None:
-        """Apply what acts in one step only; called by the world before each."""
+        """Apply the wrenches of one step; the world calls this before each step."""
         if self._efforts is not None:
             order, efforts = self._efforts
             self._view.set_joint_efforts(efforts, joint_indices=order)
@@ -71,18 +71,18 @@ class Articulation5:
     # ---- the base
 
     def state(self) -> tuple[Array32, Array32, Array32]:
-        """Return position (1, 3), orientation (1, 4) wxyz and the centre of mass' velocities (1, 6) of the base."""
+        """Return the base's position (1, 3), orientation (1, 4) wxyz and centre-of-mass velocities (1, 6)."""
         positions, orientations = self._view.get_world_poses()
         return positions, orientations, self._view.get_velocities()
 
     def place(self, position: Array32, orientation: Array32, velocity: Array32) -> None:
-        """Put the base at a position (1, 3) and orientation (1, 4) wxyz; velocities (1, 6) of its centre of mass."""
+        """Set the base's position (1, 3), orientation (1, 4) wxyz and centre-of-mass velocities (1, 6)."""
         self._view.set_world_poses(positions=position, orientations=orientation)
         self._view.set_velocities(velocity)
         self._wrench = None
 
     def push(self, force: Array32, torque: Array32) -> None:
-        """Take what acts on the base's centre of mass in the next step: (1, 3) each, world."""
+        """Set force and torque (1, 3) at the base's centre of mass for the next step, world frame."""
         self._wrench = force, torque
 
     def set_base_mass(self, mass_kg: float, inertia: NDArray[np.floating]) -> None:
@@ -91,7 +91,7 @@ class Articulation5:
         self._base.set_inertias(np.diag(inertia).astype(np.float32).reshape(1, 9))
 
     def masses(self) -> dict[str, tuple[float, Array32, Array32]]:
-        """Return of each link by name mass, centre of mass (3,) and inertia (3, 3) about it, in the link's frame."""
+        """Return by link name the mass, centre of mass (3,) and inertia (3, 3) about it, in the link's frame."""
         masses = self._view.get_body_masses()[0]
         centres, _ = self._view.get_body_coms()
         inertias = self._view.get_body_inertias()[0].reshape(-1, 3, 3)
@@ -107,13 +107,13 @@ class Articulation5:
         return centre
 
     def contact(self) -> bool:
-        """Return whether anything pressed on any link in the last step."""
+        """Return whether any link had contact in the last step."""
         return bool((np.linalg.norm(self._links.get_net_contact_forces(dt=1.0), axis=1) > 0.0).any())
 
     # ---- joints
 
     def joint_names(self) -> list[str]:
-        """Return the names of the joints that move, in PhysX's order."""
+        """Return the names of the moving joints, in PhysX's order."""
         return list(self._view.dof_names)
 
     def order(self, names: Sequence[str]) -> Order:
@@ -126,22 +126,22 @@ class Articulation5:
         return positions[0], self._view.get_joint_velocities(joint_indices=order)[0]
 
     def place_joints(self, order: Order, position: Array32, velocity: Array32) -> None:
-        """Put the joints into a state, which becomes the targets as well."""
+        """Set the joints' state, which also becomes their target."""
         self._view.set_joint_positions(position, joint_indices=order)
         self._view.set_joint_velocities(velocity, joint_indices=order)
 
     def set_limits(self, order: Order, effort: Array32, velocity: Array32, armature: Array32) -> None:
-        """Set the drives' largest efforts, the joints' largest speeds and what their motors' inertia adds."""
+        """Set the drives' effort limits, the joints' velocity limits and their armature."""
         self._view.set_max_efforts(effort, joint_indices=order)
         self._view.set_max_joint_velocities(velocity, joint_indices=order)
         self._view.set_armatures(armature, joint_indices=order)
 
     def set_gains(self, order: Order, stiffness: Array32, damping: Array32) -> None:
-        """Set the drives' gains; both zero for efforts."""
+        """Set the drives' gains; both are zero for effort control."""
         self._view.set_gains(kps=stiffness, kds=damping, joint_indices=order)
 
     def drive(self, order: Order, position: Array32, velocity: Array32) -> None:
-        """Set the drives' targets; no efforts act beside them any more."""
+        """Set the drives' targets and clear applied efforts."""
         if self._efforts is not None:
             self._view.set_joint_efforts(np.zeros_like(self._efforts[1]), joint_indices=self._efforts[0])
             self._efforts = None
@@ -149,5 +149,5 @@ class Articulation5:
         self._view.set_joint_velocity_targets(velocity, joint_indices=order)
 
     def push_joints(self, order: Order, efforts: Array32) -> None:
-        """Apply efforts in every step from now on; needs gains of zero."""
+        """Apply efforts in every following step; requires zero gains."""
         self._efforts = order, efforts

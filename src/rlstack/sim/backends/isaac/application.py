@@ -1,7 +1,7 @@
-"""The one Isaac Sim application of a process, and who has its one world.
+"""The process's single Isaac Sim application and the ownership of its single world.
 
-Kit, which Isaac Sim runs on, starts once in a process and cannot be started again: it stays up until the process ends,
-and worlds come and go in it, one at a time.
+Kit, which Isaac Sim runs on, can start only once per process: it runs until the process ends and holds one world at a
+time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _tenant: object | None = None
 
 
 def start(construct: Callable[[], Any]) -> Any:
-    """Return the application, started by ``construct`` at the first call.
+    """Return the application; the first call starts it with ``construct``.
 
-    SimulationApp hands the arguments of the command line on to Kit and takes Ctrl-C for itself; both are kept from it,
-    so that a node's arguments mean nothing to Kit and Ctrl-C ends the node in its own order.
+    SimulationApp would pass the command line on to Kit and handle Ctrl-C itself. Both are prevented, so that Kit
+    ignores a node's arguments and Ctrl-C shuts the node down as usual.
 
     Raises:
-        UserError: It was not called in the main thread: SimulationApp sets a signal handler.
+        UserError: This is not the main thread, in which SimulationApp must set a signal handler.
     """
     global _application
     if _application is not None:
@@ -45,12 +45,12 @@ def start(construct: Callable[[], Any]) -> Any:
 
 
 def started() -> bool:
-    """Return whether Isaac Sim runs in this process."""
+    """Return whether Isaac Sim is running in this process."""
     return _application is not None
 
 
 def stop() -> None:
-    """End the application if it runs; none can be started in this process afterwards."""
+    """Stop the application if it is running; the process cannot start it again."""
     global _application
     application, _application = _application, None
     if application is not None:
@@ -60,10 +60,10 @@ def stop() -> None:
 
 
 def occupy(tenant: object) -> None:
-    """Take the process's one world for ``tenant`` until :func:`vacate`.
+    """Reserve the process's world for ``tenant`` until :func:`vacate`.
 
     Raises:
-        UserError: Somebody else has it.
+        UserError: Another tenant holds it.
     """
     global _tenant
     if _tenant is not None and _tenant is not tenant:
@@ -75,7 +75,7 @@ def occupy(tenant: object) -> None:
 
 
 def vacate(tenant: object) -> None:
-    """Give the world back; does nothing where ``tenant`` has it not."""
+    """Release the world; do nothing if ``tenant`` does not hold it."""
     global _tenant
     if _tenant is tenant:
         _tenant = None

@@ -1,4 +1,4 @@
-"""A robot with joints in Isaac Sim, in the terms of :class:`rlstack.sim.engine.Engine`."""
+"""A robot with joints in Isaac Sim, as :class:`rlstack.sim.engine.Engine` uses it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rlstack.sim.backends.isaac.imported import ImportedRobot
 from rlstack.sim.engine import DriveMode, JointState, MassProperties
 
 _UNLIMITED = 1e6
-"""rad/s or m/s of joints whose speed nothing limits."""
+"""Velocity limit of joints without one, rad/s or m/s."""
 
 
 class ArticulatedRobot:
-    """One wheeled base or manipulator, from the world's ``reset()`` to its end.
+    """One robot with joints, from the world's ``reset()`` to its end.
 
-    A drive is PhysX's: ``stiffness * (target - position) + damping * (target speed - speed)``, taken implicitly, within
-    the file's effort. Joints that are driven by position keep the file's speed limit; those driven by speed have it on
-    their target, so that a wheel may be pushed faster than its motor would turn it.
+    Drives are PhysX's: ``stiffness * (target - position) + damping * (target speed - speed)``, integrated implicitly,
+    within the file's effort limit. Position-driven joints keep the file's velocity limit; for velocity-driven joints
+    the limit applies to the target, so that a wheel can be pushed faster than its motor turns it.
 
     Args:
-        articulation: Its views, which work already.
-        imported: What it consists of.
-        robot: Its file.
-        prefix: Before the names of its joints.
-        fixed: It stands fixed.
+        articulation: Its initialized views.
+        imported: Its prims.
+        robot: Its robot file.
+        prefix: Prefix of its joint names.
+        fixed: Whether its base is fixed.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ArticulatedRobot:
         column[7:10] -= frames.cross(angular, frames.rotate(column[3:7], self._centre))
 
     def place(self, body: Array) -> None:
-        """Put ``base_link`` into a state (13,), the joints at rest at their zero."""
+        """Set the state (13,) of ``base_link``, with the joints at rest at zero."""
         held = np.array(body, dtype=float)
         if self._fixed:
             held[7:] = 0.0
@@ -77,16 +77,16 @@ class ArticulatedRobot:
         self.place_joints(np.zeros(len(self.names)), np.zeros(len(self.names)))
 
     def push(self, force: Array, torque: Array) -> None:
-        """Take a force (3,) N and torque (3,) N m, both in the world, that act on the base in the next step."""
+        """Set the force (3,) N and torque (3,) N m on the base for the next step, both in the world frame."""
         if not self._fixed and (force.any() or torque.any()):
             self.articulation.push(_single(force), _single(torque))
 
     def set_mass(self, mass_kg: float, inertia_kg_m2: Array) -> None:
-        """Give the base's link another mass and other principal moments (3,)."""
+        """Set mass and principal moments (3,) of the base's link."""
         self.articulation.set_base_mass(mass_kg, inertia_kg_m2)
 
     def mass_properties(self) -> MassProperties:
-        """Return what PhysX holds of all links together, the joints at zero."""
+        """Return PhysX's mass properties of all links together, with the joints at zero."""
         pieces = []
         for name, (mass, centre, inertia) in self.articulation.masses().items():
             rotation, position = self._zero_poses[name]
@@ -96,7 +96,7 @@ class ArticulatedRobot:
     # ---- joints
 
     def joints(self) -> JointState:
-        """Return the joints' state; efforts by the drives' law, because PhysX does not tell what its drives apply."""
+        """Return the joints' state; efforts come from the drive law, because PhysX does not report them."""
         position, velocity = (np.asarray(a, dtype=float) for a in self.articulation.joints(self._order))
         if self._mode == "effort":
             effort = self._target
@@ -108,7 +108,7 @@ class ArticulatedRobot:
         return JointState(position, velocity, np.clip(effort, -self._strongest, self._strongest))
 
     def place_joints(self, position: Array, velocity: Array) -> None:
-        """Put the joints into a state; what they are driven to stays."""
+        """Set the joints' state; their targets stay."""
         if not self.names:
             return
         self.articulation.place_joints(self._order, _single(position), _single(velocity))
@@ -133,7 +133,7 @@ class ArticulatedRobot:
         self._command()
 
     def _by_position(self) -> NDArray[np.bool_]:
-        """Return which joints have a position for a target."""
+        """Return which joints have a position target."""
         return self._own_position if self._mode == "file" else np.full(len(self.names), self._mode == "position")
 
     def _command(self) -> None:
@@ -141,7 +141,7 @@ class ArticulatedRobot:
             self.articulation.push_joints(self._order, _single(self._target))
             return
         by_position = self._by_position()
-        where = np.where(by_position, self._target, 0.0)  # without stiffness, a position's target does not matter
+        where = np.where(by_position, self._target, 0.0)  # without stiffness, the position target has no effect
         self.articulation.drive(self._order, _single(where), _single(np.where(by_position, 0.0, self._target)))
 
 

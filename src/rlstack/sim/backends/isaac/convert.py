@@ -1,7 +1,8 @@
-"""Between Isaac Sim's conventions and rlstack's: arrays of N robots as (rows, N) here, as (N, columns) there.
+"""Conversion between the conventions of Isaac Sim and rlstack.
 
-Isaac Sim's views: float32, quaternions **wxyz**, linear and angular velocity both in the **world**. rlstack: float64,
-quaternions **xyzw**, angular velocity in the **body** (:data:`rlstack.sim.engine.BODY_ROWS`).
+Isaac Sim's views: (N, columns), float32, quaternions **wxyz**, linear and angular velocity in the **world** frame.
+rlstack: (rows, N), float64, quaternions **xyzw**, angular velocity in the **body** frame
+(:data:`rlstack.sim.engine.BODY_ROWS`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def rows_from_views(positions: Array32, orientations: Array32, velocities: Array
 
     Args:
         positions: (N, 3) m, world.
-        orientations: (N, 4) wxyz; single precision leaves them a few 1e-8 from length 1, which is put right.
+        orientations: (N, 4) wxyz; they are normalized, as single precision leaves errors of a few 1e-8.
         velocities: (N, 6), linear m/s and angular rad/s, world.
     """
     count = len(positions)
@@ -43,19 +44,19 @@ def rows_from_views(positions: Array32, orientations: Array32, velocities: Array
 
 
 def views_from_row(body: Array) -> tuple[Array32, Array32, Array32]:
-    """Return position (1, 3), orientation (1, 4) wxyz and velocities (1, 6), world, of one body's state (13,)."""
+    """Return position (1, 3), orientation (1, 4) wxyz and world velocities (1, 6) of one body's state (13,)."""
     angular = frames.rotate(body[3:7], body[10:13])
     velocity = np.concatenate([body[7:10], angular])
     return tuple(np.asarray(a, dtype=np.float32)[None] for a in (body[0:3], wxyz_from_xyzw(body[3:7]), velocity))  # type: ignore[return-value]
 
 
 def wrench_in_world(force: Array, torque: Array, orientation: Array) -> tuple[Array32, Array32]:
-    """Return forces and torques (N, 3), both in the world, of world forces and body torques (3, N).
+    """Return forces and torques (N, 3) in the world frame from world forces and body torques (3, N).
 
     Args:
         force: (3, N) N, world.
         torque: (3, N) N m, body.
-        orientation: (4, N) xyzw: the attitudes that the bodies have when the wrench acts.
+        orientation: (4, N) xyzw: the bodies' attitudes when the wrench acts.
     """
     turned = frames.rotate(orientation.T, torque.T)
     return np.ascontiguousarray(force.T, dtype=np.float32), turned.astype(np.float32)

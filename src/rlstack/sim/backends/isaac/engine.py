@@ -1,10 +1,9 @@
 """The ``isaac`` backend: Isaac Sim's PhysX as an engine. **Not yet run on Isaac Sim**, see docs/isaac.md.
 
 Quadrotors are single rigid bodies written as USD from the robot file (``stage.py``); robots with joints are
-articulations that Isaac Sim imports from their URDF (``articulated.py``). PhysX takes
-semi-implicit Euler steps in single precision: what comes back is exact to about 1e-7 of its size, and a flight departs
-from the double precision engines' accordingly. One world in a process at a time; the application stays up until the
-process ends.
+articulations that Isaac Sim imports from their URDF (``articulated.py``). PhysX takes semi-implicit Euler steps in
+single precision: states have a relative error of about 1e-7, and flights deviate accordingly from those of the double
+precision engines. A process has one world at a time; the application runs until the process ends.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from rlstack.sim.robot import SingleRobotBackend
 from rlstack.sim.world import World
 
 NOT_YET_RUN = "not yet run on Isaac Sim"
-"""What every page and report that names this backend says until somebody has run the conformance suite on one."""
+"""Notice on every page and report with this backend, until the conformance suite has run on Isaac Sim."""
 
 
 class IsaacEngine:
     """Isaac Sim with N robots in one world; see :class:`rlstack.sim.engine.Engine`.
 
-    Options of the scene: ``headless`` (True: without a window) and ``ros_bridge`` (False; Isaac Sim's own ROS 2 bridge,
+    Scene options: ``headless`` (default True: no window) and ``ros_bridge`` (default False: Isaac Sim's ROS 2 bridge,
     which rlstack's nodes do not need).
     """
 
@@ -44,7 +43,7 @@ class IsaacEngine:
 
     @classmethod
     def require(cls) -> None:
-        """Raise ``UserError`` where Isaac Sim is not installed, is of another generation, or lacks its environment."""
+        """Raise ``UserError`` if Isaac Sim is not installed, has an unsupported version, or lacks its environment."""
         installation.require_supported(installation.installed_version(), sys.version_info[:2])
         installation.require_environment(os.environ, interactive=sys.stdin is not None and sys.stdin.isatty())
 
@@ -94,23 +93,23 @@ class IsaacEngine:
         self._stale = False
 
     def place(self, index: int, body: Array) -> None:
-        """Put one robot into a state."""
+        """Set one robot's state."""
         self._robots.place(index, body)
         self._stale = True
 
     def push(self, force: Array, torque: Array) -> None:
-        """Take the wrenches of the next step; PhysX gets both in the world."""
+        """Set the wrenches of the next step; PhysX gets both in the world frame."""
         if self._stale:
             self.refresh(np.empty((BODY_ROWS, force.shape[1])))
         self._robots.push(force, torque, self._orientation)
 
     def step(self) -> None:
-        """Let one physics step pass."""
+        """Take one physics step."""
         self._open.step()
         self._stale = True
 
     def reset_world(self) -> None:
-        """Put obstacles that can be pushed back where they began."""
+        """Return movable obstacles to their initial poses."""
         for obstacle in self._loose:
             half = 0.5 * obstacle.yaw_rad
             self._open.put_back(
@@ -120,19 +119,19 @@ class IsaacEngine:
             )
 
     def move_obstacle(self, name: str, position: Array) -> None:
-        """Refuse: there are no kinematic obstacles here."""
+        """Refuse: this engine has no kinematic obstacles."""
         find_obstacle({}, name, "are kinematic")
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
-        """Refuse: where obstacles have been pushed to is not asked of PhysX yet."""
+        """Refuse: reading obstacle poses from PhysX is not implemented."""
         raise UserError(f"Where '{name}' is in Isaac Sim is not known here: choose MuJoCo or PyBullet for it.")
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
-        """Give one robot's body another mass and inertia."""
+        """Set one robot's mass and inertia."""
         self._robots.set_mass(index, mass_kg, inertia_kg_m2)
 
     def mass_properties(self, index: int) -> MassProperties:
-        """Return what PhysX holds, to single precision."""
+        """Return PhysX's mass properties, in single precision."""
         return self._robots.mass_properties(index)
 
     def joint_names(self, index: int) -> tuple[str, ...]:
@@ -146,7 +145,7 @@ class IsaacEngine:
         return JointState(np.zeros(0), np.zeros(0), np.zeros(0)) if robot is None else robot.joints()
 
     def place_joints(self, index: int, position: Array, velocity: Array) -> None:
-        """Put the joints into a state."""
+        """Set the joints' state."""
         if (robot := self._robots.jointed.get(index)) is not None:
             robot.place_joints(position, velocity)
 
@@ -156,11 +155,11 @@ class IsaacEngine:
             robot.drive(mode, target)
 
     def touching(self, index: int) -> bool:
-        """Return whether one robot was pressed on in the last step."""
+        """Return whether one robot had contact in the last step."""
         return self._robots.touching(index)
 
     def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
-        """Render from anywhere, with Isaac Sim's ray tracer; takes no physics step."""
+        """Render from any pose with Isaac Sim's ray tracer, without a physics step."""
         fov = 2.0 * np.arctan(0.5 * camera.width / camera.intrinsics[0, 0])
         name = f"w{camera.width}h{camera.height}f{fov:.6f}n{camera.near_m:g}x{camera.far_m:g}"
         try:
@@ -181,13 +180,13 @@ class IsaacEngine:
         return View(rgb if "rgb" in wanted else None, depth if "depth" in wanted else None)
 
     def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
-        """Return how far rays go, by PhysX's scene queries."""
+        """Return ray lengths from PhysX's scene queries."""
         paths = self._robots.paths
         unseen = paths if self._isolated else [paths[index]]
         return self._open.cast(origins, directions, far_m, unseen)
 
     def close(self) -> None:
-        """Release the world; the application goes on until the process ends."""
+        """Release the world; the application runs until the process ends."""
         world, self._world = self._world, None
         try:
             if world is not None:
@@ -228,11 +227,11 @@ class IsaacBackend(SingleRobotBackend):
 
     engine = IsaacEngine
     install: ClassVar[str] = installation.INSTALL
-    """How to get Isaac Sim, as the end of a sentence."""
+    """How to install Isaac Sim, as the end of a sentence."""
 
     @staticmethod
     def look() -> tuple[Literal["ok", "missing", "broken"], str]:
-        """Return whether Isaac Sim is installed and supported, with its version or the reason; imports nothing."""
+        """Return whether Isaac Sim is installed and supported, with its version or the reason, without importing it."""
         version = installation.installed_version()
         if version is None:
             return "missing", NOT_YET_RUN

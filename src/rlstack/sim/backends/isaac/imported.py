@@ -1,9 +1,9 @@
-"""What is put right on the stage after Isaac Sim imported a robot with joints. Needs ``pxr``, which Isaac Sim brings.
+"""Corrections of imported robots on the stage. Needs ``pxr``, which ships with Isaac Sim.
 
-What the importer of 5.1.0 leaves that would change a motion, read in its sources: drives are of the type
-``acceleration``, whose gains count for each unit of inertia; links have PhysX's damping of 0.05 and may fall asleep;
-nothing has a friction of its own; the robot stands at the origin;
-and the shapes that its links reference stand there too, solid.
+According to its sources, the importer of 5.1.0 leaves several settings that would change a motion: drives are of type
+``acceleration``, whose gains scale with inertia; links have PhysX's damping of 0.05 and may fall asleep; nothing has
+friction of its own; the robot stands at the origin, and so do the shapes that its links reference, as solid
+obstacles.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class ImportedRobot:
     """A robot with joints on the stage."""
 
     path: str
-    """Of the prim that holds all of it."""
+    """Path of the prim that contains the robot."""
     base: str
-    """Path of the link whose frame is ``base_link``."""
+    """Path of the link with the frame ``base_link``."""
     links: tuple[str, ...]
     """Paths of all links."""
     zero_poses: dict[str, tuple[Array, Array]]
-    """By link name: rotation (3, 3) and position (3,) in ``base_link``, all joints at zero."""
+    """By link name: rotation (3, 3) and position (3,) in ``base_link``, with all joints at zero."""
 
 
 def settle_imported(
@@ -46,19 +46,19 @@ def settle_imported(
     fixed: bool,
     seen: bool,
 ) -> ImportedRobot:
-    """Put an imported robot right and at ``place``; return what it consists of.
+    """Correct an imported robot and move it to ``place``; return its prims.
 
     Args:
         stage: A ``pxr.Usd.Stage``.
-        path: Of the prim that holds the robot.
-        urdf: What was imported.
-        robot: Its file.
-        place: (3,) m, of ``base_link``.
-        fixed: It stands fixed.
-        seen: Otherwise there is nothing of it but what is touched.
+        path: Path of the prim that contains the robot.
+        urdf: The imported URDF.
+        robot: Its robot file.
+        place: (3,) position of ``base_link``, m.
+        fixed: Whether its base is fixed.
+        seen: Whether it is visible; otherwise only its collision shapes are kept.
 
     Raises:
-        RuntimeError: The importer made something else of the URDF than its sources say.
+        RuntimeError: The importer's result differs from what its sources promise.
     """
     from pxr import UsdGeom, UsdPhysics, UsdShade
 
@@ -84,7 +84,7 @@ def settle_imported(
     if fixed:
         from pxr import Gf
 
-        # Where a joint has no first body, its frame there is in the world.
+        # Without a first body, the joint's frame is relative to the world.
         UsdPhysics.FixedJoint(holder).CreateLocalPos0Attr().Set(Gf.Vec3f(*place))
     for joint in robot.drives:
         _settle_joint(stage.GetPrimAtPath(f"{path}/joints/{urdf.prefix}{joint.name}"), joint.type, robot.name)
@@ -97,13 +97,13 @@ def settle_imported(
 
 
 def retire_sources(stage: Any) -> None:
-    """Take away the shapes that the importer's links reference, once all robots were imported.
+    """Deactivate the source shapes that imported links reference, after all imports.
 
-    The importer leaves them at the origin, and solid: only robots that it imported pass through them.
+    The importer leaves them at the origin as solid obstacles; only imported robots pass through them.
     """
     sources = stage.GetPrimAtPath("/colliders")
     if sources:
-        sources.SetActive(False)  # what is referenced from elsewhere stays what it is
+        sources.SetActive(False)  # references to them stay valid
 
 
 def _zero_poses(links: Sequence[Any], root: str) -> dict[str, tuple[Array, Array]]:
@@ -124,7 +124,7 @@ def _settle_joint(prim: Any, kind: str, robot: str) -> None:
     if not prim:
         raise RuntimeError(f"Isaac Sim imported {robot} without a joint of its file.")
     drive = UsdPhysics.DriveAPI.Apply(prim, "linear" if kind == "prismatic" else "angular")
-    drive.CreateTypeAttr().Set("force")  # gains and limits come later, in SI, through the articulation
+    drive.CreateTypeAttr().Set("force")  # gains and limits are set later, in SI units, through the articulation
     if kind == "continuous":
         joint = UsdPhysics.RevoluteJoint(prim)
         joint.CreateLowerLimitAttr().Set(-math.inf)
@@ -132,7 +132,7 @@ def _settle_joint(prim: Any, kind: str, robot: str) -> None:
 
 
 def _bind_materials(stage: Any, path: str, urdf: ImportedUrdf, robot: RobotSpec) -> None:
-    """Give links the friction that the robot file has; its product with the other side's counts, the floor's is 1."""
+    """Set the robot file's friction on links; contacts use the product of both sides, and the floor's is 1."""
     friction = {urdf.root if name == BODY else urdf.prefix + name: mu for name, mu in robot.link_friction.items()}
     kinds = sorted(set(friction.values()))
     materials = {mu: _material(stage, f"{path}/friction_{k}", mu) for k, mu in enumerate(kinds)}

@@ -1,4 +1,4 @@
-"""Which Isaac Sim is installed here, whether this package supports it, and what must be in the environment."""
+"""Checks of the installed Isaac Sim version and its environment variables."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pathlib import Path
 from rlstack.errors import UserError
 
 PYTHON = {5: (3, 11)}
-"""The one Python of each supported generation: its wheels are built for no other."""
+"""The only Python version with wheels, for each supported generation."""
 RELEASES = ("5.0", "5.1")
-"""What ``api_5.py`` is written against; 5.1.0 is the one whose sources were read."""
+"""Releases that ``api_5.py`` supports; it was written from the sources of 5.1.0."""
 INSTALL = (
     "in an environment of its own with Python 3.11, pip install 'isaacsim[all,extscache]==5.1.0' from NVIDIA's package"
     " index and then 'rlstack[isaac]' (docs/isaac.md)"
 )
-"""How to get it, as the end of a sentence."""
+"""How to install it, as the end of a sentence."""
 BRIDGE = "isaacsim.ros2.bridge"
 DISTRIBUTIONS = ("humble", "jazzy")
-"""The ROS 2 releases whose libraries the bridge of 5.x brings."""
+"""ROS 2 releases bundled with the bridge of 5.x."""
 MIDDLEWARES = ("rmw_fastrtps_cpp", "rmw_cyclonedds_cpp")
 PROBE = "librosidl_runtime_c.so"
-"""The library that the bridge looks for first; where it is, the others are."""
+"""The library that the bridge loads first; the others are in the same folder."""
 
 
 def installed_version(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the version of Isaac Sim that ``import isaacsim`` would give, such as ``5.1.0``; None without one.
+    """Return the version of Isaac Sim that ``import isaacsim`` would load, such as ``5.1.0``, or None.
 
-    The pip package has metadata; an unpacked archive has a VERSION file in ISAAC_PATH. ``unknown`` where there is
-    neither. Imports nothing.
+    The pip package has metadata; an unpacked archive has a VERSION file in ISAAC_PATH. Without either, the version is
+    ``unknown``. Imports nothing.
     """
     if importlib.util.find_spec("isaacsim") is None:
         return None
@@ -49,14 +49,14 @@ def installed_version(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def require_supported(version: str | None, python: tuple[int, int] = sys.version_info[:2]) -> int:
-    """Return the generation of the API, 5, of an installed version.
+    """Return the API generation, 5, of an installed version.
 
     Args:
-        version: What :func:`installed_version` returned.
-        python: Of this process.
+        version: The version from :func:`installed_version`.
+        python: Python version of this process.
 
     Raises:
-        UserError: None is installed, or one that no file here is written for, or in a Python that it is not built for.
+        UserError: None is installed, the version is not supported, or the Python version is wrong for it.
     """
     if version is None:
         raise UserError(f"Isaac Sim is not installed: {INSTALL}.")
@@ -85,18 +85,18 @@ def require_supported(version: str | None, python: tuple[int, int] = sys.version
 def require_environment(
     environ: Mapping[str, str], *, ros_bridge: bool = False, libraries: Path | None = None, interactive: bool = False
 ) -> None:
-    """Check what cannot be changed any more once Isaac Sim runs.
+    """Check settings that must be made before Isaac Sim starts.
 
     Args:
-        environ: Of this process. The loader reads LD_LIBRARY_PATH when a process begins, so setting it here is too
-            late.
+        environ: Environment of this process. The loader reads LD_LIBRARY_PATH at process start, so setting it here is
+        too late.
         ros_bridge: Whether Isaac Sim's own ROS 2 bridge is wanted. rlstack's nodes do not need it: they talk through
             the rclpy that pip installs.
-        libraries: The folder whose ``<distribution>/lib`` holds the bridge's libraries; None: looked for.
-        interactive: Somebody can answer the question for the licence.
+        libraries: The folder whose ``<distribution>/lib`` holds the bridge's libraries; None searches for it.
+        interactive: Whether a user can answer the licence prompt.
 
     Raises:
-        UserError: Something is missing; with the lines to export.
+        UserError: A variable is missing; the message contains the exports.
     """
     exports: list[str] = []
     if environ.get("OMNI_KIT_ACCEPT_EULA", "").lower() not in ("y", "yes", "1") and not interactive:
@@ -121,13 +121,13 @@ def _bridge_exports(environ: Mapping[str, str], folder: Path) -> list[str]:
         exports.append(f"RMW_IMPLEMENTATION={MIDDLEWARES[0]}")
     paths = [Path(p) for p in environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if p]
     if not any((path / PROBE).is_file() for path in paths):
-        # A sourced ROS 2 would have it on the path; without one, the bridge's own copy serves.
+        # A sourced ROS 2 has it on the path; otherwise the bridge's own copy is used.
         exports.append(f"LD_LIBRARY_PATH=$LD_LIBRARY_PATH:{folder / distribution / 'lib'}")
     return exports
 
 
 def bridge_folder() -> Path:
-    """Return the folder of Isaac Sim's ROS 2 bridge, whether or not it exists; imports nothing."""
+    """Return the folder of Isaac Sim's ROS 2 bridge, which may not exist, without importing it."""
     spec = importlib.util.find_spec("isaacsim")
     locations = list(spec.submodule_search_locations or []) if spec is not None else []
     return Path(locations[0] if locations else os.environ.get("ISAAC_PATH", "$ISAAC_PATH")) / "exts" / BRIDGE

@@ -1,4 +1,4 @@
-"""The robots of one Isaac Sim world: quadrotors as rigid bodies in one view, bases and arms as articulations."""
+"""The robots of one Isaac Sim world: quadrotors as rigid bodies in one view, jointed robots as articulations."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from rlstack.kinds.quadrotor.spec import Quadrotor
 
 _ABOVE_M = 1000.0
-"""Where robots are until they are placed: above everything, because starting takes two physics steps."""
+"""Initial height of robots: above everything, because starting takes two physics steps."""
 _APART_M = 10.0
 _NEAR_M = 1e-2
-"""How far from where it was put an articulation may be read, a thousand metres from the origin in single precision."""
+"""Tolerance of an articulation's position, read in single precision a thousand metres from the origin."""
 
 
 class Robots:
-    """N robots, by their index in the scene. Made before Isaac Sim starts, :meth:`enter` puts them into a world.
+    """N robots, by their index in the scene. Construct it before Isaac Sim starts; :meth:`enter` adds them to a world.
 
     Args:
-        robots: Their files.
+        robots: Their robot files.
 
     Raises:
-        UserError: One has no URDF, or one that Isaac Sim would not take as its file says.
+        UserError: A robot has no URDF, or one that Isaac Sim would import incorrectly.
     """
 
     def __init__(self, robots: Sequence[RobotSpec]) -> None:
@@ -46,13 +46,13 @@ class Robots:
         self._urdfs = {k: importable_urdf(robot, k) for k, robot in enumerate(robots) if k not in self._column}
         self.jointed: dict[int, ArticulatedRobot] = {}
         self.paths: list[str] = []
-        """Of the prims that hold all of each robot."""
+        """Path of the prim that contains each robot."""
 
     def enter(self, world: World5, *, isolated: bool) -> None:
-        """Put the robots on the stage of a world and start its physics.
+        """Add the robots to the stage of a world and start its physics.
 
         Raises:
-            RuntimeError: Isaac Sim did not do what its sources say.
+            RuntimeError: Isaac Sim behaves differently from its sources.
         """
         self._world = world
         places = _first_places(len(self._robots))
@@ -103,14 +103,14 @@ class Robots:
     # ---- all of them
 
     def refresh(self, rows: Array) -> None:
-        """Write the states (13, N) of all."""
+        """Write the states (13, N) of all robots."""
         if len(self._flying):
             rows[:, self._flying] = convert.rows_from_views(*self._world.states())
         for index, robot in self.jointed.items():
             robot.refresh(rows[:, index])
 
     def push(self, force: Array, torque: Array, orientation: Array) -> None:
-        """Take forces (3, N) in the world and torques (3, N) in the bodies, whose orientations are (4, N)."""
+        """Set world forces (3, N) and body torques (3, N) for the next step, given the orientations (4, N)."""
         if len(self._flying):
             at = self._flying
             self._world.push(*convert.wrench_in_world(force[:, at], torque[:, at], orientation[:, at]))
@@ -123,28 +123,28 @@ class Robots:
     # ---- one of them
 
     def place(self, index: int, body: Array) -> None:
-        """Put one into a state (13,)."""
+        """Set one robot's state (13,)."""
         if index in self.jointed:
             self.jointed[index].place(body)
         else:
             self._world.place(self._column[index], *convert.views_from_row(body))
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
-        """Give one's body, or the link that is its base, another mass and other principal moments (3,)."""
+        """Set mass and principal moments (3,) of one robot's body or base link."""
         if index in self.jointed:
             self.jointed[index].set_mass(mass_kg, inertia_kg_m2)
         else:
             self._world.set_mass(self._column[index], mass_kg, inertia_kg_m2)
 
     def mass_properties(self, index: int) -> MassProperties:
-        """Return what PhysX holds of one, to single precision."""
+        """Return PhysX's mass properties of one robot, in single precision."""
         if index in self.jointed:
             return self.jointed[index].mass_properties()
         mass, centre, inertia = self._world.mass(self._column[index])
         return MassProperties(mass, np.asarray(centre, dtype=float), np.asarray(inertia, dtype=float))
 
     def touching(self, index: int) -> bool:
-        """Return whether something pressed on one in the last step."""
+        """Return whether one robot had contact in the last step."""
         if index in self.jointed:
             return self.jointed[index].articulation.contact()
         return bool(self._world.contact()[self._column[index]])

@@ -1,10 +1,10 @@
-"""A scene as USD prims: floor, obstacles and quadrotors, in metres, z up. Needs ``pxr``, which Isaac Sim brings.
+"""A scene as USD prims: floor, obstacles and quadrotors, in metres, z up. Needs ``pxr``, which ships with Isaac Sim.
 
-USD is the same in every generation of Isaac Sim, and outside of it too (the package usd-core), so what is written here
-is tested on the real library. PhysX's own attributes are written by name: their schema ships with Isaac Sim alone.
+USD is the same in every generation of Isaac Sim and in the package usd-core, so this module is tested on the real
+library. PhysX's own attributes are written by name, because their schema ships with Isaac Sim alone.
 
-What a rigid body has unless told otherwise would change a flight, so it is all written out: angular damping (0.05 by
-default), the speed limit of 100 rad/s, sleeping, and the gyroscopic term, on. Values of PhysxSchema's declarations.
+PhysX's defaults for rigid bodies would change a flight, so all are written explicitly: angular damping (default 0.05),
+the speed limit of 100 rad/s, sleeping and the gyroscopic term (on). Defaults are those declared by PhysxSchema.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ FLOOR = "/World/floor"
 MATERIAL = "/World/contact"
 APART = "/World/apart"
 _FLOOR_EXTENT_M = 100.0
-"""Half the edge of what is seen of the floor; what is touched has no end."""
+"""Half the edge of the floor's visible part; its collision plane is infinite."""
 _CONTACT_OFFSET_M = 0.002
-"""Distance at which PhysX begins to treat two shapes as touching; its own guess is made for furniture."""
+"""Distance at which PhysX generates contacts; its own default suits furniture-sized bodies."""
 _FRICTION = 1.0
-"""Of everything with everything, as in the MuJoCo models."""
+"""Friction coefficient between all bodies, as in the MuJoCo models."""
 _LIGHT = (0.93, 0.94, 0.96)
 _DARK = (0.16, 0.17, 0.19)
 _FRONT = (0.93, 0.45, 0.10)
 
 
 def robot_path(index: int) -> str:
-    """Return where robot ``index`` is on the stage; the paths of all sort in the order of the robots."""
+    """Return the prim path of robot ``index``; paths sort in the order of the robots."""
     return f"{ROBOTS}/r{index:04d}"
 
 
@@ -41,9 +41,9 @@ def author_surroundings(stage: Any, *, floor: bool, obstacles: Sequence[Obstacle
     """Write lights, floor and obstacles.
 
     Args:
-        stage: A ``pxr.Usd.Stage``, empty but for what a physics engine puts there.
+        stage: A ``pxr.Usd.Stage``, empty except for the physics engine's prims.
         floor: Whether the half-space below z = 0 is solid.
-        obstacles: Those with a mass are bodies that move.
+        obstacles: Obstacles; those with a mass are movable.
     """
     from pxr import UsdGeom, UsdLux, UsdPhysics
 
@@ -70,10 +70,10 @@ def author_surroundings(stage: Any, *, floor: bool, obstacles: Sequence[Obstacle
 def author_quadrotor(
     stage: Any, index: int, robot: Quadrotor, position_m: tuple[float, float, float], *, seen: bool = True
 ) -> str:
-    """Write one quadrotor as a single rigid body with the file's mass and inertia; return its path.
+    """Write a quadrotor as a single rigid body with the file's mass and inertia; return its path.
 
-    Its rotors are only seen: they act on the body as forces, which the simulation works out. Where it is not ``seen``,
-    there is nothing of it but what is touched.
+    Its rotors are visual only: the simulation computes their forces on the body. Without ``seen``, only its collision
+    shape is written.
     """
     from pxr import Gf, UsdGeom, UsdPhysics
 
@@ -89,7 +89,7 @@ def author_quadrotor(
     settle_body(prim)
     extent = 2.0 * body.collision_radius_m, 2.0 * body.collision_radius_m, body.collision_height_m
     collider = _shape(stage, f"{path}/collision", "cylinder", extent, _FRONT)
-    UsdGeom.Imageable(collider).CreatePurposeAttr(UsdGeom.Tokens.guide)  # touched, not seen
+    UsdGeom.Imageable(collider).CreatePurposeAttr(UsdGeom.Tokens.guide)  # collision only, not visible
     _make_solid(collider)
     if seen:
         _author_looks(stage, path, robot)
@@ -97,7 +97,7 @@ def author_quadrotor(
 
 
 def settle_body(prim: Any, *, gravity: bool = True) -> None:
-    """Write out what PhysX would otherwise do to a rigid body by itself: nothing of it is left on."""
+    """Disable PhysX's default damping, speed limit, sleeping and gyroscopic term of a rigid body."""
     write_schema(
         prim,
         "PhysxRigidBodyAPI",
@@ -113,7 +113,7 @@ def settle_body(prim: Any, *, gravity: bool = True) -> None:
 
 
 def keep_apart(stage: Any, paths: Sequence[str]) -> None:
-    """Let the bodies at ``paths`` touch everything but each other: one collision group that filters itself."""
+    """Disable collisions among the bodies at ``paths``, by one collision group that filters itself."""
     from pxr import UsdPhysics
 
     group = UsdPhysics.CollisionGroup.Define(stage, APART)
@@ -188,7 +188,7 @@ def set_pose(
     orientation: tuple[float, float, float, float],
     scale: tuple[float, float, float] | None = None,
 ) -> None:
-    """Write translate, orient (given xyzw) and scale, in the order that Isaac Sim's views expect."""
+    """Write translate, orient (from xyzw) and scale, in the order that Isaac Sim's views expect."""
     from pxr import Gf, UsdGeom
 
     xform, precision = UsdGeom.Xformable(prim), UsdGeom.XformOp.PrecisionDouble
@@ -208,7 +208,7 @@ def set_pose(
 
 
 def _make_solid(prim: Any) -> None:
-    """Let a shape be touched, with the stage's one contact material."""
+    """Give a shape collision, with the stage's contact material."""
     from pxr import Sdf, UsdPhysics, UsdShade
 
     UsdPhysics.CollisionAPI.Apply(prim)
@@ -218,7 +218,7 @@ def _make_solid(prim: Any) -> None:
 
 
 def write_schema(prim: Any, schema: str, prefix: str, **attributes: float | bool | str) -> None:
-    """Apply one of PhysX's schemas by name and write its attributes; text is a token."""
+    """Apply one of PhysX's schemas by name and write its attributes; strings become tokens."""
     from pxr import Sdf
 
     prim.AddAppliedSchema(schema)

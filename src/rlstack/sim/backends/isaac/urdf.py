@@ -1,11 +1,11 @@
-"""A robot's URDF as Isaac Sim's importer takes it without harm. Nothing of Isaac Sim is needed here.
+"""Adaptation of a robot's URDF to Isaac Sim's importer; works without Isaac Sim.
 
-What the importer of 5.1.0 and PhysX do with a plain URDF (read in their sources), and what is done about it:
+Problems of the importer of 5.1.0 and PhysX with a plain URDF (from their sources), and the workarounds:
 
-- Shapes go to ``/colliders/<link>`` and ``/visuals/<link>``, outside of the robot: two robots with a link of one name
-  would have each other's shapes. So links and joints are prefixed by the robot's number.
-- A link of mass 0 has, for USD, no mass that is known, and PhysX gives it one: 1 kg where it has no shapes either. So
-  frames that weigh nothing are folded into the link that they are fixed to.
+- Shapes go to ``/colliders/<link>`` and ``/visuals/<link>``, outside of the robot, so that robots with equal link
+names would share shapes. So links and joints are prefixed with the robot's number.
+- USD treats a mass of 0 as unknown, and PhysX makes one up: 1 kg for a link without shapes. So massless frames are
+merged into the link that they are fixed to.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from rlstack.robots.urdf.parts import numbers
 
 @dataclass(frozen=True)
 class ImportedUrdf:
-    """What is given to the importer."""
+    """A URDF prepared for the importer."""
 
     text: str
     name: str
-    """Of the robot: its prim's."""
+    """Name of the robot and its prim."""
     prefix: str
-    """Before the names of all links and joints."""
+    """Prefix of all link and joint names."""
     root: str
-    """The link whose frame is ``base_link``, prefixed."""
+    """The prefixed link with the frame ``base_link``."""
 
 
 def importable_urdf(robot: RobotSpec, index: int) -> ImportedUrdf:
     """Return the URDF of robot ``index`` of a world.
 
     Raises:
-        UserError: There is no URDF of it, its model is not what its file says, or a link that moves weighs nothing.
+        UserError: The robot has no URDF, its model contradicts its file, or a moving link has no mass.
     """
     name = f"r{index:04d}"
     prefix = f"{name}_"
@@ -61,14 +61,14 @@ def _weightless(tree: ET.Element) -> ET.Element | None:
 
 
 def _fold(tree: ET.Element, link: ET.Element, robot: RobotSpec) -> None:
-    """Give a link's shapes and joints to the link that it is fixed to, and take it out."""
+    """Merge a link's shapes and joints into the link that it is fixed to."""
     name = link.get("name", "")
     up = [joint for joint in tree.findall("joint") if _end(joint, "child") == name]
     down = [joint for joint in tree.findall("joint") if _end(joint, "parent") == name]
     if up:
         keeper, outer = _end(up[0], "parent"), _origin(up[0])
     elif len(down) == 1 and (_origin(down[0])[0] == np.eye(3)).all() and (_origin(down[0])[1] == 0.0).all():
-        up, down = down, []  # the root, with one link fixed in its place
+        up, down = down, []  # the root, with one link fixed to it
         keeper, outer = _end(up[0], "child"), (np.eye(3), np.zeros(3))
     else:
         up, keeper, outer = [], "", (np.eye(3), np.zeros(3))
@@ -109,7 +109,7 @@ def _origin(element: ET.Element) -> tuple[Array, Array]:
 
 
 def _move(element: ET.Element, outer: tuple[Array, Array]) -> None:
-    """Put an element's origin, which was in a frame at ``outer``, into the frame that ``outer`` is in."""
+    """Transform an element's origin from a frame at ``outer`` to the frame that ``outer`` is in."""
     rotation, position = _origin(element)
     origin = element.find("origin")
     if origin is None:
@@ -120,9 +120,9 @@ def _move(element: ET.Element, outer: tuple[Array, Array]) -> None:
 
 
 def _rpy(rotation: Array) -> tuple[float, float, float]:
-    """Return roll, pitch and yaw of a rotation (3, 3): about fixed x, then y, then z, as URDF has them."""
+    """Return roll, pitch and yaw of a rotation (3, 3): about fixed x, then y, then z, as in URDF."""
     level = math.hypot(rotation[0, 0], rotation[1, 0])
     pitch = math.atan2(-rotation[2, 0], level)
-    if level < 1e-9:  # looking straight up or down: all of the turn is given to roll
+    if level < 1e-9:  # gimbal lock: the whole rotation goes to roll
         return math.atan2(-rotation[1, 2], rotation[1, 1]), pitch, 0.0
     return math.atan2(rotation[2, 1], rotation[2, 2]), pitch, math.atan2(rotation[1, 0], rotation[0, 0])

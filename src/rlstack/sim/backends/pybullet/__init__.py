@@ -1,4 +1,4 @@
-"""The ``pybullet`` backend: its engine, and what that is made of: server, robots, world, rays and camera."""
+"""The ``pybullet`` backend: engine, physics server, robots, world, rays and camera."""
 
 from rlstack.sim.backends.pybullet.engine import PybulletBackend, PybulletEngine
 

@@ -1,13 +1,13 @@
 """Motor inertia of joints (``armature``), which PyBullet does not model.
 
-A rotor turns with its joint alone, so that it adds to the diagonal of the mass matrix. As inertia of the link that it
-moves it is felt by contacts and motors within the step, but by every joint before it, too: the SO-100's shoulder would
-carry those of its elbow and wrist. So the links of joints that turn have it (a finger that slides has none), and what
-is too much of it, ``excess @ acceleration``, is given back as torques, of the acceleration that was measured. Given
-back at once it would swing up, as the excess may be more than the mass matrix. With X the one that is wanted and H
-PyBullet's, each step takes a share of ``X^-1 H (measured - before)``: a free arm comes to its own acceleration by that
-share in each step. The share is the inverse of the greatest eigenvalue of ``X^-1 H``, which is what an arm that is held
-wants, so as not to swing up.
+A rotor turns with its joint alone, so its inertia belongs on the diagonal of the mass matrix. If it is added to the
+moved link instead, contacts and motors feel it within the step, but so does every joint before it: the SO-100's
+shoulder would carry the rotors of elbow and wrist. So the links of revolute joints get the inertia (sliding fingers do
+not), and the surplus, ``excess @ acceleration``, is compensated by torques from the measured acceleration. Full
+compensation at once would be unstable, as the excess may exceed the mass matrix. With X the wanted mass matrix and H
+PyBullet's, each step applies a share of ``X^-1 H (measured - before)``, so that a free arm converges to its own
+acceleration by that share per step. The share is the inverse of the greatest eigenvalue of ``X^-1 H``, which keeps a
+held arm stable.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.backends.pybullet.server import Server
 
 _GREATEST_SHARE = 0.5
-"""Of a new acceleration, however little there is to give back: what is measured is rough where links hit something."""
+"""Greatest share of a new acceleration: measurements are noisy where links hit something."""
 
 
 def carry(server: Server, body: int, number: int, armature: float) -> Array:
-    """Give the link of a joint that turns its motor's inertia, along PyBullet's frame of the link.
+    """Add the motor inertia of a revolute joint to its link, along PyBullet's link frame.
 
     Returns:
-        What was added to the link's moments (3,): exact where the joint's axis is one of the frame's, as a wheel's is.
+        The increase of the link's moments (3,): exact if the joint's axis is an axis of the frame, as for a wheel.
     """
     bullet, client = server.bullet, server.client
     moments = np.array(bullet.getDynamicsInfo(body, number, physicsClientId=client)[2])
@@ -41,10 +41,10 @@ class Armature:
     """The motor inertia of one robot with a fixed base.
 
     Args:
-        server: Where the arm is.
-        body: The arm's; its links are given the rotors.
-        moving: The numbers of its joints that move, in PyBullet's order.
-        drives: Of the joints that are driven, by number.
+        server: The physics server.
+        body: The arm's body; its links get the rotors' inertia.
+        moving: Numbers of its moving joints, in PyBullet's order.
+        drives: The driven joints, by number.
     """
 
     def __init__(self, server: Server, body: int, moving: list[int], drives: dict[int, DrivenJoint]) -> None:
@@ -74,16 +74,16 @@ class Armature:
         self._wanted_inverse, self._share = self._calmed(rest, np.array([one[2] for one in known]))
 
     def forget(self) -> None:
-        """Begin anew: the joints were put somewhere."""
+        """Reset the filter after the joints were moved."""
         self._acceleration = np.zeros(len(self._moving))
         self._last: Array | None = None
 
     def torque(self, step_s: float, lifting: bool) -> Array:
-        """Return what the moving joints are to have beside their drives' efforts, N m or N; once in a step.
+        """Return the moving joints' torques besides their drives' efforts, N m or N; call it once per step.
 
         Args:
-            step_s: Since the step before.
-            lifting: Hold the links up, too.
+            step_s: Time since the previous step.
+            lifting: Whether to compensate gravity, too.
         """
         bullet, client = self._server.bullet, self._server.client
         states = bullet.getJointStates(self._body, self._numbers, physicsClientId=client)
@@ -100,7 +100,7 @@ class Armature:
         return np.asarray(torque)
 
     def _calmed(self, rest: list[float], moments: Array) -> tuple[Array, float]:
-        """Return the wanted mass matrix's inverse at rest, and how much of each new acceleration is taken."""
+        """Return the inverse of the wanted mass matrix at rest, and the share of each new acceleration to apply."""
         bullet, client = self._server.bullet, self._server.client
         before = [state[0] for state in bullet.getJointStates(self._body, self._numbers, physicsClientId=client)]
         for number, q in zip(self._numbers, rest):
@@ -118,7 +118,7 @@ class Armature:
         return inverse, float(min(_GREATEST_SHARE, 1.0 / np.linalg.eigvals(held).real.max()))
 
     def _motion(self) -> tuple[Array, Array, Array, Array]:
-        """Return the links' rotations (L, 3, 3), the joints' axes (J, 3), the links' centres and the joints' places."""
+        """Return link rotations (L, 3, 3), joint axes (J, 3), link centres and joint positions."""
         bullet, client = self._server.bullet, self._server.client
         states = bullet.getLinkStates(self._body, self._links, computeForwardKinematics=1, physicsClientId=client)
         turned = [bullet.getMatrixFromQuaternion(state[1]) for state in states]
@@ -128,12 +128,12 @@ class Armature:
         return rotations, axes, centres, places[self._moving]
 
     def _sliding(self, axes: Array, centres: Array, places: Array) -> Array:
-        """Return how fast each link's centre of mass (L, J, 3) moves for 1 rad/s or m/s of each joint."""
+        """Return the links' centre-of-mass velocity Jacobian (L, J, 3), per rad/s or m/s of each joint."""
         swung = cross(axes, centres[:, None] - places)
         return np.asarray(self._moved_by[:, :, None] * np.where(self._turns[:, None], swung, axes))
 
     def _excess(self, rotations: Array, axes: Array) -> Array:
-        """Return what PyBullet's mass matrix has too much of: the rotors as links have them, less as they are."""
+        """Return the surplus in PyBullet's mass matrix: the rotors as parts of links, minus the true diagonal terms."""
         felt = axes @ (rotations[self._moving] * self._root[:, None]) * self._turned_by
         spread = felt.swapaxes(0, 1).reshape(len(felt), -1)
         return np.asarray(spread @ spread.T - self._wanted)

@@ -1,4 +1,4 @@
-"""A robot in a PyBullet world, loaded from the URDF that its file gives."""
+"""A robot in a PyBullet world, loaded from the URDF in its robot file."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from rlstack.sim.backends.pybullet.server import EVERYTHING, RAYS, ROBOT, WORLD,
 from rlstack.sim.engine import MassProperties
 
 _MASS_TOLERANCE = 1e-9
-"""Share by which PyBullet may hold another mass or inertia of a robot of one body than its file."""
+"""Relative tolerance of PyBullet's mass and inertia of a single-body robot."""
 
 
 class BulletRobot:
     """One robot.
 
-    PyBullet knows a base by the frame of its inertia, which lies at its centre of mass along its principal axes; this
-    class knows it by ``base_link``. They are the same for robots of one body.
+    PyBullet describes a base by its inertial frame, at the centre of mass along the principal axes; this class uses
+    ``base_link``. Both are the same for single-body robots.
 
     Args:
-        server: Where it is put, at the origin.
-        robot: What to load.
-        isolated: It touches the world alone, and is not seen.
+        server: The physics server; the robot is loaded at the origin.
+        robot: The robot to load.
+        isolated: Whether it collides with the world only, and is invisible.
 
     Raises:
-        UserError: PyBullet does not hold what the file says: named are the part and both numbers.
+        UserError: PyBullet's values contradict the file; the message has the part and both values.
     """
 
     def __init__(self, server: Server, robot: RobotSpec, isolated: bool) -> None:
@@ -43,23 +43,23 @@ class BulletRobot:
         self.body = _load(server, robot, seen=not isolated)
         friction = robot.link_friction
         mask = RAYS | WORLD if isolated else EVERYTHING
-        # PyBullet multiplies frictions, and gives 0.5 to links whose file has none: what is handled has its own
+        # PyBullet multiplies friction coefficients and defaults to 0.5; manipulated objects have their own
         server.settle(self.body, None if friction else 1.0, ROBOT, mask)
-        if friction:  # that of its links is in the URDF
+        if friction:  # the links' friction is in the URDF
             bullet.changeDynamics(self.body, -1, lateralFriction=friction.get(BODY, 1.0), physicsClientId=client)
         if isolated:
             bullet.changeVisualShape(self.body, -1, rgbaColor=[0.0, 0.0, 0.0, 0.0], physicsClientId=client)
         info = bullet.getDynamicsInfo(self.body, -1, physicsClientId=client)
         self._centre, self._axes = np.array(info[3]), np.array(info[4])
         self.plain = bool((self._centre == 0.0).all() and (self._axes[:3] == 0.0).all())
-        """Whether PyBullet's frame of the base is ``base_link``."""
+        """Whether PyBullet's base frame equals ``base_link``."""
         self._whole = self._read()
-        if not robot.drives:  # of several links PyBullet adds up what it has rounded
+        if not robot.drives:  # for several links, PyBullet sums rounded values
             _check(robot, self._whole)
         self.drives = JointMotors(server, self.body, robot)
 
     def pose(self) -> tuple[Array, Array]:
-        """Return where ``base_link`` is: position (3,) m and orientation (4,) xyzw."""
+        """Return the pose of ``base_link``: position (3,) m and orientation (4,) xyzw."""
         position, orientation = self.server.bullet.getBasePositionAndOrientation(self.body, self.server.client)
         turned = frames.multiply(np.array(orientation), frames.inverse(self._axes))
         return np.array(position) - frames.rotate(turned, self._centre), turned
@@ -70,12 +70,12 @@ class BulletRobot:
         (u, v, w), (a, b, c) = self.server.bullet.getBaseVelocity(self.body, self.server.client)
         x, y, z = frames.rotate(turned, self._centre).tolist()
         column[:3], column[3:7] = position, turned
-        # the cross product, written out: numpy would take ten times as long for three numbers
+        # the cross product, written out: numpy takes ten times as long for three numbers
         column[7:10] = u - (b * z - c * y), v - (c * x - a * z), w - (a * y - b * x)
         column[10:] = frames.rotate_inverse(turned, np.array([a, b, c]))
 
     def place(self, state: Array) -> None:
-        """Put ``base_link`` into a state (13,), the joints at rest at their zero."""
+        """Set the state (13,) of ``base_link``, with the joints at rest at zero."""
         bullet, client = self.server.bullet, self.server.client
         turned, arm = state[3:7], frames.rotate(state[3:7], self._centre)
         angular = frames.rotate(turned, state[10:])
@@ -87,12 +87,12 @@ class BulletRobot:
         self.drives.place(np.zeros(len(self.drives.names)), np.zeros(len(self.drives.names)))
 
     def torque_in_base(self, torque: Array) -> list[float]:
-        """Return a torque (3,) in ``base_link`` as PyBullet's frame of the base has it."""
+        """Transform a torque (3,) from ``base_link`` to PyBullet's base frame."""
         turned: list[float] = frames.rotate_inverse(self._axes, torque).tolist()
         return turned
 
     def set_mass(self, mass_kg: float, inertia_kg_m2: Array) -> None:
-        """Give the base another mass and other principal moments (3,)."""
+        """Set mass and principal moments (3,) of the base."""
         self.server.bullet.changeDynamics(
             self.body,
             -1,
@@ -103,11 +103,11 @@ class BulletRobot:
         self._whole = self._read()
 
     def mass_properties(self) -> MassProperties:
-        """Return what PyBullet held when the robot was loaded, or was given another mass."""
+        """Return PyBullet's mass properties, read when the robot was loaded or its mass set."""
         return MassProperties(*self._whole)
 
     def _read(self) -> Inertial:
-        """Return what PyBullet holds, all joints being at zero; a base that stands fixed weighs nothing there."""
+        """Read PyBullet's values with all joints at zero; a fixed base has no mass there."""
         bullet, client = self.server.bullet, self.server.client
         pieces = []
         position, turned = self.pose()
@@ -129,7 +129,7 @@ def _load(server: Server, robot: RobotSpec, seen: bool) -> int:
     if not seen:
         flags |= bullet.URDF_IGNORE_VISUAL_SHAPES
     text = to_urdf(robot, rotors="none", frames=False)
-    # PyBullet reads files only. Every one has another name, or it would take an earlier robot's for this one's.
+    # PyBullet reads files only, and caches them by name, so every file gets a new name.
     with tempfile.TemporaryDirectory(prefix="rlstack-") as folder:
         path = Path(folder) / f"{robot.name}.urdf"
         path.write_text(text)

@@ -1,7 +1,7 @@
-"""The ``pybullet`` backend: PyBullet as an engine, on the URDFs that the robot files give.
+"""The ``pybullet`` backend: PyBullet as physics engine, on the URDFs in the robot files.
 
-Bodies are PyBullet's multibodies, which it moves in semi-implicit Euler steps with the explicit gyroscopic term;
-:mod:`rlstack.sim.rotorcraft` makes the whole second order. Measured accuracy and speed: docs/results.md.
+Bodies are PyBullet multibodies, integrated by semi-implicit Euler steps with an explicit gyroscopic term, which
+:mod:`rlstack.sim.rotorcraft` makes second order. Measured accuracy and speed: docs/results.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PybulletEngine:
 
     @classmethod
     def require(cls) -> None:
-        """Raise ``UserError`` where PyBullet is not installed."""
+        """Raise ``UserError`` if PyBullet is not installed."""
         import_pybullet()
 
     def __init__(self, scene: Scene) -> None:
@@ -56,7 +56,7 @@ class PybulletEngine:
             raise UserError(f"{world.mjcf} is a MuJoCo model, which PyBullet cannot hold: choose another world.")
         self._scene = scene
         self._isolated = scene.isolated and len(scene.robots) > 1
-        self._masses: dict[int, tuple[float, Array]] = {}  # given by set_mass
+        self._masses: dict[int, tuple[float, Array]] = {}  # set by set_mass
         self._build()
 
     def _build(self) -> None:
@@ -83,10 +83,10 @@ class PybulletEngine:
         self._plain = all(robot.plain for robot in self._robots)
         self._driven = [robot.drives for robot in self._robots if robot.drives.names]
         self._pushes: tuple[list[list[float]], list[list[float]]] | None = None
-        self._centres: list[tuple[float, float, float]] = []  # of mass, while they are known
+        self._centres: list[tuple[float, float, float]] = []  # centres of mass, while they are known
         self._client = server.client
         self._buffer = np.zeros((len(self._bodies), BODY_ROWS))
-        # What is called in every step, at hand: looking it up each time would cost as much as some of the calls.
+        # Functions called in every step, bound once: the attribute lookup costs as much as some of the calls.
         self._pose_of, self._velocity_of = bullet.getBasePositionAndOrientation, bullet.getBaseVelocity
         self._push, self._twist, self._step = (
             bullet.applyExternalForce,
@@ -96,7 +96,7 @@ class PybulletEngine:
         self._in_world, self._in_link = bullet.WORLD_FRAME, bullet.LINK_FRAME
 
     def _begin_anew(self) -> None:
-        """Build the world again: PyBullet finds no contact any more, for no body, once a place was not a number."""
+        """Rebuild the world: after a NaN position, PyBullet detects no contacts for any body."""
         rows = np.empty((BODY_ROWS, len(self._robots)))
         self.refresh(rows)
         pushed = [self._server.motion(body) for body, _ in self._loose]
@@ -117,11 +117,11 @@ class PybulletEngine:
 
     @property
     def client(self) -> int:
-        """PyBullet's ``physicsClientId``, for debugging; whatever is changed there bypasses the robots."""
+        """PyBullet's ``physicsClientId``, for debugging; changes through it bypass the robots."""
         return self._client
 
     def refresh(self, rows: Array) -> None:
-        """Write the bodies' states; PyBullet's angular velocities are in the world."""
+        """Write the bodies' states; PyBullet's angular velocities are in the world frame."""
         if not self._plain:
             for robot, column in zip(self._robots, rows.T):
                 robot.refresh(column)
@@ -133,7 +133,7 @@ class PybulletEngine:
             position, (x, y, z, w) = pose_of(body, client)
             linear, (a, b, c) = velocity_of(body, client)
             centres.append(position)
-            # the inverse rotation, written out: numpy would take ten times as long for three numbers
+            # the inverse rotation, written out: numpy takes ten times as long for three numbers
             p, q, r = y * c - z * b, z * a - x * c, x * b - y * a
             a += 2.0 * (y * r - z * q - w * p)
             b += 2.0 * (z * p - x * r - w * q)
@@ -145,21 +145,21 @@ class PybulletEngine:
         self._centres = centres
 
     def place(self, index: int, body: Array) -> None:
-        """Put one robot into a state."""
+        """Set one robot's state."""
         if not self._sound(index):
             self._begin_anew()
         self._robots[index].place(body)
         self._centres = []
 
     def _sound(self, index: int) -> bool:
-        """Return whether one robot, its joints and what can be pushed are where numbers say."""
+        """Return whether the states of one robot, its joints and all movable obstacles are finite."""
         places = [self._pose_of(self._bodies[index], self._client)[0], self.joints(index).position]
         places += [self._server.motion(body)[0] for body, _ in self._loose]
         places += [thing.pose()[0] for thing in self._sliding.values()]
         return all(bool(np.isfinite(place).all()) for place in places)
 
     def push(self, force: Array, torque: Array) -> None:
-        """Take the wrenches."""
+        """Set the wrenches of the next step."""
         if self._plain:
             torques = torque.T.tolist()
         else:
@@ -167,10 +167,10 @@ class PybulletEngine:
         self._pushes = force.T.tolist(), torques
 
     def step(self) -> None:
-        """Let one physics step pass."""
+        """Take one physics step."""
         client = self._client
         if self._pushes is not None:
-            # A force in the world needs its point there; PyBullet adds the torque of its lever to the centre of mass.
+            # A world force needs a world position; PyBullet adds the torque of its lever arm to the centre of mass.
             centres = self._centres or [self._pose_of(body, client)[0] for body in self._bodies]
             for body, at, force, torque in zip(self._bodies, centres, *self._pushes):
                 self._push(body, -1, force, at, self._in_world, client)
@@ -182,7 +182,7 @@ class PybulletEngine:
         self._step(client)
 
     def reset_world(self) -> None:
-        """Put obstacles that can be pushed back where they began."""
+        """Return movable obstacles to their initial poses."""
         for body, obstacle in self._loose:
             still = [0.0, 0.0, 0.0]
             self._server.move(body, obstacle.position_m, frames.from_yaw(obstacle.yaw_rad).tolist(), still, still)
@@ -190,12 +190,12 @@ class PybulletEngine:
             thing.move(0.0, 0.0)
 
     def move_obstacle(self, name: str, position: Array) -> None:
-        """Put a kinematic obstacle elsewhere."""
+        """Move a kinematic obstacle."""
         still, body = (0.0, 0.0, 0.0), find_obstacle(self._moved, name, "are kinematic")
         self._server.move(body, position.tolist(), (0.0, 0.0, 0.0, 1.0), still, still)
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
-        """Return where an obstacle is that can be pushed."""
+        """Return the pose of a movable obstacle."""
         sliding = {held: thing.body for held, thing in self._sliding.items()}
         body = find_obstacle({obstacle.name: body for body, obstacle in self._loose} | sliding, name, "can be pushed")
         if name in sliding:
@@ -204,12 +204,12 @@ class PybulletEngine:
         return np.array(position), np.array(orientation)
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
-        """Give one robot's body another mass and inertia."""
+        """Set one robot's mass and inertia."""
         self._masses[index] = float(mass_kg), np.array(inertia_kg_m2, dtype=float)
         self._robots[index].set_mass(*self._masses[index])
 
     def mass_properties(self, index: int) -> MassProperties:
-        """Return what PyBullet holds."""
+        """Return PyBullet's mass properties."""
         return self._robots[index].mass_properties()
 
     def joint_names(self, index: int) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ class PybulletEngine:
         return self._robots[index].drives.state()
 
     def place_joints(self, index: int, position: Array, velocity: Array) -> None:
-        """Put the joints into a state."""
+        """Set the joints' state."""
         self._robots[index].drives.place(np.asarray(position), np.asarray(velocity))
 
     def drive(self, index: int, mode: DriveMode, target: Array) -> None:
@@ -229,16 +229,16 @@ class PybulletEngine:
         self._robots[index].drives.set(mode, target)
 
     def touching(self, index: int) -> bool:
-        """Return whether something pressed on one robot in the last step."""
+        """Return whether one robot had contact in the last step."""
         points = self._server.bullet.getContactPoints(bodyA=self._bodies[index], physicsClientId=self._client)
         return any(point[9] > 0.0 for point in points)
 
     def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
-        """Render from anywhere."""
+        """Render from any pose."""
         return look(self._server, position, rotation, camera, wanted)
 
     def cast(self, index: int, origins: Array, directions: Array, far_m: float) -> Array:
-        """Return how far rays go."""
+        """Return ray lengths."""
         return cast(self._server, self._bodies[index], self._isolated, origins, directions, far_m)
 
     def close(self) -> None:

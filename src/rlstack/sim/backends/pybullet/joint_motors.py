@@ -1,11 +1,11 @@
 """Joint drives in PyBullet: the robot file's gains and limits, on PyBullet's velocity motors.
 
 A drive's effort is ``stiffness * (target - position) - damping * velocity``, or ``damping * (target - velocity)``.
-Taken explicitly it would be unstable at usual steps for a light wheel in the air. With the position at the step's end,
-the first is ``b * (goal - velocity)`` too, of b = damping + step * stiffness and goal = stiffness * (target - position)
-/ b. PyBullet's motor has no such slope, only a goal and a largest effort; it gets ``b * |goal - velocity|`` for that,
-within the file's: that is the drive's effort wherever it does not reach its goal within one step, and then it stops
-there. The goal itself is within the joint's speed.
+Integrated explicitly, it would be unstable at usual steps for a light wheel in the air. With the position at the step's
+end, the first is ``b * (goal - velocity)``, too, with b = damping + step * stiffness and goal = stiffness * (target -
+position) / b. PyBullet's motor has a target velocity and an effort limit but no slope, so its limit is set to
+``b * |goal - velocity|``, within the file's. That equals the drive's effort unless the joint reaches the goal within
+the step, where the motor stops. The goal is clipped to the joint's velocity limit.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class JointMotors:
     """The driven joints of one robot, in the robot file's order; none for a quadrotor.
 
     Args:
-        server: Where the robot is.
-        body: The robot's.
-        robot: Whose ``drives`` they are.
+        server: The physics server.
+        body: The robot's body.
+        robot: The robot with these ``drives``.
 
     Raises:
-        UserError: A joint of the file is not in the model: those that are, are listed.
+        UserError: A joint of the file is not in the model; the message lists the model's joints.
     """
 
     def __init__(self, server: Server, body: int, robot: RobotSpec) -> None:
@@ -42,12 +42,12 @@ class JointMotors:
             info = bullet.getJointInfo(body, number, physicsClientId=client)
             if info[2] != bullet.JOINT_FIXED:
                 known[info[1].decode()] = info
-                # PyBullet puts a motor that brakes on every joint.
+                # PyBullet puts a braking motor on every joint.
                 bullet.setJointMotorControl2(body, number, bullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client)
         if missing := [name for name in self.names if name not in known]:
             raise UserError(f"{robot.name}: the model has no joint {', '.join(missing)}; it has {', '.join(known)}.")
         self._numbers = [int(known[name][0]) for name in self.names]
-        # in PyBullet's order, which its inverse dynamics want
+        # in PyBullet's order, as its inverse dynamics require
         self._moving = sorted(int(info[0]) for info in known.values())
         self._compensated = robot.gravity_compensation
         self._mode: DriveMode | None = None
@@ -74,21 +74,21 @@ class JointMotors:
         return JointState(position, velocity, self._effort.copy() if self._mode == "effort" else braked)
 
     def place(self, position: Array, velocity: Array) -> None:
-        """Put the joints into a state."""
+        """Set the joints' state."""
         for number, q, v in zip(self._numbers, position.tolist(), velocity.tolist()):
             self._server.bullet.resetJointState(self._body, number, q, v, physicsClientId=self._server.client)
         if self._armature is not None:
             self._armature.forget()
 
     def set(self, mode: DriveMode, target: Array) -> None:
-        """Drive the joints towards a target from the next step on."""
+        """Set the joints' target from the next step on."""
         bullet = self._server.bullet
         if mode == "effort" and self._mode != "effort":
             self._command(bullet.VELOCITY_CONTROL, np.zeros(len(self.names)), np.zeros(len(self.names)))
         self._mode, self._target = mode, np.array(target, dtype=float)
 
     def prepare(self, step_s: float) -> None:
-        """Tell PyBullet what the motors do in the next step."""
+        """Command PyBullet's motors for the next step."""
         if self._mode is None:
             return
         bullet = self._server.bullet
@@ -104,14 +104,14 @@ class JointMotors:
             pulled = np.where(slope > 0.0, self._stiffness * (self._target - position) / slope, 0.0)
         wanted = np.where(by_position, pulled, self._target)
         goal = np.clip(wanted, -self._fastest, self._fastest)
-        # a finger that is held pulls by how far it is off, however slow it may close: the limit is of its speed alone
+        # a blocked finger pulls in proportion to its position error, however slowly it may close: only speed is limited
         away = np.where(by_position, np.abs(wanted - velocity), 0.0)
         effort = np.minimum(slope * np.maximum(away, np.abs(goal - velocity)), self._strongest)
         self._command(bullet.VELOCITY_CONTROL, goal, np.where(self._driven, effort, 0.0))
         self._add(step_s)
 
     def _add(self, step_s: float) -> None:
-        """Add what is no part of the drives' efforts: what holds the links up, and what the rotors ask for."""
+        """Apply torques besides the drives' efforts: gravity compensation and the armature's correction."""
         if self._armature is not None:
             added = self._armature.torque(step_s, self._compensated).tolist()
         elif self._compensated:
@@ -127,7 +127,7 @@ class JointMotors:
         )
 
     def _lifting(self) -> list[float]:
-        # PyBullet refuses this of links that have a rotor's inertia, which no body alone has
+        # PyBullet refuses this for links with rotor inertia, which no rigid body alone could have
         bullet, client = self._server.bullet, self._server.client
         states = bullet.getJointStates(self._body, self._moving, physicsClientId=client)
         still = [0.0] * len(states)

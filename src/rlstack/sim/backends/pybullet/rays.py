@@ -1,4 +1,4 @@
-"""Rays through a PyBullet world."""
+"""Ray casting in a PyBullet world."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from rlstack.arrays import Array
 from rlstack.sim.backends.pybullet.server import EVERYTHING, SEEN, WORLD, Server
 
 _AT_ONCE = 16000
-"""Below PyBullet's MAX_RAY_INTERSECTION_BATCH_SIZE, 16384; of so many it answers for all but the last."""
+"""Batch size below PyBullet's MAX_RAY_INTERSECTION_BATCH_SIZE, 16384, at which it omits the last ray."""
 _PAST_M = 1e-3
-"""How far behind a surface of the robot itself its ray goes on; from inside, PyBullet does not see the surface."""
+"""Distance behind the robot's own surface at which its ray restarts; rays from inside ignore the surface."""
 _SURFACES = 100
-"""Of the robot itself, that a ray may pass: it goes on as long as there are any, but not for ever along one."""
+"""Most own surfaces that a ray may pass, so that it cannot follow one for ever."""
 
 
 def cast(server: Server, own: int, isolated: bool, origins: Array, directions: Array, far_m: float) -> Array:
-    """Return how far rays go, m; see :meth:`rlstack.sim.engine.Engine.cast`.
+    """Return ray lengths, m; see :meth:`rlstack.sim.engine.Engine.cast`.
 
     Args:
-        server: Whose world.
+        server: The physics server.
         own: The robot's body, which is not hit.
-        isolated: Whether other robots are not, either.
+        isolated: Whether rays pass through other robots, too.
         origins: (R, 3) m.
-        directions: (R, 3), unit.
-        far_m: How far they go.
+        directions: (R, 3) unit vectors.
+        far_m: Greatest length, m.
     """
     mask = SEEN | (WORLD if isolated else EVERYTHING)
     reach = np.full(len(origins), np.inf)
-    passed = np.zeros(len(origins))  # of each ray, m
+    passed = np.zeros(len(origins))  # length already passed by each ray, m
     going = np.arange(len(origins))
     for _ in range(_SURFACES):
         starts = origins[going] + passed[going, None] * directions[going]
@@ -46,7 +46,7 @@ def cast(server: Server, own: int, isolated: bool, origins: Array, directions: A
 
 
 def _first(server: Server, starts: Array, ends: Array, mask: int) -> tuple[NDArray[np.int64], Array]:
-    """Return what each ray meets first, -1 for nothing, and after what share of its way."""
+    """Return the first body that each ray hits, -1 for none, and the share of its length up to the hit."""
     bodies: list[int] = []
     shares: list[float] = []
     for first in range(0, len(starts), _AT_ONCE):
@@ -54,7 +54,7 @@ def _first(server: Server, starts: Array, ends: Array, mask: int) -> tuple[NDArr
         hits = server.bullet.rayTestBatch(
             starts[some].tolist(),
             ends[some].tolist(),
-            numThreads=1,  # for more it would start a pool of threads
+            numThreads=1,  # more would start a thread pool
             collisionFilterMask=mask,
             physicsClientId=server.client,
         )

@@ -1,6 +1,6 @@
-"""PyBullet's software renderer, TinyRenderer: it needs no display and no graphics driver.
+"""Rendering with PyBullet's software renderer, TinyRenderer, which needs no display or graphics driver.
 
-PyBullet's other one, with OpenGL through EGL, gave 25 frames a second of 128x128 on Mesa's software driver, for 290
+PyBullet's OpenGL renderer through EGL reached 25 frames per second at 128x128 on Mesa's software driver, against 290
 here, and did not fill the image.
 """
 
@@ -17,7 +17,7 @@ from rlstack.sim.engine import View
 
 
 def look(server: Server, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:
-    """Render what a camera without distortion sees; see :meth:`rlstack.sim.engine.Engine.look`."""
+    """Render a camera without distortion; see :meth:`rlstack.sim.engine.Engine.look`."""
     bullet = server.bullet
     near, far = camera.near_m, camera.far_m
     _, _, rgba, buffer, _ = bullet.getCameraImage(
@@ -25,7 +25,7 @@ def look(server: Server, position: Array, rotation: Array, camera: Any, wanted: 
         camera.height,
         _flat(view_matrix(position, rotation)),
         _flat(projection_matrix(camera.intrinsics, camera.width, camera.height, near, far)),
-        shadow=0,  # twice as fast as with
+        shadow=0,  # twice as fast as with shadows
         flags=bullet.ER_NO_SEGMENTATION_MASK,
         renderer=bullet.ER_TINY_RENDERER,
         physicsClientId=server.client,
@@ -35,7 +35,7 @@ def look(server: Server, position: Array, rotation: Array, camera: Any, wanted: 
         rgb = np.ascontiguousarray(np.reshape(rgba, (camera.height, camera.width, 4))[..., :3], dtype=np.uint8)
     if "depth" in wanted:
         stored = np.reshape(np.asarray(buffer, dtype=np.float64), (camera.height, camera.width))
-        # What an OpenGL depth buffer holds is linear in one over the depth; 1 is far, and where there is nothing.
+        # An OpenGL depth buffer is linear in the inverse depth; 1 means far or nothing.
         with np.errstate(divide="ignore"):
             metres = near * far / (far - (far - near) * stored)
         depth = np.where(stored < 1.0, metres, np.inf).astype(np.float32)
@@ -43,7 +43,7 @@ def look(server: Server, position: Array, rotation: Array, camera: Any, wanted: 
 
 
 def view_matrix(position: Array, rotation: Array) -> Array:
-    """Return OpenGL's (4, 4) from the world to a camera that looks along -z with y up.
+    """Return OpenGL's view matrix (4, 4) from the world to a camera that looks along -z with y up.
 
     Args:
         position: (3,) m, world.
@@ -56,10 +56,10 @@ def view_matrix(position: Array, rotation: Array) -> Array:
 
 
 def projection_matrix(intrinsics: Array, width: int, height: int, near_m: float, far_m: float) -> Array:
-    """Return OpenGL's (4, 4) with which TinyRenderer shows in each pixel what OpenCV's model says is in its middle.
+    """Return OpenGL's projection matrix (4, 4) that makes TinyRenderer's pixel centres match OpenCV's camera model.
 
-    TinyRenderer takes a pixel's lower left corner for the pixel: the image is moved by half a pixel (measured with
-    slanted walls: 0.5000 both ways, to 0.0002).
+    TinyRenderer samples a pixel at its lower left corner, so the image is shifted by half a pixel (measured with
+    slanted walls: 0.5000 along both axes, to 0.0002).
     """
     fx, fy, cx, cy = intrinsics[0, 0], intrinsics[1, 1], intrinsics[0, 2] - 0.5, intrinsics[1, 2] + 0.5
     matrix = np.zeros((4, 4))

@@ -1,4 +1,4 @@
-"""One world of PyBullet: a physics server in this process, its settings, and what stands in it."""
+"""One PyBullet world: a physics server in this process, its settings and its obstacles."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.obstacle import TORSION_M, Obstacle
 
 RAYS, FIXED, MOVING, ROBOT, SEEN, SLIDING = 1, 2, 4, 8, 16, 32
-"""Collision groups: of rays, which PyBullet gives its first, of what stands still, of what else moves, of robots, of
-what is seen and not felt, and of what is held by rails.
+"""Collision groups: rays (PyBullet's first group), static obstacles, movable obstacles, robots, visual shapes and
+obstacles on rails.
 
-Bodies collide where one's group is in the other's mask, as was seen with PyBullet 3.2.7: masks here say so of both.
-What stands still is not held against itself: 230 things in a warehouse took 110 us a step for that, and take 20
-without.
+In PyBullet 3.2.7, bodies collide if one's group is in the other's mask; the masks here are symmetric. Static obstacles
+are not tested against each other: for 230 objects in a warehouse that reduces the cost per step from 110 us to 20 us.
 """
 WORLD = FIXED | MOVING | SLIDING
 EVERYTHING = RAYS | WORLD | ROBOT
 NOT_FIXED = RAYS | MOVING | ROBOT
-"""What meets what stands still."""
+"""Groups that collide with static obstacles."""
 
 FASTEST = 1e200
-"""m/s and rad/s at which PyBullet clips every speed. Its own 100 a racing quadrotor comes near, and a simulation that
-diverges is to be seen as such."""
+"""Speed limit in PyBullet, m/s and rad/s. A racing quadrotor approaches the default of 100, and a diverging simulation
+must be detectable."""
 
 
 def import_pybullet() -> Any:
-    """Return the ``pybullet`` module; raise ``UserError`` with what installs it if it is missing."""
-    # On its first import it prints when it was built on stderr.
+    """Return the ``pybullet`` module; raise ``UserError`` with the install command if it is missing."""
+    # Its first import prints the build time on stderr.
     saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
@@ -56,7 +55,7 @@ class Server:
         step_s: Physics step, s.
 
     Raises:
-        UserError: There are as many servers in this process as PyBullet allows.
+        UserError: PyBullet allows no more servers in this process.
     """
 
     def __init__(self, bullet: Any, step_s: float) -> None:
@@ -69,20 +68,20 @@ class Server:
             fixedTimeStep=step_s,
             numSubSteps=0,
             deterministicOverlappingPairs=1,
-            solverResidualThreshold=0.0,  # its 1e-7 leaves a robot of 27 g rocking on the floor
-            enableFileCaching=0,  # a robot file may change while the process lives
+            solverResidualThreshold=0.0,  # with the default of 1e-7, a robot of 27 g rocks on the floor
+            enableFileCaching=0,  # a robot file may change while the process runs
             physicsClientId=self.client,
         )
 
     def add_floor(self) -> int:
-        """Add a floor at z = 0, and return its body."""
+        """Add a floor at z = 0; return its body."""
         shape = self.bullet.createCollisionShape(self.bullet.GEOM_PLANE, physicsClientId=self.client)
         body = int(self.bullet.createMultiBody(0.0, shape, useMaximalCoordinates=1, physicsClientId=self.client))
         self.settle(body, 1.0, FIXED, NOT_FIXED)
         return body
 
     def add_obstacle(self, obstacle: Obstacle) -> int:
-        """Add what stands in the world, on no rails, and return its body."""
+        """Add an obstacle without rails; return its body."""
         bullet, client = self.bullet, self.client
         felt, seen = self.shapes(obstacle)
         turned = frames.from_yaw(obstacle.yaw_rad).tolist()
@@ -93,7 +92,7 @@ class Server:
                 seen,
                 obstacle.position_m,
                 turned,
-                # what stands still costs time in every step as a multibody, and next to none as a rigid body
+                # a static obstacle costs time in every step as a multibody, and almost none as a rigid body
                 useMaximalCoordinates=int(obstacle.mass_kg == 0.0),
                 physicsClientId=client,
             )
@@ -101,7 +100,7 @@ class Server:
         friction = 1.0 if obstacle.friction is None else obstacle.friction
         if obstacle.mass_kg > 0.0:
             self.settle(body, friction, MOVING, EVERYTHING)
-            if obstacle.friction is not None:  # what is pinched must not spin between two pads
+            if obstacle.friction is not None:  # an object pinched between two pads must not spin
                 bullet.changeDynamics(body, -1, spinningFriction=TORSION_M, physicsClientId=client)
         else:
             kinematic = obstacle.kinematic
@@ -109,7 +108,7 @@ class Server:
         return body
 
     def shapes(self, obstacle: Obstacle) -> tuple[int, int]:
-        """Make an obstacle's shape twice, to be felt and to be seen, and return their numbers."""
+        """Create an obstacle's collision and visual shapes; return their ids."""
         bullet, client, size = self.bullet, self.client, obstacle.size_m
         felt, seen = {
             "box": (
@@ -131,7 +130,7 @@ class Server:
         )
 
     def motion(self, body: int) -> tuple[Sequence[float], ...]:
-        """Return a body's position, orientation, linear and angular velocity, all in the world."""
+        """Return a body's position, orientation, linear and angular velocity in the world frame."""
         bullet, client = self.bullet, self.client
         pose = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
         return (*pose, *bullet.getBaseVelocity(body, physicsClientId=client))
@@ -144,21 +143,21 @@ class Server:
         linear: Sequence[float],
         angular: Sequence[float],
     ) -> None:
-        """Put a body into a motion as :meth:`motion` returns it."""
+        """Set a body's motion, in the format of :meth:`motion`."""
         self.bullet.resetBasePositionAndOrientation(body, position, orientation, physicsClientId=self.client)
         self.bullet.resetBaseVelocity(body, linear, angular, physicsClientId=self.client)
 
     def settle(self, body: int, friction: float | None, group: int, mask: int) -> None:
-        """Give all parts of a body what is the same everywhere here, unlike PyBullet's defaults.
+        """Set the common dynamics of all parts of a body, in place of PyBullet's defaults.
 
-        No damping of any kind, nothing bounces, and no speed is clipped. Where two bodies
-        touch, their frictions are multiplied; MuJoCo's coefficient is 1 too.
+        No damping, no restitution, no speed limit. Friction coefficients of touching bodies are multiplied; MuJoCo's
+        coefficient is 1, too.
 
         Args:
-            body: Which.
-            friction: Its coefficient; None leaves what the URDF says.
+            body: The body's id.
+            friction: Friction coefficient; None keeps the URDF's.
             group: Its collision group.
-            mask: Groups that it touches.
+            mask: Groups that it collides with.
         """
         bullet, client = self.bullet, self.client
         more = {} if friction is None else {"lateralFriction": friction}
@@ -173,10 +172,10 @@ class Server:
                 physicsClientId=client,
                 **more,
             )
-            # alone: with it PyBullet gives all else to the base, whichever link is named
+            # in a separate call: combined with it, PyBullet applies the other settings to the base, whatever the link
             bullet.changeDynamics(body, link, maxJointVelocity=FASTEST, physicsClientId=client)
             bullet.setCollisionFilterGroupMask(body, link, group, mask, physicsClientId=client)
 
     def close(self) -> None:
-        """End it."""
+        """Disconnect the server."""
         self.bullet.disconnect(physicsClientId=self.client)

@@ -1,4 +1,4 @@
-"""What slides in a PyBullet world: one body with a prismatic joint, and the parts that are fixed to it."""
+"""Sliding obstacles in PyBullet: one body with a prismatic joint and the parts fixed to it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from rlstack.sim.obstacle import TORSION_M, Obstacle
 from rlstack.sim.sliding import seen_from, slid
 
 _RAILS = 0
-"""The link that slides, by PyBullet's number; the parts are those after it."""
+"""PyBullet's number of the sliding link; its parts follow."""
 
 
 class Sliding:
     """An obstacle on rails.
 
-    PyBullet has no friction of joints: a motor that wants the joint to stand still, with the rails' friction for its
-    greatest force, is the same.
+    PyBullet has no joint friction; a velocity motor with target 0 and the rails' friction as force limit is equivalent.
 
     Args:
-        server: Where it is put.
-        obstacle: What slides.
-        parts: What is fixed to it.
+        server: The physics server.
+        obstacle: The sliding obstacle.
+        parts: Parts fixed to it.
     """
 
     def __init__(self, server: Server, obstacle: Obstacle, parts: Sequence[Obstacle]) -> None:
@@ -37,7 +36,7 @@ class Sliding:
         count, no_place, no_turn = len(links), [0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]
         self.body = int(
             bullet.createMultiBody(
-                0.0,  # what the rails are fixed to, which has no shape
+                0.0,  # mass of the shapeless base that the rails are fixed to
                 -1,
                 -1,
                 obstacle.position_m,
@@ -80,16 +79,16 @@ class Sliding:
         )
 
     def pose(self) -> tuple[Array, Array]:
-        """Return where it is: (3,) m and (4,) xyzw."""
+        """Return its pose: (3,) m and (4,) xyzw."""
         return slid(self.obstacle, self.motion()[0])
 
     def motion(self) -> tuple[float, float]:
-        """Return how far it has slid, m, and how fast it does, m/s."""
+        """Return its travel, m, and speed, m/s."""
         state = self._server.bullet.getJointState(self.body, _RAILS, physicsClientId=self._server.client)
         return float(state[0]), float(state[1])
 
     def move(self, travelled_m: float, speed_m_s: float) -> None:
-        """Put it into a motion as :meth:`motion` returns it."""
+        """Set its motion, in the format of :meth:`motion`."""
         self._server.bullet.resetJointState(
             self.body, _RAILS, travelled_m, speed_m_s, physicsClientId=self._server.client
         )
