@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import Camera, Lidar
-from rlstack.sim.engine import QuadrotorTransition
+from rlstack.sim.engine import View
 
 WALL_M = 3.0
 """Where the wall is along x, at right angles to it; the floor is at z = 0."""
@@ -34,7 +34,7 @@ class FloorAndWall:
 
     def look(
         self, position: NDArray[np.float64], rotation: NDArray[np.float64], camera: Camera, wanted: Sequence[str]
-    ) -> QuadrotorTransition:
+    ) -> View:
         (fx, _, cx), (_, fy, cy), _ = camera.intrinsics
         across, down = np.meshgrid((np.arange(camera.width) - cx) / fx, (np.arange(camera.height) - cy) / fy)
         rays = np.stack((across, down, np.ones_like(down)), axis=-1) @ rotation.T
@@ -43,7 +43,7 @@ class FloorAndWall:
             place = position + np.where(np.isfinite(depth), depth, 0.0)[..., None] * rays
         rgb = np.stack((125 + 50 * place[..., 1], 125 + 50 * place[..., 2], 100.0 * surface), axis=-1)
         depth = np.where(depth > camera.far_m, np.inf, depth)
-        return QuadrotorTransition(
+        return View(
             np.clip(rgb, 0, 255).round().astype(np.uint8) if "rgb" in wanted else None,
             depth.astype(np.float32) if "depth" in wanted else None,
         )

@@ -92,7 +92,7 @@ def test_a_run_learns_and_its_policy_file_explores_as_the_training_policy(tmp_pa
     assert [port.name for port in policy.contract.inputs] == list(SMALL.inputs)
     sites = SMALL.expedition.held_out(recipe.selection.seed, 30)
     explored = explore(policy, SMALL.expedition, sites)
-    assert float(explored.steps_to(0.9).mean()) == pytest.approx(result.evaluation["steps_to_90"])
+    assert float(explored.time_beyond(0.9).mean()) == pytest.approx(result.evaluation["steps_to_90"])
     assert float(explored.coverage[:, 30].mean()) > _wandered(sites) + 0.1
 
 

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from rlstack.policies import Contract
+if TYPE_CHECKING:  # reading policy files takes a second, and every verb imports this module
+    from rlstack.policies import Contract
 
 Parameter = bool | int | float | str | tuple[float, ...]
 """What a ROS parameter may hold here."""
