@@ -1,4 +1,4 @@
-"""Messages of commands, filled again for every command: rotors by name, twists for bases, joints of arms by name."""
+"""Command messages, refilled for every command: named rotors, twists of bases, named joints of arms."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ JOINTS_TYPE = Parameter(
 
 
 def without_stamps(parameter: Parameter | None, parameters: ParameterSet, *, lock_step: bool = False) -> bool:
-    """Return whether a parameter such as :data:`TWIST_TYPE`, if there is one, chooses messages without stamps.
+    """Return whether a parameter such as :data:`TWIST_TYPE` selects messages without stamps.
 
     Raises:
-        UserError: It does in lock step.
+        UserError: It does so in lock step.
     """
     if parameter is None or parameters[parameter.name] == parameter.default:
         return False
@@ -47,7 +47,7 @@ def without_stamps(parameter: Parameter | None, parameters: ParameterSet, *, loc
 
 
 class CommandMessage(Protocol):
-    """A message that is filled with commands."""
+    """A message that is refilled for each command."""
 
     message: Any
 
@@ -55,14 +55,14 @@ class CommandMessage(Protocol):
         """Return the message with a command and the stamp of the observation that it answers."""
 
     def fill_off(self, stamp_ns: int, /) -> Any:
-        """Return the message that stops the robot; None if silence does."""
+        """Return the message that stops the robot; None if silence stops it."""
 
 
 class TwistCommand(TwistMessage):
-    """A twist that can also say stand still."""
+    """A twist message that can also command a stop."""
 
     def fill_off(self, stamp_ns: int) -> Any:
-        """Return the message of a base that stands."""
+        """Return the message that stops a base."""
         return self.fill(stamp_ns, np.zeros(3))
 
 
@@ -73,9 +73,9 @@ def command_message(
 
     Args:
         signal: Its name.
-        names: Of its elements, where they have some.
-        plain: Make a twist, or joint targets, without a stamp.
-        reach_s: When joints are to have come to their targets, s after the stamp.
+        names: Names of its elements, if any.
+        plain: Create a twist, or joint targets, without a stamp.
+        reach_s: When joints should reach their targets, s after the stamp.
 
     Raises:
         UserError: There is no such signal, or no message for it.

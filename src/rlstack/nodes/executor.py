@@ -1,4 +1,4 @@
-"""A single-threaded executor whose wait set lasts, because rclpy's own is most of the time from message to message."""
+"""A single-threaded executor with a persistent wait set, which is faster than rclpy's own executors."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _MAX_GENERAL = 50
 
 
 class ControlExecutor(SingleThreadedExecutor):
-    """Serves subscriptions and timers from a lasting wait set; rclpy's own loop serves the rest when it is due.
+    """Serves subscriptions and timers from a persistent wait set; rclpy's own loop serves the rest when it is due.
 
     rclpy's loop collects every entity, builds a wait set and makes a task for each callback, and then does it all
-    again because that task woke it. With the dozen services of a lifecycle node this doubles the time from
-    message to message (`benchmarks/control_path.py` prints both). Services wake this loop at once, too; QoS events are
-    looked at once a second. The order is rclpy's: timers first, then subscriptions in the order of their creation.
+    again because that task woke it. With the dozen services of a lifecycle node this doubles the time per message
+    (`benchmarks/control_path.py` prints both). Services also wake this loop at once; QoS events are polled once a
+    second. The order is rclpy's: timers first, then subscriptions in the order of their creation.
     Callbacks must be plain functions.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.general_period_s = _GENERAL_PERIOD_S
-        """How often what is not watched is looked at: QoS events and actions."""
+        """Polling period for entities that are not in the wait set: QoS events and actions."""
         self._general_at = 0.0
         self._watched: list[Any] | None = None
         self._held = ExitStack()
         self._hot: Any = None
 
     def spin_while(self, go_on: Callable[[], bool]) -> None:
-        """Serve callbacks until ``go_on()`` is false; it is asked at least every 50 ms.
+        """Serve callbacks until ``go_on()`` is false; it is called at least every 50 ms.
 
-        What a callback raises comes out here. A context that was shut down ends it quietly.
+        Exceptions of callbacks propagate. Returns quietly when the context is shut down.
         """
         self._general_at = 0.0
         try:
@@ -55,7 +55,7 @@ class ControlExecutor(SingleThreadedExecutor):
             self._release()
 
     def _serve_general(self) -> None:
-        """Let rclpy's own loop serve everything that is ready, then watch what exists now."""
+        """Let rclpy's own loop serve everything that is ready, then watch the entities that exist now."""
         try:
             for _ in range(_MAX_GENERAL):
                 handler, _entity, _node = self.wait_for_ready_callbacks(timeout_sec=0.0)
@@ -106,7 +106,7 @@ class ControlExecutor(SingleThreadedExecutor):
         wait_set.wait(_LONGEST_WAIT_NS)
         for pointer in wait_set.get_ready_entities("timer"):
             timer = self._timers[pointer]
-            if timer.handle.is_timer_ready():  # a timer that was cancelled meanwhile is not
+            if timer.handle.is_timer_ready():  # a timer may have been cancelled meanwhile
                 timer.handle.call_timer()
                 timer.callback()
         for pointer in wait_set.get_ready_entities("subscription"):

@@ -1,4 +1,4 @@
-"""Hearing paths: from writers that latch and from those that do not, each path once."""
+"""Subscriptions to goals and paths from latching and non-latching publishers, each message once."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from rlstack.interfaces.path_data import read_path_data
 from rlstack.interfaces.signal_reader import GoalPath
 
 QUALITIES: tuple[topics.Quality, ...] = ("latched", "command")
-"""Of the two subscriptions that a goal or a path needs: some publishers latch, RViz does not."""
+"""QoS of the two subscriptions that a goal or a path needs: some publishers latch, RViz does not."""
 
 _TWICE_WITHIN_S = 0.5
-"""A writer that latches is heard by both subscriptions."""
+"""Period in which duplicates are dropped: both subscriptions receive a latching publisher's message."""
 
 
 class OnPath(Protocol):
-    """What is done with a path."""
+    """Callback for a path."""
 
     def __call__(self, path: GoalPath, *, from_now: bool) -> None:
-        """Take it in; with ``from_now`` its stamps count from the newest observation."""
+        """Use the path; with ``from_now`` its stamps count from the newest observation."""
 
 
 class PathListener:
     """The callback for serialized messages on ``goal_path``.
 
-    A path whose ``header.stamp`` is zero begins when it comes: its poses' stamps then count from the newest
-    observation, so that whoever sends one by hand needs no clock.
+    A path whose ``header.stamp`` is zero starts on arrival: its poses' stamps then count from the newest observation,
+    so that a path sent by hand needs no clock.
 
     Args:
-        on_path: Called with what is new.
-        refuse: Called with a sentence about a path that makes no sense; the one before stays.
+        on_path: Called with each new path.
+        refuse: Called with a sentence about an invalid path; the previous one stays.
     """
 
     def __init__(self, on_path: OnPath, refuse: Callable[[str], Any]) -> None:
@@ -41,7 +41,7 @@ class PathListener:
         self._last, self._last_at = b"", 0.0
 
     def __call__(self, data: bytes) -> None:
-        """Take in a message."""
+        """Process a message."""
         now = time.monotonic()
         again = data == self._last and now - self._last_at < _TWICE_WITHIN_S
         self._last, self._last_at = data, now

@@ -1,4 +1,4 @@
-"""The guard node: between the policy and the actuators, and the only one that commands them."""
+"""The guard node: stands between the policy and the actuators, and alone commands them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from rlstack.nodes.runtime import ManagedNode, run_nodes
 from rlstack.robots import RobotSpec, load_robot
 
 STEADY = 10
-"""Observations in a row, in time, before it arms without being asked: while all is starting, some come late."""
+"""Consecutive on-time observations before it arms itself: during start-up some arrive late."""
 
 _TIMER_SLACK_S = 0.0005
 _NAN = math.nan
 _BLOCKED_S = 1.0
-"""How long diagnostics tell of something in the way."""
+"""How long diagnostics report an obstacle."""
 PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
     Parameter("lock_step", False, "Simulated time waits for every command."),
@@ -51,9 +51,9 @@ PARAMETERS = (
 
 
 class GuardNode(ManagedNode):
-    """Passes the policy's commands on while the robot is within its limits, and commands the robot itself when not.
+    """Forwards the policy's commands while the robot is within its limits, and commands the robot itself otherwise.
 
-    In lock step it answers every observation exactly once: when the policy has, or without it while the policy is gone.
+    In lock step it answers every observation exactly once: after the policy, or without it while the policy is absent.
 
     Args:
         overrides: Parameter values.
@@ -64,7 +64,7 @@ class GuardNode(ManagedNode):
         super().__init__("guard", PARAMETERS, overrides, **options)
 
     def configure(self) -> None:
-        """Read the limits and make the topics."""
+        """Read the limits and create the topics."""
         from std_srvs.srv import SetBool, Trigger
 
         robot = load_robot(self.parameters["robot"])
@@ -117,7 +117,7 @@ class GuardNode(ManagedNode):
         self._show_mode(
             self.guard.mode, "just started" if self.guard.mode is CommonMode.DISARMED else self.guard.reason
         )
-        # In real time the timer starts again with every command that is passed on, so it fires when one is late.
+        # In real time the timer restarts with every published command, so it fires when one is late.
         self._timer = self.every(0.05 if self._lock_step else self.guard.tick_s + _TIMER_SLACK_S, self._on_timer)
 
     def deactivate(self) -> None:
@@ -125,7 +125,7 @@ class GuardNode(ManagedNode):
         self._send(self.guard.disarm("the guard was stopped"))
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Return a warning, and mode, reason and counts for diagnostics."""
+        """Return a warning, and the mode, reason and counters for diagnostics."""
         mode = self._mode
         warned = mode is not None and (mode.role == "intervention" or mode is CommonMode.ESTOP)
         warning = self._reason if warned else ""
@@ -158,7 +158,7 @@ class GuardNode(ManagedNode):
         another = self._stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
         if stamp == self._observed_ns:
             if self._answered is not None and self._answered[0] == stamp:
-                self._publish(self._answered[1])  # the robot did not hear the answer
+                self._publish(self._answered[1])  # the robot did not receive the answer
             return
         if another:
             self._begin_episode()
@@ -183,12 +183,12 @@ class GuardNode(ManagedNode):
         self._counts["policy commands"] += 1
         try:
             stamped, command = self._read_command(data)
-            stamp = stamped or 0  # a stamp of 0 is one like any other: how old a command is must be known
+            stamp = stamped or 0  # a stamp of 0 is not special: the age of a command must be known
             numbers = command[self.guard.COMMAND]
         except ValueError as error:
             self._counts["refused"] += 1
             self.warn(f"A command on {topics.POLICY_PREFIX}{self._topic} was refused: {error}.", "refused")
-            stamp, numbers = self._observed_ns, np.full(self._elements, _NAN)  # the guard's rule for no number applies
+            stamp, numbers = self._observed_ns, np.full(self._elements, _NAN)  # counts as malformed
         if not self._lock_step:
             self._take_policy(stamp, numbers)
         elif stamp > self._observed_ns or (self._waits_for(stamp) and self._sense_is_due(stamp)):
@@ -196,7 +196,7 @@ class GuardNode(ManagedNode):
         elif self._waits_for(stamp):
             self._take_policy(stamp, numbers)
         elif stamp == self._observed_ns:
-            self._policy_there = True  # it is back, or says it again; from the next observation on it is waited for
+            self._policy_there = True  # it is back, or repeats itself; from the next observation on, wait for it
 
     def _on_sense(self, decision: Decision) -> None:
         if not self._lock_step:
@@ -206,7 +206,7 @@ class GuardNode(ManagedNode):
             self._take_early()
 
     def _take_early(self) -> None:
-        """Lock step: take the policy's answer that came before what it goes with, if all is there now."""
+        """Lock step: process the policy's answer that came before its observation, if everything has arrived now."""
         if self._early is not None and self._waits_for(self._early[0]) and not self._sense_is_due(self._early[0]):
             self._take_policy(*self._early)
 
@@ -234,7 +234,7 @@ class GuardNode(ManagedNode):
             self._answer(stamp, decision, self._waiting[1])
 
     def _may_auto_arm(self, numbers: Array) -> bool:
-        # A robot that had not left the ground when it went out of sight may begin again.
+        # A robot that had not left the ground when observations stopped may start again.
         asked = self._auto_arm_left or (self.parameters["auto_arm"] and self.guard.stopped_unseen)
         answers = numbers.shape == (self._elements,) and bool(np.isfinite(numbers).all())
         return asked and answers and (self._lock_step or self.guard.in_a_row >= STEADY)
@@ -278,20 +278,20 @@ class GuardNode(ManagedNode):
         self._show_mode(self.guard.mode, self.guard.reason)
         return response
 
-    # Answers -------------------------------------------------------------------------------------------------
+    # Publishing ----------------------------------------------------------------------------------------------
 
     def _answer(self, stamp: int, decision: Decision, observed: Decision) -> None:
-        """Lock step: answer the observation, once; motors off is an answer too, for time to go on.
+        """Lock step: answer the observation, once; motors off is an answer too, so that time advances.
 
         Args:
-            stamp: Of the observation.
-            decision: On the policy's command, or on its absence; what the guard says then goes first.
-            observed: On the observation; the guard's own command while it flies, or "off" if it was armed since.
+            stamp: Stamp of the observation.
+            decision: On the policy's command, or on its absence; it takes precedence.
+            observed: On the observation: the guard's own command while it acts, or "off" if it was armed since.
         """
         said = decision if decision.command is not None or decision.mode.role == "off" else observed
         self._note(decision)
         if said.command is None and said.mode.role != "off":
-            return  # nothing to pass on: what the policy does next, or its time-out, answers
+            return  # nothing to publish: the policy's next command, or its timeout, answers
         self._waiting, self._early = None, None
         self._answered = (stamp, said)
         self._publish(said)
@@ -311,7 +311,7 @@ class GuardNode(ManagedNode):
             self._commands.publish(self._message.fill(stamp, decision.command))
             self._counts["clipped"] += decision.clipped
             if decision.held_for:
-                self.warn(f"A command was held to the limits: {decision.held_for}.", f"held {decision.held_for}")
+                self.warn(f"A command was limited: {decision.held_for}.", f"held {decision.held_for}")
             if decision.blocked:
                 self._senses.counts["blocked"] = self._senses.counts.get("blocked", 0) + 1
                 self._blocked, self._blocked_at = decision.blocked, time.monotonic()
@@ -342,7 +342,7 @@ class GuardNode(ManagedNode):
         self._modes.publish(message)
 
     def _begin_episode(self) -> None:
-        """Start afresh: stamps jumped, because the robot or its clock was reset."""
+        """Reset: stamps jumped, because the robot or its clock was reset."""
         self._note(self.guard.disarm("the robot's time jumped"))
         self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting, self._early, self._answered = None, None, None
@@ -363,7 +363,7 @@ class GuardNode(ManagedNode):
         return None if self._origin_ns is None else (self._now_s(), self._seconds(stamp_ns))
 
     def _seconds(self, stamp_ns: int) -> float:
-        # From the first stamp on, so that floats keep nanoseconds apart even when stamps count from 1970.
+        # Relative to the first stamp, so that floats resolve nanoseconds even when stamps count from 1970.
         return (stamp_ns - (self._origin_ns or 0)) / NANOSECONDS
 
     def _nanoseconds(self, stamp_s: float) -> int:

@@ -1,4 +1,4 @@
-"""The guard node's parameters: what all guards have, and how a guard's configuration is made of them."""
+"""The guard node's parameters: those common to all guards, and the conversion to a guard's configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USUAL = "its usual value if not given"
 
 
 def unset(name: str, description: str, minimum: float, maximum: float = math.inf, otherwise: str = _USUAL) -> Parameter:
-    """Return a number that is not set unless it is given: NaN; ``otherwise`` says what holds then."""
+    """Return a number parameter that is NaN (not set) by default; ``otherwise`` describes the default."""
     return Parameter(name, NAN, f"{description}; {otherwise}.", minimum=minimum, maximum=maximum, nan=True)
 
 
@@ -47,7 +47,7 @@ STALENESS = unset("staleness_s", "Age from which a policy's command is stale, s"
 
 
 def guard_parameters() -> tuple[Parameter, ...]:
-    """Return the common parameters and those that the kinds add; some have several kinds."""
+    """Return the common parameters and those that the kinds add; several kinds may share one."""
     added = (parameter for topics in all_kind_topics().values() for parameter in topics.GUARD_PARAMETERS)
     return tuple(dict.fromkeys((*COMMON, *added)))
 
@@ -57,11 +57,11 @@ def guard_config(kind: type[Any], robot: RobotSpec, parameters: ParameterSet) ->
 
     Args:
         kind: The class of the configuration.
-        robot: The robot, whose limits hold unless tightened.
-        parameters: Of the node.
+        robot: The robot; its limits hold unless tightened.
+        parameters: Those of the node.
 
     Raises:
-        UserError: A value is not allowed, or a parameter was given that this kind of guard does not have.
+        UserError: A value is not allowed, or a parameter does not apply to this kind of guard.
     """
     own = {field.name for field in fields(kind)}
     kinds = all_kind_topics()
@@ -81,14 +81,14 @@ def guard_config(kind: type[Any], robot: RobotSpec, parameters: ParameterSet) ->
                 f"The parameter {parameter.name} limits nothing of {robot.name}, a {robot.kind}: leave it out. Its"
                 f" guard knows: {known}."
             )
-    declared = (p for p in guard_parameters() if p.name in own)  # another kind's default is not this one's
+    declared = (p for p in guard_parameters() if p.name in own)  # another kind's default does not apply to this one
     overrides = {p.name: parameters[p.name] for p in declared if _is_given(p, parameters[p.name])}
     return kind.from_robot(robot, allow_wider=parameters["allow_wider"], **overrides)  # type: ignore[attr-defined]
 
 
 def _is_empty(value: Any) -> bool:
     numbers = value if isinstance(value, tuple) else (value,)
-    return all(isinstance(number, float) and math.isnan(number) for number in numbers)  # as of an empty list
+    return all(isinstance(number, float) and math.isnan(number) for number in numbers)  # as for an empty list
 
 
 def _is_given(parameter: Parameter, value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How a kind of robot is commanded and shown on topics: the base class of the part ``topics``, found by the kind."""
+"""Topics of a kind of robot: the base class of its part ``topics``."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.robots import RobotSpec
 
 Filler = Callable[[int, Signals], Any]
-"""Makes the message of a topic from a stamp, ns, and what was sensed."""
+"""Creates a topic's message from a stamp, ns, and sensed signals."""
 
 
 SeenClock = Callable[[int], "tuple[float, float] | None"]
-"""Returns the time and the seconds of a stamp, ns, on the node's clock; None before there is one."""
+"""Returns the time and the seconds of a stamp, ns, on the node's clock; None before the first stamp."""
 
 
 class GuardSenses:
-    """Subscribes to nothing; a kind whose guard needs a scan or a goal adds that.
+    """A guard's extra subscriptions, none by default; a kind whose guard needs scans or goals overrides this.
 
     Args:
         node: The guard node.
         guard: The guard.
         clock: The node's clock.
-        take: Called with the guard's decision on what came.
-        lock_step: The guard takes in what comes without answering it.
+        take: Called with the guard's decision on a message.
+        lock_step: The guard processes messages without answering them.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class GuardSenses:
         """Figures for diagnostics."""
 
     def is_due(self, stamp_ns: int) -> bool:
-        """Return whether something that goes with the observation of ``stamp_ns`` is still on its way (lock step)."""
+        """Return whether a message that belongs to the observation of ``stamp_ns`` is still in transit (lock step)."""
         return False
 
     def forget(self) -> None:
-        """Begin another episode."""
+        """Start another episode."""
 
 
 class KindTopics(ABC):
@@ -54,52 +54,52 @@ class KindTopics(ABC):
 
     Args:
         robot: The robot.
-        parameters: Of the robot node.
+        parameters: Those of the robot node.
 
     Raises:
         UserError: A parameter does not apply to robots of this kind.
     """
 
     PARAMETERS: ClassVar[tuple[Parameter, ...]] = ()
-    """What the kind adds to the robot node's parameters."""
+    """Parameters that the kind adds to the robot node."""
     GUARD_PARAMETERS: ClassVar[tuple[Parameter, ...]] = ()
-    """What the kind adds to the guard node's parameters: fields of its guard's configuration, and options."""
+    """Parameters that the kind adds to the guard node: fields of its guard's configuration, and options."""
     GUARD_SENSES: ClassVar[type[GuardSenses]] = GuardSenses
-    """What the kind's guard subscribes to besides observations and commands."""
+    """Class of the guard's subscriptions besides observations and commands."""
     COMMAND_TYPE: ClassVar[Parameter | None] = None
-    """The parameter, of robot node and guard node, that chooses the message type of commands; None: there is one."""
+    """The parameter, of robot node and guard node, that selects the message type of commands; None: only one exists."""
     TELEOPERATED: ClassVar[bool] = False
-    """Whether the teleoperation nodes know how to lead such a robot by its tool."""
+    """Whether the teleoperation nodes can guide the robot by its tool."""
 
     observed: str
     """The topic whose stamps commands answer. It is published last of all sensed topics, at the control rate."""
     command_topic: str
     command_type: Any
-    """The message's class."""
+    """The message class."""
     timeout_s: float | None = None
-    """Age from which a command stops the robot; None: by the node's ``command_timeout_periods``."""
+    """Age at which a command stops the robot; None: the node's ``command_timeout_periods``."""
 
     @abstractmethod
     def __init__(self, robot: Any, parameters: ParameterSet) -> None: ...
 
     @abstractmethod
     def read(self, data: bytes) -> tuple[int | None, Signals]:
-        """Return a serialized command's stamp, ns, and signals; no stamp: now, no signals: off.
+        """Return a serialized command's stamp, ns, and signals; no stamp means now, no signals mean off.
 
         Raises:
-            ValueError: It makes no sense; a sentence says why.
+            ValueError: The command is invalid; the text says why.
         """
 
     @abstractmethod
     def joint_states(self) -> tuple[str, Filler]:
-        """Return the signal that a robot with ``joint_states`` senses, and what fills the message."""
+        """Return the signal that a robot with ``joint_states`` senses, and the function that fills the message."""
 
     def moves(self, command: Signals) -> bool:
         """Return whether a robot under this command needs another one soon."""
         return True
 
     def pose(self, backend: Backend, sensed: Signals) -> tuple[Array, Array]:
-        """Return where ``base_link`` is in ``odom``: position (3,) m and orientation (4,) xyzw."""
+        """Return the pose of ``base_link`` in ``odom``: position (3,) m and orientation (4,) xyzw."""
         return sensed["position"], sensed["orientation"]
 
     def joints(self, sensed: Signals) -> Mapping[str, float]:
@@ -107,11 +107,11 @@ class KindTopics(ABC):
         return {}
 
     def speeds(self, sensed: Signals) -> Mapping[str, float]:
-        """Return speeds by name, rad/s, of rotors and other turning parts whose position is not sensed."""
+        """Return speeds by name, rad/s, of rotors and other spinning parts whose position is not sensed."""
         return {}
 
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
-        """Return the state in which a simulated robot starts at a height; None: on the ground at its place.
+        """Return a simulated robot's start state at a height; None: on the ground at its place.
 
         Raises:
             UserError: It cannot start in the air.
@@ -125,7 +125,7 @@ def kind_topics(robot: RobotSpec) -> type[KindTopics]:
     """Return the topics of a robot's kind.
 
     Raises:
-        UserError: The kind has none.
+        UserError: The kind lacks them.
     """
     found: type[KindTopics] = find_kind(robot.kind).load("topics")
     return found
@@ -138,14 +138,14 @@ def all_kind_topics() -> dict[str, type[KindTopics]]:
 
 
 def teleoperated(robot: RobotSpec, how: str = "-p robot:=panda") -> Any:
-    """Return a robot that can be led by hand; raise ``UserError`` for others, with ``how`` an arm is given."""
+    """Return a robot that can be guided by hand; otherwise raise ``UserError``, with ``how`` to pass an arm."""
     if not kind_topics(robot).TELEOPERATED:
         raise UserError(f"{robot.name} is a {robot.kind}, and only arms are led by hand: {how}.")
     return robot
 
 
 def simulated_pose(backend: Backend) -> tuple[Array, Array] | None:
-    """Return where a simulation has its robot, as :meth:`KindTopics.pose`; None: it is no simulation."""
+    """Return a robot's simulated pose, as :meth:`KindTopics.pose`; None if it is not simulated."""
     from rlstack.sim.robot import SimulatedRobot  # a guard, which reads the parameters here, needs no simulator
 
     if not isinstance(backend, SimulatedRobot):
@@ -155,7 +155,7 @@ def simulated_pose(backend: Backend) -> tuple[Array, Array] | None:
 
 
 def simulated_start_m(backend: Backend) -> Array | None:
-    """Return a simulated robot's starting place (3,), m; None: it is no simulation."""
+    """Return a simulated robot's starting place (3,), m; None if it is not simulated."""
     from rlstack.sim.robot import SimulatedRobot
 
     return np.asarray(backend.simulation.starts_m[backend.index]) if isinstance(backend, SimulatedRobot) else None

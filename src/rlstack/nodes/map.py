@@ -1,4 +1,4 @@
-"""The map node: scans and odometry become an occupancy grid for viewers and planners."""
+"""The map node: builds an occupancy grid from scans and odometry, for viewers and planners."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ PARAMETERS = (
 )
 
 JUMP_M = 1.0
-"""Odometry that goes further than this from one message to the next has jumped: the map starts afresh, as where stamps
-do."""
+"""A larger step between two odometry messages is a jump, which clears the map, as a jump of the stamps does."""
 
 _POSES = 256
 
 
 class Poses:
-    """Where the robot was lately."""
+    """Recent poses of the robot."""
 
     def __init__(self) -> None:
         self._kept: deque[tuple[int, float, float, float]] = deque(maxlen=_POSES)
 
     def add(self, stamp_ns: int, position: Array, yaw: float) -> bool:
-        """Take in a pose; return whether time or place have jumped, which forgets the poses before."""
+        """Add a pose; return whether time or place jumped, which clears the poses before."""
         jumped = False
         if self._kept:
             then, x, y, _ = self._kept[-1]
@@ -58,11 +57,11 @@ class Poses:
 
     @property
     def newest_ns(self) -> int:
-        """The last stamp; -1: there is none."""
+        """The last stamp; -1 if there is none."""
         return self._kept[-1][0] if self._kept else -1
 
     def at(self, stamp_ns: int) -> tuple[float, float, float] | None:
-        """Return x, y and yaw at a time between two poses; None if it is not between any."""
+        """Return x, y and yaw at a time, interpolated between two poses; None if it is outside them."""
         for after, before in zip(reversed(self._kept), list(reversed(self._kept))[1:]):
             if before[0] <= stamp_ns <= after[0]:
                 part = (stamp_ns - before[0]) / max(after[0] - before[0], 1)
@@ -78,10 +77,9 @@ class Poses:
 
 
 class MapNode(ManagedNode):
-    """Publishes ``map``, in the frame ``odom``: what a base's scans have shown so far.
+    """Publishes ``map``, in the frame ``odom``: the occupancy grid of a base's scans so far.
 
-    Each scan counts from where odometry says that it was taken. There is no loop closing: the map is as true as the
-    odometry.
+    Each scan is placed by odometry. There is no loop closure: the map is as accurate as the odometry.
 
     Args:
         overrides: Parameter values.
@@ -92,10 +90,10 @@ class MapNode(ManagedNode):
         super().__init__("map", PARAMETERS, overrides, **options)
 
     def configure(self) -> None:
-        """Make the topics.
+        """Create the topics.
 
         Raises:
-            UserError: The robot is no base, or has no lidar called scan.
+            UserError: The robot is not a base, or has no lidar called scan.
         """
         robot = load_robot(self.parameters["robot"])
         lidar = Body.of(robot).lidar(topics.SCAN)
@@ -121,12 +119,12 @@ class MapNode(ManagedNode):
         self.subscriber(topics.message_type(topics.SCAN_TYPE), topics.SCAN, self._on_scan, "sensor_in", raw=True)
 
     def activate(self) -> None:
-        """Begin with an empty map."""
+        """Start with an empty map."""
         self._grids.reset()
         self.every(1.0 / self.parameters["rate_hz"], self._publish)
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say how many scans are in the map."""
+        """Report how many scans are in the map."""
         missing = "no scan has come that odometry goes with" if not self._counts["scans"] else ""
         return missing, dict(self._counts)
 

@@ -1,4 +1,4 @@
-"""Markers that show a robot, the path that it is to follow, and the world, in any viewer that has no robot model."""
+"""Markers that show a robot, its path and the world, in any viewer without a robot model."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _UNKNOWN += "</link></robot>"
 
 
 class Markers:
-    """A ``visualization_msgs/MarkerArray`` that is filled again for every pose.
+    """A ``visualization_msgs/MarkerArray`` that is refilled for every pose.
 
-    Everything is placed in ``odom``, so that it is seen without transforms.
+    All poses are in ``odom``, so that viewers need no transforms.
 
     Args:
-        robot: What is shown: the shapes of its model; a ball, if it has none.
-        name: What its markers are named by; empty: the robot's name. Several robots in one viewer need different ones.
+        robot: The robot, shown by its model's shapes; a ball if it has none.
+        name: Namespace of its markers; empty: the robot's name. Several robots in one viewer need different ones.
     """
 
     def __init__(self, robot: RobotSpec, name: str = "") -> None:
@@ -46,11 +46,11 @@ class Markers:
         self._new_path: bytes | None = None
 
     def take_path(self, data: bytes) -> None:
-        """Take in a serialized message of ``goal_path``; it is read when it is shown, off the control path."""
+        """Store a serialized message of ``goal_path``; it is parsed when it is shown, off the control path."""
         self._new_path = data
 
     def at(self, stamp_ns: int, position: Array, orientation: Array, joints: Mapping[str, float] | None = None) -> Any:
-        """Return the markers with the robot at a pose (m, xyzw) in ``odom``, its joints at positions by name or 0."""
+        """Return the markers with the robot at a pose (m, xyzw) in ``odom``; joints without a position are at 0."""
         if self._new_path is not None:
             self._show_path(self._new_path)
             self._new_path = None
@@ -68,15 +68,15 @@ class Markers:
         try:
             _, path = read_path_data(data)
         except ValueError:
-            return  # the policy node says what is wrong with it
+            return  # the policy node reports what is wrong with it
         self._array.markers[self._count :] = [path_marker(path.position, f"{self.name}/{topics.GOAL_PATH}")]
 
 
 def world_markers(world: World) -> Any:
-    """Return a ``visualization_msgs/MarkerArray`` of everything that stands in a world, for a latched topic.
+    """Return a ``visualization_msgs/MarkerArray`` of a world's obstacles, for a latched topic.
 
-    It begins with a marker that deletes what was shown before, so that another world replaces it. What can move is
-    shown where it is at the beginning, and a little transparent.
+    It starts with a marker that deletes earlier ones, so that another world replaces it. Movable obstacles are shown
+    at their initial place, slightly transparent.
     """
     from visualization_msgs.msg import Marker, MarkerArray
 

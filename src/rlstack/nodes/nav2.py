@@ -1,7 +1,7 @@
-"""The Nav2 adapter: goals that come on ``goal`` go through Nav2's own action, and what becomes of them is said here.
+"""The Nav2 adapter: forwards goals on ``goal`` to Nav2's action, and reports their progress.
 
-Nav2 commands the robot itself. With its ``cmd_vel`` remapped to ``policy/cmd_vel``, and ``enable_stamped_cmd_vel`` so
-that it has stamps, the guard stands behind it as behind a policy: all drive, and are scored, under the same rules.
+Nav2 commands the robot itself. With its ``cmd_vel`` remapped to ``policy/cmd_vel``, and stamped by
+``enable_stamped_cmd_vel``, the guard checks it like a policy: all drivers are scored under the same rules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rlstack.robots.frames import from_yaw
 _NAN = math.nan
 _PERIOD_S = 0.05
 _TWICE_WITHIN_S = 0.5
-"""A writer that latches is heard by both subscriptions."""
+"""Period in which duplicates are dropped: both subscriptions receive a latching publisher's message."""
 _SUCCEEDED, _CANCELED, _ABORTED = 4, 5, 6
 """Of action_msgs/GoalStatus."""
 
@@ -62,10 +62,10 @@ def navigate_to_pose() -> Any:
 
 
 class Nav2Node(ManagedNode):
-    """Passes goals on to Nav2, the newest in the place of the one before.
+    """Forwards goals to Nav2, each replacing the one before.
 
     Diagnostics have the status ``no goal``, ``waiting for Nav2``, ``driving``, ``arrived``, ``unreachable`` (Nav2 gave
-    up), ``refused`` or ``cancelled``, and what Nav2 says of distance, time and recoveries.
+    up), ``refused`` or ``cancelled``, and Nav2's distance, time and recoveries.
 
     Args:
         overrides: Parameter values.
@@ -76,7 +76,7 @@ class Nav2Node(ManagedNode):
         super().__init__("nav2", PARAMETERS, overrides, **options)
 
     def configure(self) -> None:
-        """Make the action's client.
+        """Create the action client.
 
         Raises:
             UserError: nav2_msgs is not installed.
@@ -99,9 +99,9 @@ class Nav2Node(ManagedNode):
         self._since = time.monotonic()
 
     def activate(self) -> None:
-        """Send the first goal, if there is one."""
+        """Send the first goal, if any."""
         if self.executor is not None and hasattr(self.executor, "general_period_s"):
-            self.executor.general_period_s = _PERIOD_S  # actions are looked at so often
+            self.executor.general_period_s = _PERIOD_S  # actions are polled at this rate
         position, yaw = np.array(self.parameters["goal_position"]), self.parameters["goal_yaw"]
         if np.isfinite(position).all():
             message = topics.type_of(topics.GOAL)()
@@ -112,19 +112,19 @@ class Nav2Node(ManagedNode):
         self.every(_PERIOD_S, self._try)
 
     def deactivate(self) -> None:
-        """Cancel what Nav2 is doing."""
+        """Cancel Nav2's present goal."""
         self._pending = None
         if self._handle is not None:
             self._handle.cancel_goal_async()
 
     def cleanup(self) -> None:
-        """Release the action's client."""
+        """Destroy the action client."""
         client, self._client = getattr(self, "_client", None), None
         if client is not None:
             client.destroy()
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say what became of the goal."""
+        """Report the state of the goal."""
         bad = self._state in ("unreachable", "refused", "cancelled", "waiting for Nav2")
         warning = f"{self._state}{': ' if self._why else ''}{self._why}" if bad else ""
         for_s = round(time.monotonic() - self._since, 1)
@@ -148,7 +148,7 @@ class Nav2Node(ManagedNode):
             self._try()
 
     def _try(self) -> None:
-        """Send the newest goal as soon as Nav2 is there."""
+        """Send the newest goal as soon as Nav2 is available."""
         if self._pending is None:
             return
         if not self._client.server_is_ready():
@@ -186,7 +186,7 @@ class Nav2Node(ManagedNode):
 
     def _on_result(self, number: int, answer: Any) -> None:
         if number != self._number:
-            return  # a newer goal took its place
+            return  # a newer goal replaced it
         self._handle = None
         if answer.status == _SUCCEEDED:
             self._become("arrived")

@@ -1,4 +1,4 @@
-"""Declared node parameters: one description each, from which ROS descriptors, ranges and refusals follow."""
+"""Declared node parameters: one description each, which defines ROS descriptors, ranges and error messages."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ class Parameter:
 
 
 class ParameterSet:
-    """The parameters of one node, declared with descriptors; a bad live change is refused with its reason.
+    """The parameters of one node, declared with descriptors; an invalid live change is refused with a reason.
 
     Args:
-        node: The rclpy node, whose command-line overrides are applied.
-        parameters: What it knows.
-        overrides: Values from Python, under the command line's.
+        node: The rclpy node; its command-line overrides apply.
+        parameters: Its parameters.
+        overrides: Values from Python; the command line's take precedence.
 
     Raises:
         UserError: An initial value is not allowed, or a parameter name is unknown (nearest names listed).
@@ -123,7 +123,7 @@ class ParameterSet:
                 additional_constraints=f"one of {', '.join(parameter.choices)}" if parameter.choices else "",
                 dynamic_typing=True,
             )
-            # rcl checks ranges as doubles with a tolerance; they are here to be read, `checked` decides.
+            # rcl checks ranges as doubles with a tolerance; these are for display, `checked` decides.
             if isinstance(parameter.default, float) and not parameter.nan and math.isfinite(parameter.minimum):
                 top = parameter.maximum if math.isfinite(parameter.maximum) else 1e308
                 descriptor.floating_point_range = [FloatingPointRange(from_value=parameter.minimum, to_value=top)]

@@ -1,4 +1,4 @@
-"""The people node: scans and odometry become the people around a base."""
+"""The people node: tracks the people around a base from scans and odometry."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ MARKERS = "people_markers"
 """Topic of cylinders and arrows, for viewers."""
 
 _LATE_NS = NANOSECONDS
-"""Scans further apart than this are not one run: everybody is forgotten."""
+"""Scans further apart than this are separate sequences: all tracks are dropped."""
 
 
 class PeopleNode(ManagedNode):
-    """Publishes ``people``, in the frame ``odom``, for every scan that odometry goes with; they bear its stamp.
+    """Publishes ``people``, in the frame ``odom``, for every scan with odometry, under the scan's stamp.
 
-    A policy or planner that senses people listens to it. What it does not do is tell legs from table legs: it looks for
-    round things of a person's width, as a lidar at the height of a body sees them.
+    Policies and planners that sense people subscribe to it. It detects round objects of a person's width, as a lidar
+    at torso height sees them; it cannot tell legs from table legs.
 
     Args:
         overrides: Parameter values.
@@ -56,10 +56,10 @@ class PeopleNode(ManagedNode):
         super().__init__("people", PARAMETERS, overrides, **options)
 
     def configure(self) -> None:
-        """Make the topics.
+        """Create the topics.
 
         Raises:
-            UserError: The robot is no base, or has no lidar called scan.
+            UserError: The robot is not a base, or has no lidar called scan.
         """
         p = self.parameters
         lidar = Body.of(load_robot(p["robot"])).lidar(topics.SCAN)
@@ -82,11 +82,11 @@ class PeopleNode(ManagedNode):
         self.subscriber(topics.message_type(topics.SCAN_TYPE), topics.SCAN, self._on_scan, quality, raw=True)
 
     def activate(self) -> None:
-        """Begin with nobody."""
+        """Start without tracks."""
         self._forget()
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say how many scans were looked at."""
+        """Report how many scans were processed."""
         missing = "no scan has come that odometry goes with" if not self._counts["scans"] else ""
         return missing, dict(self._counts)
 
@@ -128,7 +128,7 @@ class PeopleNode(ManagedNode):
         since = stamp_ns - self._stamp_ns
         if self._stamp_ns >= 0 and since == 0:
             if self._said is not None and self.parameters["lock_step"]:
-                self._people.publish(self._said)  # a scan is said again where somebody has not heard
+                self._people.publish(self._said)  # a scan is sent again where a subscriber missed it
             return
         if self._stamp_ns < 0 or not 0 < since <= _LATE_NS:
             self._tracker.reset(1)
@@ -148,7 +148,7 @@ class PeopleNode(ManagedNode):
 
 
 def _markers(stamp_ns: int, place: Array, velocity: Array, radius: Array, identity: Array, height_m: float) -> Any:
-    """Return a cylinder for each person and an arrow as far as they go in a second."""
+    """Return a cylinder for each person, and an arrow as long as their motion in a second."""
     kind, point = topics.message_type("visualization_msgs/msg/Marker"), topics.message_type("geometry_msgs/msg/Point")
     array = topics.type_of(topics.MARKERS)()
     for (x, y), (vx, vy), size, number in zip(place.tolist(), velocity.tolist(), radius.tolist(), identity.tolist()):

@@ -1,4 +1,4 @@
-"""The perception node: one camera's depth becomes a filtered point cloud, and a scan as of a lidar."""
+"""The perception node: turns one camera's depth images into a filtered point cloud and a virtual lidar scan."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ PARAMETERS = (
 
 
 class PerceptionNode(ManagedNode):
-    """Makes ``CAMERA/points`` of ``CAMERA/depth`` and ``CAMERA/camera_info``, in the camera's optical frame.
+    """Publishes ``CAMERA/points`` from ``CAMERA/depth`` and ``CAMERA/camera_info``, in the camera's optical frame.
 
-    Points bear the stamp of the depth. Works only while somebody listens. Voxels and neighbours need Open3D. With the
-    parameter ``scan`` it also makes a ``sensor_msgs/LaserScan`` of the points: with the rays and the place of the
-    robot's lidar of that name, or, if it has none, at ``base_link`` and as wide as the camera sees.
+    Points have the depth image's stamp. It works only while there are subscribers. Voxels and neighbours need Open3D.
+    With the parameter ``scan`` it also publishes a ``sensor_msgs/LaserScan`` of the points: with the rays and pose of
+    the robot's lidar of that name or, without one, at ``base_link`` and as wide as the camera's field of view.
 
     Args:
         overrides: Parameter values.
@@ -53,11 +53,11 @@ class PerceptionNode(ManagedNode):
         super().__init__("perception", PARAMETERS, overrides, **options)
 
     def configure(self) -> None:
-        """Make the topics.
+        """Create the topics.
 
         Raises:
-            UserError: Open3D is asked for and not installed; or a scan is asked for and the robot is not known, has
-                no such camera, or its lidar or the heights do not fit.
+            UserError: Open3D is required but not installed; or a scan is required but the robot is unknown or has no
+                such camera, or its lidar or the heights do not fit.
         """
         self._scan = self._made_scan() if self.parameters["scan"] else None
         if self.parameters["voxel_m"] > 0.0 or self.parameters["neighbours"] > 0:
@@ -82,7 +82,7 @@ class PerceptionNode(ManagedNode):
             self._scans = self.publisher(topics.message_type(topics.SCAN_TYPE), self.parameters["scan"], "sensor_out")
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say what has come and gone."""
+        """Report how much was received and sent."""
         camera = self.parameters["camera"]
         missing = "" if self._known is not None else f"nothing usable on {camera}/{topics.CAMERA_INFO} yet"
         figures = {"clouds": self._clouds, "points in the last": self._points, "refused": self._refused or "none"}
@@ -108,7 +108,7 @@ class PerceptionNode(ManagedNode):
         self._work()
 
     def _work(self) -> None:
-        """Make a cloud once the depth, and the image of the same time if points are coloured, have come."""
+        """Publish a cloud once the depth image, and the colour image if points are coloured, have arrived."""
         depth, image = self._depth, self._image
         if self._converter is None or depth is None or not self.active:
             return

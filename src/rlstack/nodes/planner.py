@@ -1,4 +1,4 @@
-"""The planner node: a classical planner in the place of the policy node, on the same topics, behind the same guard."""
+"""The planner node: runs a classical planner in place of the policy node, on the same topics, behind the same guard."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rlstack.policies import Contract, PolicyOutputError, contract_for
 from rlstack.robots import RobotSpec, load_robot
 
 RATE_HZ = 10.0
-"""How often a planner is called that does not say so itself."""
+"""Rate of planners that do not define their own."""
 
 _NOT_OURS = ("policy", "robot", "goal_tolerance_m", "patience_s")
 
@@ -44,16 +44,16 @@ _SAID = {
 
 
 class PlannerPolicy:
-    """A planner with the interface of a loaded policy file, for one robot.
+    """Adapter that gives a planner the interface of a loaded policy file, for one robot.
 
     Args:
-        name: Of the planner.
-        robot: Whose odometry and scans it is given.
-        options: Of the planner.
+        name: Name of the planner.
+        robot: The robot whose odometry and scans it receives.
+        options: Options of the planner.
 
     Raises:
         UserError: There is no such planner (nearest names listed), it refuses the options or the robot, or it needs
-            what no topic gives.
+            a signal that no topic has.
     """
 
     def __init__(self, name: str, robot: RobotSpec, options: Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ class PlannerPolicy:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Plan once for nothing: libraries load and tables are made now, and not while the robot drives."""
+        """Warm up with one plan, so that libraries load and tables are built before the robot drives."""
         given = {p.name: np.ones(p.sized({"people": 1})) for p in self.contract.inputs}
         given |= {name: np.array([0.0, 0.0, 0.0, 1.0]) for name in given if name.endswith("orientation")}
         given["position"] = np.zeros(3)
@@ -75,16 +75,16 @@ class PlannerPolicy:
 
     @property
     def status(self) -> Status:
-        """How it goes."""
+        """Status of the plan."""
         return Status(int(self.driver.status[0]))
 
     @property
     def waypoint(self) -> Array | None:
-        """(2,) m, odom: where a planner that explores has chosen to go; None: it is told where."""
+        """Goal (2,) m, odom, that an exploring planner has chosen; None if the goal is an input."""
         return None if "goal_position" in self.driver.inputs else getattr(self.driver, "goal", [None])[0]
 
     def reset(self, batch: int = 1) -> None:
-        """Forget the map and everything else."""
+        """Clear the map and all other state."""
         self.driver.reset(batch)
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -102,7 +102,7 @@ class PlannerPolicy:
 
 
 class PlannerNode(PolicyNode):
-    """Drives a base to goals by a classical planner; what comes out is ``policy/...``, as a policy's commands are.
+    """Drives a base to goals with a classical planner, whose commands go to ``policy/...`` like a policy's.
 
     Args:
         overrides: Parameter values.
@@ -120,14 +120,14 @@ class PlannerNode(PolicyNode):
         self._waypoints: Any = None
 
     def configure(self) -> None:
-        """Load the planner and wire what it senses; one that explores says on ``goal`` where it goes."""
+        """Load the planner and subscribe to its signals; an exploring planner publishes its goal on ``goal``."""
         super().configure()
         self._waypoint = np.full(2, np.nan)
         if self._planner is not None and self._planner.waypoint is not None:
             self._waypoints = self.publisher(topics.type_of(topics.GOAL), topics.GOAL, "latched")
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say how the steps have gone, and whether the robot has arrived, or why it will not."""
+        """Report the steps, and whether the robot has arrived, or why it cannot."""
         warning, figures = super().status()
         self._look()
         figures = {"planner": figures.pop("policy"), **figures, "status": self._status.name.lower()}
@@ -148,7 +148,7 @@ class PlannerNode(PolicyNode):
         return self._planner, robot
 
     def _make_progress_checker(self, contract: Contract) -> None:
-        """Return None: planners say themselves how it goes."""
+        """Return None: planners report their own progress."""
 
     def _send(self, answer: Answer) -> None:
         super()._send(answer)
@@ -162,7 +162,7 @@ class PlannerNode(PolicyNode):
         self._look()
 
     def _look(self) -> None:
-        """Say when the status changes."""
+        """Log changes of the status."""
         status = Status.DRIVING if self._planner is None else self._planner.status
         if status == self._status:
             return

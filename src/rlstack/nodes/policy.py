@@ -1,4 +1,4 @@
-"""The policy node: a policy file between the topics that its contract names."""
+"""The policy node: runs a policy file on the topics that its contract names."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class PolicyNode(ManagedNode):
         self._given = policy
 
     def configure(self) -> None:
-        """Load the policy and wire exactly what its contract names."""
+        """Load the policy and subscribe to exactly the topics that its contract names."""
         self._policy, robot = (self._given, None) if self._given else self._load()
         contract = self._policy.contract
         if "waypoint" in {port.name for port in contract.outputs}:
@@ -120,16 +120,16 @@ class PolicyNode(ManagedNode):
         self._refused: dict[str, str] = {}
         if topics.GOAL_PATH in by_topic and topics.GOAL not in by_topic:
             self._hear_goals_as_paths()
-        # Subscriptions are served in the order in which they are made: a new goal acts on what comes with it, and of a
-        # goal and a path that come together the path counts.
+        # Subscriptions are served in the order of creation: a new goal applies to messages that arrive with it, and a
+        # path wins over a simultaneous goal.
         for topic in sorted(by_topic, key=lambda topic: topic not in _LATCHED):
             self._subscribe(topic, by_topic[topic])
-        if contract.state and not self._lock_step:  # in lock step the stamps alone decide, so that runs are equal
+        if contract.state and not self._lock_step:  # for reproducible runs, lock step follows stamps alone
             self._mode = ""
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
 
     def activate(self) -> None:
-        """Begin to step."""
+        """Start stepping."""
         self._loop.reset()
         self._use_default_goal()
         self.every(_GOAL_PERIOD_S, self._use_default_goal)  # its parameters are live
@@ -139,7 +139,7 @@ class PolicyNode(ManagedNode):
         self._waiting_for_topics = True
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say how the steps have gone."""
+        """Report the steps."""
         counts = self._loop.counts
         figures = {
             "policy": self._policy.contract.name,
@@ -158,7 +158,7 @@ class PolicyNode(ManagedNode):
         return (f"waiting for {', '.join(missing)}" if missing else warning), figures
 
     def _load(self) -> tuple[Policy, RobotSpec]:
-        """Return what is to be stepped, and the robot that it is for."""
+        """Return the policy to step, and the robot that it is for."""
         path = self.parameters["policy"]
         if not path:
             raise UserError("The policy node needs a policy file: --ros-args -p policy:=PATH.")
@@ -169,7 +169,7 @@ class PolicyNode(ManagedNode):
         return load_policy(path, robot=robot), robot
 
     def _make_progress_checker(self, contract: Contract) -> ProgressChecker | None:
-        """Return what watches whether a base comes nearer to its goal; None where there is no such thing."""
+        """Return the progress checker for a base's goals; None where it does not apply."""
         drives = {port.topic for port in contract.outputs} == {topics.TWIST_COMMAND}
         if not drives or not {"position", "goal_position"} <= {port.name for port in contract.inputs}:
             return None
@@ -221,7 +221,7 @@ class PolicyNode(ManagedNode):
             )
 
     def _hear_goals_as_paths(self) -> None:
-        """To a policy that follows paths a goal is a path that rests there."""
+        """Convert a goal to a path that stays there, for policies that follow paths."""
         kind, signals = topics.type_of(topics.GOAL), (SENSED["goal_position"], SENSED["goal_orientation"])
         readers = [(s.name, field_reader(kind, s.field, ())) for s in signals]
 
@@ -237,7 +237,7 @@ class PolicyNode(ManagedNode):
         if self._progress is not None:
             seen = self._loop.seen
             self._progress.update(answer.stamp_ns, seen["position"], seen["goal_position"])
-        # The timer starts again with every step, so it fires only when the next observation is late.
+        # The timer restarts with every step, so it fires only when the next observation is late.
         if self._tick_ns != self._loop.next_tick_ns:
             self._tick_ns = self._timer.timer_period_ns = self._loop.next_tick_ns
         self._timer.reset()
@@ -288,7 +288,7 @@ class PolicyNode(ManagedNode):
             self._rest_at(position, orientation)
 
     def _rest_at(self, position: Array, orientation: Array) -> None:
-        stamps = np.array([0, NANOSECONDS])  # a path that stays where it is: when does not matter
+        stamps = np.array([0, NANOSECONDS])  # a path that stays in place: its time does not matter
         self._loop.on_path(GoalPath(stamps, np.tile(position, (2, 1)), np.tile(orientation, (2, 1))))
 
     def _on_goal(

@@ -1,4 +1,4 @@
-"""When a policy steps and on what: the policy node without ROS."""
+"""Scheduling of policy steps and their inputs, independent of ROS."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rlstack.interfaces.topics import GOAL_PATH, ODOM
 from rlstack.policies import Policy, PolicyOutputError
 
 _SLACK_NS = 1000
-"""For stamps that were rounded."""
+"""Tolerance for rounded stamps."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the policy commands.
+    """A policy's command.
 
     Args:
-        stamp_ns: Of the observation that it answers.
+        stamp_ns: Stamp of the observation that it answers.
         outputs: Arrays by signal name.
     """
 
@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass
 class Counts:
-    """What has happened since the start."""
+    """Counters since the start."""
 
     steps: int = 0
     repeated: int = 0
@@ -48,22 +48,22 @@ class Counts:
 
 
 class PolicyLoop:
-    """Feed it messages and ticks of a timer; it says what to command.
+    """Steps a policy on messages and timer ticks, and returns its commands.
 
-    Odometry, or else the first sensor topic of the contract that is no camera's, is the trigger: a fresh message on it
-    makes a step once a control period has passed by the messages' stamps. If the trigger is slower than the control
-    rate, ticks step again on the last observation while it is younger than ``stale_after_periods``; call
+    Odometry, or else the contract's first sensor topic that is not a camera's, is the trigger: a new message on it
+    triggers a step once a control period has passed according to the messages' stamps. If the trigger is slower than
+    the control rate, ticks step again on the last observation while it is younger than ``stale_after_periods``; call
     :meth:`on_tick` :attr:`next_tick_ns` after each step. Latched topics (the goal, the path) are never stale.
 
     Args:
         policy: Ready to step.
         latched: Topics whose last value holds forever.
-        stale_after_periods: Of the policy's control rate.
+        stale_after_periods: In periods of the policy's control rate.
         lock_step: Step for every trigger stamp on inputs of exactly that stamp; a repeated stamp gets the same answer.
-        every_ns: Of topics that have a rate of their own, such as scans, how far apart their messages are, ns, latency
-            included: the newest may be so much older than the observation.
-        cameras: Of topics of pictures, their rate, Hz, and latency, ns, by which lock step knows which one is to come.
-        picture_max_age_s: How old a picture may be; 0: what the policy says.
+        every_ns: Period, ns, including latency, of topics with their own rate, such as scans: the newest message may be
+            this much older than the observation.
+        cameras: Rate, Hz, and latency, ns, of image topics, from which lock step computes which image is due.
+        picture_max_age_s: Maximum age of an image; 0: the policy's own.
     """
 
     def __init__(
@@ -115,17 +115,17 @@ class PolicyLoop:
 
     @property
     def missing(self) -> frozenset[str]:
-        """Topics that have not come yet."""
+        """Topics without a message yet."""
         return frozenset(self._missing)
 
     @property
     def seen(self) -> Mapping[str, Array]:
-        """The newest of each signal."""
+        """The newest value of each signal."""
         return self._values
 
     @property
     def next_tick_ns(self) -> int:
-        """How long after a step a tick is needed, ns: a trigger that is only late by jitter makes its own step."""
+        """How long after a step a tick is needed, ns: a trigger that is late only by jitter triggers its own step."""
         return self._period_ns if self._is_slow else self._period_ns + self._period_ns // 2
 
     @property
@@ -133,14 +133,14 @@ class PolicyLoop:
         return self._interval_ns > 1.5 * self._period_ns
 
     def reset(self) -> None:
-        """Start another flight: forget the recurrent state and when the last step was."""
+        """Start another episode: reset the recurrent state and the time of the last step."""
         self._policy.reset()
         self._due_ns = None
         self._answer = None
         self.counts.resets += 1
 
     def on_message(self, topic: str, stamp_ns: int, values: Mapping[str, Array]) -> Answer | None:
-        """Take in a message's signals; return a command if it is time for one."""
+        """Process a message's signals; return a command if one is due."""
         last = self._stamps.get(topic)
         if topic in self._allowed_ns and last is not None and 0 < last - stamp_ns < JUMP_NS:
             return None  # the newest is kept
@@ -164,11 +164,11 @@ class PolicyLoop:
         return self._step(stamp_ns)
 
     def on_path(self, path: GoalPath, *, from_now: bool = False) -> None:
-        """Take in a path to follow; the one before is forgotten.
+        """Set the path to follow, replacing the one before.
 
         Args:
             path: With stamps on the observations' clock.
-            from_now: The stamps count from the newest observation instead, or from the first if none has come.
+            from_now: The stamps count from the newest observation instead, or from the first if there is none yet.
         """
         self._path, self._path_from_now = path, from_now
         self._missing.discard(GOAL_PATH)
@@ -205,12 +205,12 @@ class PolicyLoop:
         if not all(self._goes_with(stamp, topic) for topic in self.sensors):
             return None
         if self._answer is not None and (stamp == self._answer.stamp_ns or not self._is_due(stamp)):
-            self._answer = Answer(stamp, self._answer.outputs)  # holds; time must go on
+            self._answer = Answer(stamp, self._answer.outputs)  # repeat the last command; time must advance
             return self._answer
         return self._step(stamp)
 
     def _goes_with(self, stamp_ns: int, topic: str) -> bool:
-        """Return whether the newest of a topic is what there is for an observation: no newer one is on its way."""
+        """Return whether a topic's newest message is the right one for an observation: no newer one is in transit."""
         newest = self._stamps[topic]
         if topic in self._cameras:
             rate_hz, latency_ns = self._cameras[topic]
@@ -225,7 +225,7 @@ class PolicyLoop:
         return self._due_ns is None or stamp_ns >= self._due_ns - tolerance
 
     def _schedule(self, at_ns: int) -> None:
-        """Set when the next step is due; from the last due time, so that a rate is kept on average."""
+        """Schedule the next step relative to the last due time, so that the average rate is kept."""
         if self._due_ns is None or abs(at_ns - self._due_ns) > self._period_ns // 2:
             self._due_ns = at_ns
         self._due_ns += self._period_ns

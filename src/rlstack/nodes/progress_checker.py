@@ -1,4 +1,4 @@
-"""Whether a base that a policy drives makes progress towards its goal: a policy does not report that it is stuck."""
+"""Progress checker for bases driven by policies, which do not report that they are stuck."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from rlstack.arrays import Array
 from rlstack.interfaces.messages import NANOSECONDS
 
 _BETTER_M = 0.05
-"""Coming nearer by less is none."""
+"""A smaller decrease of the distance is no progress."""
 
 _SAME_M = 0.01
-"""A goal that moves by less is the same."""
+"""A goal that moves by less counts as the same."""
 
 
 class ProgressChecker:
-    """Tells from positions and goals whether the base makes progress.
+    """Checks from positions and goals whether the base makes progress.
 
     Args:
         tolerance_m: The goal counts as reached within this.
-        patience_s: So long without coming nearer, the goal counts as out of reach.
+        patience_s: After this long without progress, the goal counts as out of reach.
     """
 
     def __init__(self, tolerance_m: float, patience_s: float) -> None:
@@ -28,7 +28,7 @@ class ProgressChecker:
         self._best_m, self._since_ns, self._left_m, self._now_ns = math.inf, 0, math.nan, 0
 
     def update(self, stamp_ns: int, position: Array, goal: Array) -> None:
-        """Take in where the base is and where it is to go, (3,) m in ``odom`` both."""
+        """Update the positions of the base and its goal, (3,) m in ``odom`` both."""
         wanted = float(goal[0]), float(goal[1])
         if not math.dist(wanted, self._goal) < _SAME_M or stamp_ns < self._now_ns:
             self._goal, self._best_m = wanted, math.inf
@@ -47,12 +47,12 @@ class ProgressChecker:
 
     @property
     def waited_s(self) -> float:
-        """How long it has not come nearer."""
+        """Time without progress."""
         return (self._now_ns - self._since_ns) / NANOSECONDS
 
     @property
     def warning(self) -> str:
-        """A sentence where the goal is out of reach; else empty."""
+        """A sentence if the goal is out of reach; otherwise empty."""
         if self.status != "no way found":
             return ""
         x, y = self._goal

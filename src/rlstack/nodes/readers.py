@@ -1,4 +1,4 @@
-"""How a node reads sensors' topics: what its parameters say about scans, and how often lidars turn."""
+"""Readers for sensor topics: parameters for scans, and the rates of lidars and cameras."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SCAN_PARAMETERS = (
         "Whether the lidar's driver says 0 where nothing came back, as some older ones do; else 0 is not measured.",
     ),
 )
-"""Of every node that reads scans."""
+"""Parameters of every node that reads scans."""
 
 
 def reader(ports: Sequence[Port], parameters: ParameterSet, robot: RobotSpec | None = None) -> Read:
-    """Return what reads the signals of ``ports`` from the serialized messages of their topic.
+    """Return a reader of the signals of ``ports`` from serialized messages of their topic.
 
     Args:
-        ports: Of a contract, all of one topic. The age of a picture is not read: it depends on what is answered.
-        parameters: Of the node, with :data:`SCAN_PARAMETERS`.
-        robot: Whose cameras' frames may have further names.
+        ports: A contract's ports on one topic. The age of an image is not read: it depends on the answered observation.
+        parameters: Those of the node, with :data:`SCAN_PARAMETERS`.
+        robot: The robot; its cameras' frames may have further names.
     """
     for port in ports:
         if port.picture is not None:
@@ -47,13 +47,13 @@ def reader(ports: Sequence[Port], parameters: ParameterSet, robot: RobotSpec | N
 
 
 def every_ns(robot: RobotSpec) -> dict[str, int]:
-    """Return how far apart messages are, by topic, ns, with their latency: of a robot's lidars, and of who is seen."""
+    """Return the period of messages by topic, ns, including latency: of a robot's lidars and of people."""
     found = {name: scan_every_ns(lidar) for name, lidar in robot.lidars.items()}
     return {**found, topics.PEOPLE: found[topics.SCAN]} if topics.SCAN in found else found
 
 
 def cameras_of(robot: RobotSpec) -> dict[str, tuple[float, int]]:
-    """Return the rate, Hz, and latency, ns, of a robot's cameras, by the topic of their pictures."""
+    """Return the rate, Hz, and latency, ns, of a robot's cameras, by the topic of their images."""
     return {
         topics.camera_topic(name, topics.IMAGE): (camera.rate_hz, seconds_to_ns(camera.latency_s))
         for name, camera in robot.cameras.items()
@@ -61,5 +61,5 @@ def cameras_of(robot: RobotSpec) -> dict[str, tuple[float, int]]:
 
 
 def scan_every_ns(lidar: Lidar) -> int:
-    """Return how much older than an observation its newest scan may be where none is on its way, ns."""
+    """Return how much older than an observation its newest scan may be when none is in transit, ns."""
     return round(NANOSECONDS * (1.0 / lidar.rate_hz + lidar.latency_s))

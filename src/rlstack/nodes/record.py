@@ -1,4 +1,4 @@
-"""The recording node: what is said on a robot's topics into a ROS 2 bag (MCAP), byte for byte."""
+"""The recording node: records a robot's topics into a ROS 2 bag (MCAP), byte for byte."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LATCHED = frozenset(
 
 
 class RecordNode(ManagedNode):
-    """Records while it is active; the bag is whole once it was deactivated or the process has ended by a signal.
+    """Records while it is active; the bag is complete after deactivation or when a signal ends the process.
 
     Args:
         overrides: Parameter values.
@@ -39,7 +39,7 @@ class RecordNode(ManagedNode):
         self._counts: dict[str, int] = {}
 
     def configure(self) -> None:
-        """Begin the bag and listen."""
+        """Open the bag and subscribe."""
         robot = load_robot(self.parameters["robot"])
         types = recorded_topics(robot)
         for name in self.parameters["topics"]:
@@ -58,13 +58,13 @@ class RecordNode(ManagedNode):
             self.subscriber(topics.message_type(types[name]), name, self._keeper(name, connection), use, raw=True)
 
     def cleanup(self) -> None:
-        """End the bag."""
+        """Close the bag."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say how much was recorded of what."""
+        """Report the number of recorded messages by topic."""
         return "" if self._counts else "nothing has come yet", dict(self._counts)
 
     def _keeper(self, name: str, connection: Any) -> Callable[[bytes], None]:
@@ -77,7 +77,7 @@ class RecordNode(ManagedNode):
 
 
 def recorded_topics(robot: RobotSpec) -> dict[str, str]:
-    """Return the message type of each of a robot's common topics that say what it saw and did, by relative name."""
+    """Return the message type of each common topic with a robot's observations and commands, by relative name."""
     absolute = (topics.TF, topics.TF_STATIC, topics.CLOCK, topics.WORLD_MARKERS)
     shown = (topics.MARKERS, topics.ROBOT_DESCRIPTION, topics.DIAGNOSTICS)
     common = {name: kind for name, kind in topics.TYPES.items() if name not in (*absolute, *shown)}

@@ -1,4 +1,4 @@
-"""The robot node: puts any backend, simulated or real, behind the common topics; one robot, or several in one world."""
+"""The robot node: publishes a simulated or real backend on the common topics; one robot, or several in one world."""
 
 from __future__ import annotations
 
@@ -48,16 +48,15 @@ StepHook = Callable[[Reading, Signals], None]
 
 
 class RobotNode(ManagedNode):
-    """One robot on the common topics, or several of one simulation, each under a namespace of its own.
+    """One robot on the common topics, or several of one simulation, each in its own namespace.
 
-    In real time a timer lets the simulation go on and the newest command acts. In lock step exactly one control period
-    passes for each command that bears the stamp of the last observation; every sensor is then sampled once a period.
+    In real time a timer advances the simulation and the newest command acts. In lock step exactly one control period
+    passes for each command with the stamp of the last observation; every sensor is then sampled once per period.
 
     Args:
-        backend: A constructed backend to host, connected or not; None takes the parameters.
-        on_step: Called in lock step after every period with the new reading and the command that was really sent
-            (empty if it was "off"), where there is one robot. It may reset the backend and call
-            :meth:`publish_now`.
+        backend: A constructed backend to host, connected or not; None: one from the parameters.
+        on_step: For one robot, called in lock step after every period with the new reading and the command that was
+            actually sent (empty if it was "off"). It may reset the backend and call :meth:`publish_now`.
         overrides: Parameter values.
         options: For ``rclpy.node.Node``.
     """
@@ -76,13 +75,13 @@ class RobotNode(ManagedNode):
 
     @property
     def last_latency_s(self) -> float:
-        """From sending the first robot's last answered observation to its command's arrival, s."""
+        """Latency from publishing the first robot's last answered observation to its command's arrival, s."""
         return self.robots[0].last_latency_s
 
     # Lifecycle -----------------------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Make the backends and the topics."""
+        """Create the backends and the topics."""
         backends = {"": self._hosted} if self._hosted is not None else make_backends(self.parameters)
         first = next(iter(backends.values()))
         lock_step = self.parameters["lock_step"]
@@ -99,7 +98,7 @@ class RobotNode(ManagedNode):
         self._time.begin(self.robots)
 
     def activate(self) -> None:
-        """Connect and begin to sense and step."""
+        """Connect, and start sensing and stepping."""
         for robot in self.robots:
             robot.backend.connect()
         if self._hosted is None and self.robots[0].backend.owns_time:
@@ -113,14 +112,14 @@ class RobotNode(ManagedNode):
             robot.backend.disarm()
 
     def cleanup(self) -> None:
-        """Release the backends, unless they came from outside."""
+        """Release the backends that the node created."""
         for robot in self.robots:
             if self._hosted is None:
                 robot.backend.close()
         self.robots = []
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say how commands have fared."""
+        """Report the state of commands."""
         silent = [robot.name for robot in self.robots if robot.counts["watchdog"] and not robot.flying]
         named = f" ({', '.join(silent)})" if any(silent) else ""
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
@@ -130,12 +129,12 @@ class RobotNode(ManagedNode):
     # For Python ----------------------------------------------------------------------------------------------
 
     def publish_now(self, announce: Callable[[int], None] | None = None) -> None:
-        """Publish the only robot's present state after a reset, on a time that has jumped by :data:`RESET_JUMP_NS`.
+        """Publish a single robot's state after a reset, with stamps that have jumped by :data:`RESET_JUMP_NS`.
 
-        Commands that answer an earlier observation no longer count.
+        Commands that answer an earlier observation are ignored.
 
         Args:
-            announce: Called before with the stamp that the state will bear, ns.
+            announce: Called first with the state's stamp, ns.
         """
         self._time.jump(announce)
 
@@ -148,7 +147,7 @@ class RobotNode(ManagedNode):
         return self.active
 
     def _on_sent(self, robots: Sequence[RobotTopics]) -> None:
-        """Send what may come after the odometry, which commands wait for."""
+        """Publish messages that may follow odometry, which commands wait for."""
         self._visualization.sent(robots)
         self._sampler.sent(robots)
 

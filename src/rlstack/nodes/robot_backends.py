@@ -1,4 +1,4 @@
-"""From a robot node's parameters to what stands behind its topics: one robot, or several in one simulation."""
+"""Create a robot node's backends from its parameters: one robot, or several in one simulation."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ PARAMETERS = (
 
 
 def robot_namespaces(robot: str, count: int, names: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the namespaces of robots in one simulation, relative to their node's; one alone has the node's own.
+    """Return the namespaces of robots in one simulation, relative to their node's; a single one has the node's own.
 
     Args:
-        robot: The robot's name, which those that are not named get with a number.
-        count: How many.
-        names: Theirs, if they are named.
+        robot: The robot's name, which unnamed ones get with a number.
+        count: Number of robots.
+        names: Their names, if they have any.
 
     Raises:
-        UserError: There are not as many names, two are the same, or one is none that ROS allows.
+        UserError: The number of names differs, two are equal, or ROS does not allow one.
     """
     if not names:
         return ("",) if count == 1 else tuple(f"{robot}{k + 1}" for k in range(count))
@@ -67,7 +67,7 @@ def make_backends(parameters: ParameterSet | Mapping[str, Any]) -> dict[str, Bac
     """Return the robots that the parameters describe, not yet connected, by namespace under the node's own.
 
     Raises:
-        UserError: A name is unknown, the engine is not installed, or it cannot do what the parameters say.
+        UserError: A name is unknown, the engine is not installed, or it does not support the parameters.
     """
     name, factory = parameters["backend"], BACKENDS.load(parameters["backend"])
     robot = load_robot(parameters["robot"])

@@ -1,4 +1,4 @@
-"""One robot on the common topics: what it senses goes out, its commands come in."""
+"""One robot on the common topics: publishes its sensors, receives its commands."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ ODOMETRY_NOISE = (
 )
 
 BATTERY_HZ = 1.0
-"""How often the battery's state goes out where the robot file does not say."""
+"""Default rate of the battery state."""
 
 _BATTERY = ("battery_voltage", "battery_current", "battery_percentage")
 
 NOT_ANSWERING = "not answering the last observation"
 
 _AHEAD_S = 1.0
-"""How far ahead of the last observation a stamp may be before it is of another clock."""
+"""How far ahead of the last observation a stamp may be before it counts as from another clock."""
 
 
 class RobotTopics:
-    """One robot's publishers and its subscription to commands; when time passes is not its business.
+    """One robot's publishers and its subscription to commands, independent of timekeeping.
 
     Args:
-        node: Makes what talks (:class:`rlstack.nodes.runtime.ManagedNode`); commands count while it is active.
+        node: Creates publishers (:class:`rlstack.nodes.runtime.ManagedNode`); commands count while it is active.
         backend: The robot.
-        name: Its namespace under the node's own; empty: the node's own. Its frames begin with it, too.
+        name: Its namespace under the node's own, and frame prefix; empty: the node's own.
         counts: Called with this and a command's stamp, ns: whether that command counts.
-        on_command: Called with this and what was really sent; empty if it was "off".
+        on_command: Called with this and the command that was actually sent; empty if it was "off".
 
     Raises:
         UserError: The node has no topics for robots of this kind.
@@ -64,24 +64,24 @@ class RobotTopics:
         """Stamp of the last observation that a command can answer."""
         self.sent_at = time.perf_counter()
         self.epoch_ns = 0
-        """Commands that answer something older do not count."""
+        """Commands that answer an older observation are ignored."""
         self.flying = False
         """Whether the last command was not "off", and nothing has disarmed it since."""
         self.fed_s = time.monotonic()
-        """When the last command came."""
+        """Arrival time of the last command."""
         self.silent_s = 0.0
-        """How much of the robot's time has passed since."""
+        """The robot's time since then."""
         self.last_latency_s = float("nan")
-        """From sending the last answered observation to its command's arrival, s."""
+        """Latency from publishing the last answered observation to its command's arrival, s."""
         self.reading: Reading | None = None
-        """What was last sent."""
+        """The last reading published."""
         self.stamp_ns = 0
         """Its stamp."""
         self.counts = dict.fromkeys(("commands", "refused", NOT_ANSWERING, "watchdog"), 0)
         self.last_refusal = ""
         self._fillers = self._make_fillers()
         self.topics = tuple(self._fillers)
-        """Names without the prefix, in the order of sending."""
+        """Names without the prefix, in the order of publication."""
         self._publishers = {
             topic: node.publisher(topics.type_of(topic), self.prefix + topic, "sensor_out") for topic in self.topics
         }
@@ -94,19 +94,19 @@ class RobotTopics:
 
     @property
     def rates_hz(self) -> dict[str, float]:
-        """How often each topic is to go out; what the robot file leaves out comes with every command."""
+        """Rate of each topic; those missing from the robot file are published with every command."""
         otherwise = {**dict.fromkeys(self.topics, self.robot.control_rate_hz), topics.BATTERY: BATTERY_HZ}
         sensors = self.robot.sensors
         return {t: sensors[t].rate_hz if t in sensors else otherwise[t] for t in self.topics}
 
-    # Out -----------------------------------------------------------------------------------------------------
+    # Publishing ----------------------------------------------------------------------------------------------
 
     def wanted(self, due: Collection[str]) -> list[str]:
-        """Return which of the topics that are due somebody listens to, in the order of sending."""
+        """Return the due topics that have subscribers, in the order of publication."""
         return [topic for topic in self.topics if topic in due and self._wanted[topic]]
 
     def publish(self, reading: Reading, stamp_ns: int, which: Sequence[str]) -> None:
-        """Send a reading on some topics."""
+        """Publish a reading on some topics."""
         self.reading, self.stamp_ns = reading, stamp_ns
         for topic in which:
             self._publishers[topic].publish(self._fillers[topic](stamp_ns, reading.signals))
@@ -114,9 +114,9 @@ class RobotTopics:
                 self.sent_ns, self.sent_at = stamp_ns, time.perf_counter()
 
     def look_for_listeners(self) -> None:
-        """Note who listens; call it now and then. What commands answer always goes out.
+        """Update which topics have subscribers; call it periodically. The topic that commands answer always goes out.
 
-        Filling and sending what nobody hears costs more than the physics.
+        Filling and publishing messages without subscribers costs more than the physics.
         """
         for topic, publisher in self._publishers.items():
             self._wanted[topic] = topic == self.observed or publisher.get_subscription_count() > 0
@@ -127,7 +127,7 @@ class RobotTopics:
                 self._node.subscriber(kind, self.prefix + topics.GOAL_PATH, self._markers.take_path, use, raw=True)
 
     def publish_markers(self) -> None:
-        """Send the markers to whoever listens."""
+        """Publish the markers if there are subscribers."""
         if self.reading is None or self._marker_publisher.get_subscription_count() == 0:
             return
         signals = self.reading.signals
@@ -145,7 +145,7 @@ class RobotTopics:
             (topics.OBJECT, "object_position", self._object),
             (topics.ODOM, "position", self._odometry),
         )
-        # what commands answer last: what goes with it is there when it comes
+        # the topic that commands answer goes last, so that its companions have arrived by then
         makers = tuple(sorted(makers, key=lambda one: one[0] == self.observed))
         return {
             topic: make()
@@ -188,10 +188,10 @@ class RobotTopics:
 
         return fill
 
-    # In ------------------------------------------------------------------------------------------------------
+    # Commands ------------------------------------------------------------------------------------------------
 
     def disarm_for_silence(self, waited: str) -> None:
-        """Stop the motors, and say that no command has come for so long."""
+        """Stop the motors, and log that commands are missing."""
         self.backend.disarm()
         self.flying = False
         self.counts["watchdog"] += 1
@@ -201,7 +201,7 @@ class RobotTopics:
         )
 
     def status(self) -> dict[str, Any]:
-        """Return how commands have fared."""
+        """Report the state of commands."""
         return {**self.counts, "flying": self.flying, "last refusal": self.last_refusal or "none"}
 
     def _on_command(self, data: bytes) -> None:
@@ -233,13 +233,13 @@ class RobotTopics:
             self.flying = self.kind.moves(command)
         self.counts["commands"] += 1
         self.silent_s, self.fed_s = 0.0, time.monotonic()
-        if self.kind.timeout_s is not None:  # a command is as old as what it answers
+        if self.kind.timeout_s is not None:  # a command is as old as the observation that it answers
             self.silent_s = max(self.sent_ns - stamp, 0) / NANOSECONDS
             self.fed_s -= self.silent_s
         self._on_answer(self, sent)
 
     def _untimely(self, stamp_ns: int, timeout_s: float) -> str:
-        """Return why a stamp is not one of this robot's present; empty: it is."""
+        """Return why a stamp is not from this robot's present; empty if it is."""
         age_s = (self.sent_ns - stamp_ns) / NANOSECONDS
         if age_s > timeout_s:
             return f"it answers what was {age_s:.2f} s ago, and {timeout_s:g} s are allowed"

@@ -1,4 +1,4 @@
-"""What all nodes share: environment, lifecycle with autostart, diagnostics, and a main function that ends cleanly."""
+"""Common runtime of all nodes: environment, lifecycle with autostart, diagnostics, and a main function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ try:
     from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
     _MISSING_ROS: ImportError | None = None
-except ImportError as error:  # said by require_ros, so that importing a node's module never ends in a traceback
+except ImportError as error:  # require_ros reports it, so that importing a node's module never ends in a traceback
     LifecycleNode, LifecycleState, TransitionCallbackReturn = object, Any, Any
     _MISSING_ROS = error
 
@@ -46,10 +46,10 @@ def require_ros() -> None:
 
 
 def prepare_environment() -> None:
-    """Give this process, and those it starts, rlstack's defaults for ROS; what is already set stays.
+    """Set rlstack's ROS defaults for this process and its children; existing settings stay.
 
-    Discovery stays on this machine, Fast DDS takes ``config/fastdds.xml``, and the log directory is one that can be
-    written to. Call it before rclpy is initialised.
+    Discovery stays on this machine, Fast DDS uses ``config/fastdds.xml``, and the log directory is writable. Call it
+    before rclpy is initialised.
     """
     environment = os.environ
     environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
@@ -57,7 +57,7 @@ def prepare_environment() -> None:
     own_profile = {"FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE"} & set(environment)
     if profile is not None and not own_profile:
         environment["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(profile)
-    environment.setdefault("HOME", tempfile.gettempdir())  # rclpy ends the process where there is none
+    environment.setdefault("HOME", tempfile.gettempdir())  # rclpy ends the process without a writable one
     if "ROS_LOG_DIR" not in environment:
         logs = Path(environment.get("ROS_HOME") or Path(environment["HOME"]) / ".ros") / "log"
         try:
@@ -76,12 +76,12 @@ def prepare_environment() -> None:
 class ManagedNode(LifecycleNode):  # type: ignore[misc]
     """A lifecycle node with declared parameters, diagnostics once a second and errors that reach the user.
 
-    Subclasses fill in :meth:`configure`, :meth:`activate`, :meth:`deactivate`, :meth:`cleanup` and :meth:`status`.
+    Subclasses implement :meth:`configure`, :meth:`activate`, :meth:`deactivate`, :meth:`cleanup` and :meth:`status`.
 
     Args:
         name: Default node name; remapping changes it.
-        parameters: What can be set.
-        overrides: Parameter values from Python, under the command line's.
+        parameters: Its parameters.
+        overrides: Parameter values from Python; the command line's take precedence.
         options: For ``rclpy.node.Node``, such as ``namespace`` or ``context``.
     """
 
@@ -109,7 +109,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         """Destroy the node, and the lifecycle's state machine, which holds it.
 
         rclpy leaves the state machine to the garbage collector. The participant and its threads then live until the
-        process exits, where they can deadlock with Fast DDS's own destructors and leave the process behind for ever.
+        process exits, where they can deadlock with Fast DDS's own destructors and hang the process.
         """
         super().destroy_node()
         state_machine: Any = getattr(self, "_state_machine", None)
@@ -117,10 +117,10 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         if state_machine is not None:
             state_machine.destroy_when_not_in_use()
 
-    # What subclasses fill in ---------------------------------------------------------------------------------
+    # Implemented by subclasses -------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Read parameters and create what talks; raise ``UserError`` for what the user must change."""
+        """Read parameters and create topics; raise ``UserError`` for anything the user must change."""
 
     def activate(self) -> None:
         """Start working."""
@@ -129,13 +129,13 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         """Stop working and leave everything safe."""
 
     def cleanup(self) -> None:
-        """Release what :meth:`configure` made, other than topics, services and timers."""
+        """Release what :meth:`configure` created, other than topics, services and timers."""
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Return a warning (empty when all is well) and the figures for diagnostics."""
+        """Return a warning (empty when all is well) and the values for diagnostics."""
         return "", {}
 
-    # What they use -------------------------------------------------------------------------------------------
+    # Used by subclasses --------------------------------------------------------------------------------------
 
     def publisher(self, kind: Any, topic: str, use: topics.Quality) -> Any:
         """Create a publisher that lasts until cleanup."""
@@ -146,7 +146,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
     def subscriber(
         self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality, raw: bool = False
     ) -> None:
-        """Create a subscription that lasts until cleanup; ``raw`` hands over the serialized message."""
+        """Create a subscription that lasts until cleanup; ``raw`` passes the serialized message."""
         made = self.create_subscription(kind, topic, callback, topics.quality(use), raw=raw)
         self._lifecycle_entities.append((self.destroy_subscription, made))
 
@@ -162,7 +162,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         return timer
 
     def warn(self, sentence: str, key: str = "") -> None:
-        """Log a warning, at most one every 5 s for each ``key``."""
+        """Log a warning, at most once every 5 s per ``key``."""
         now = time.monotonic()
         if now - self._warned_at.get(key or sentence, -1e9) >= 5.0:
             self._warned_at[key or sentence] = now
@@ -171,7 +171,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
     # Lifecycle -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Configure and activate, if ``autostart`` says so; raise what went wrong."""
+        """Configure and activate, if ``autostart`` is set; raise any error."""
         if not self.parameters["autostart"]:
             return
         for trigger in (self.trigger_configure, self.trigger_activate):
@@ -179,7 +179,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
                 raise self.failure or RuntimeError(f"The node '{self.get_name()}' did not start.")
 
     def stop(self) -> None:
-        """Deactivate and clean up from whatever state; a second call does nothing."""
+        """Deactivate and clean up from any state; a second call does nothing."""
         if self.active:
             self.on_deactivate(None)
         self._release()
@@ -252,16 +252,14 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
 def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None = None) -> int:
     """Run nodes in this process until SIGINT or SIGTERM, and return the exit status.
 
-    A ``UserError`` from any of them is printed as one sentence; the status is then 2. Stopping by signal is
-    status 0, also when the signal comes twice.
+    A ``UserError`` from any of them is printed as one sentence; the status is then 2. A stop by signal has status 0,
+    even if the signal comes twice.
 
     Args:
         make: Creates the nodes, once ROS is initialised.
         arguments: The command line without the program; None takes ``sys.argv``.
     """
-    asked: list[
-        int
-    ] = []  # no threading.Event: its lock, taken by one signal's handler, would stop the next one's for ever
+    asked: list[int] = []  # not threading.Event: a second signal's handler could block forever on its lock
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: asked.append(number))
     try:
@@ -286,7 +284,7 @@ def _run(
     try:
         # Python's own handlers, above, keep the context alive for an orderly end; the executor wakes often enough.
         rclpy.init(args=given, signal_handler_options=SignalHandlerOptions.NO)
-    except Exception as error:  # rclpy raises several private types for what a user typed
+    except Exception as error:  # rclpy raises several private types for invalid user input
         raise UserError(f"ROS did not accept the command line: {_first_line(error)}") from error
     nodes: list[ManagedNode] = []
     executor = ControlExecutor()
@@ -299,7 +297,7 @@ def _run(
         for node in nodes:
             executor.add_node(node)
             node.start()
-        # What exists now lives as long as the process: leaving it out keeps collections short on the control path.
+        # Objects that exist now live as long as the process: freezing them keeps collections short on the control path.
         gc.collect()
         gc.freeze()
         executor.spin_while(lambda: not asked)
@@ -313,11 +311,11 @@ def _run(
 
 
 def _quietly(action: Callable[[], Any]) -> None:
-    """Run one step of the way down; the next ones must happen whatever it raises."""
+    """Run one shutdown step; the next ones must run whatever it raises."""
     try:
         action()
     except Exception as error:
-        with contextlib.suppress(OSError):  # whoever read this may be gone
+        with contextlib.suppress(OSError):  # the reader of stderr may be gone
             print(f"While stopping: {_first_line(error)}", file=sys.stderr, flush=True)
 
 

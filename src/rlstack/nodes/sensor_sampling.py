@@ -16,22 +16,22 @@ from rlstack.nodes.sensor_topics import SensorTopics
 
 
 class SensorSampler:
-    """SensorSampler and sends after the odometry that goes with it, while its readers already compute.
+    """Samples cameras and lidars and publishes them after their odometry, while its subscribers already compute.
 
-    In real time commands wait while a picture is rendered, so there are no more of them in one control period than the
-    cameras' rates need: one that is due with another is taken a period later, and stamped so.
+    In real time commands wait while an image is rendered, so one control period has no more images than the cameras'
+    rates need: of two that are due together, one is captured a period later, with that stamp.
 
-    A camera or lidar that cannot see here, such as one without rendering, is left out and said once: the flight goes
-    on. Where odometry is said again, so is what was captured with it or before it.
+    A camera or lidar that does not work here, for example without rendering, is skipped with one warning. When odometry
+    is published again, so are the captures with or before it.
 
     Args:
-        node: Makes what talks (:class:`rlstack.nodes.runtime.ManagedNode`).
+        node: Creates publishers (:class:`rlstack.nodes.runtime.ManagedNode`).
         robots: All of the node's.
     """
 
     def __init__(self, node: Any, robots: Sequence[RobotTopics]) -> None:
         self._node = node
-        at_once = bool(node.parameters["lock_step"])  # then time waits
+        at_once = bool(node.parameters["lock_step"])  # in lock step time waits
         self._of = {
             robot: _Robot(robot, SensorTopics(node, robot.robot, captured, robot.prefix), at_once)
             for robot in robots
@@ -40,11 +40,11 @@ class SensorSampler:
 
     @property
     def blind(self) -> str:
-        """Why cameras or lidars are left out; empty: none is."""
+        """Why cameras or lidars are skipped; empty if none is."""
         return " ".join(dict.fromkeys(reason for one in self._of.values() for reason in one.blind.values()))
 
     def sent(self, robots: Sequence[RobotTopics]) -> None:
-        """Look whether something is due for robots whose odometry has just gone out."""
+        """Sample what is due for robots whose odometry was just published."""
         for robot in robots:
             if robot in self._of:
                 for reason in self._of[robot].sent():
@@ -56,7 +56,7 @@ class _Robot:
 
     def __init__(self, robot: RobotTopics, sensors: SensorTopics, at_once: bool) -> None:
         self._robot, self._sensors = robot, sensors
-        owned = robot.backend.owns_time  # else what is captured is late by itself
+        owned = robot.backend.owns_time  # otherwise captures are late already
         self._queues: dict[str, SensorQueue[Capture]] = {
             name: SensorQueue(rate_hz, sensors.latency_ns[name] if owned else 0)
             for name, rate_hz in sensors.rates_hz.items()
@@ -69,7 +69,7 @@ class _Robot:
         self.blind: dict[str, str] = {}
 
     def sent(self) -> list[str]:
-        """Capture and send what is due; return what is newly found to be blind."""
+        """Capture and publish what is due; return sensors newly found not to work."""
         stamp_ns, before_ns = self._robot.stamp_ns, self._stamp_ns
         self._stamp_ns = stamp_ns
         if before_ns < 0 or not 0 <= stamp_ns - before_ns < JUMP_NS:
@@ -89,13 +89,13 @@ class _Robot:
         for name, queue in self._queues.items():
             come = queue.pop_arrived(stamp_ns)
             if not come and stamp_ns == before_ns and queue.newest is not None:
-                come = [queue.newest]  # said again, as someone may not have heard it
+                come = [queue.newest]  # published again, as a subscriber may have missed it
             for seen_ns, capture in come:
                 self._sensors.publish(name, seen_ns, capture)
         return newly
 
     def _see(self, name: str, stamp_ns: int) -> str | None:
-        """Capture; return why that cannot be."""
+        """Capture; return why that failed."""
         robot = self._robot
         try:
             capture = robot.backend.capture(name)

@@ -1,4 +1,4 @@
-"""The topics of one robot's cameras and lidars: captures go out as images, scans and clouds, to whoever listens."""
+"""Topics of one robot's cameras and lidars: publishes captures as images, scans and clouds to subscribers."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from rlstack.robots import RobotSpec
 from rlstack.robots.sensing import sensor_frame
 
 Filler = Callable[[int, Capture], Any]
-"""Makes a message from a stamp, ns, and what was captured."""
+"""Creates a message from a stamp, ns, and a capture."""
 
 
 class SensorTopics:
-    """Publishers of what a backend captures; when to capture is not its business.
+    """Publishers of a backend's captures, independent of sampling.
 
     Args:
-        node: Makes what talks (:class:`rlstack.nodes.runtime.ManagedNode`).
-        robot: Whose cameras and lidars they are.
-        captured: The names of those that the backend has.
-        prefix: Before the names of topics and frames, such as ``cf1/``; empty: nothing.
+        node: Creates publishers (:class:`rlstack.nodes.runtime.ManagedNode`).
+        robot: The robot with the cameras and lidars.
+        captured: The names of those that the backend supports.
+        prefix: Prefix of topics and frames, such as ``cf1/``; may be empty.
     """
 
     def __init__(self, node: Any, robot: RobotSpec, captured: Sequence[str], prefix: str = "") -> None:
         self.names = tuple(captured)
         sensors = {name: robot.cameras.get(name) or robot.lidars[name] for name in self.names}
         self.rates_hz = {name: sensor.rate_hz for name, sensor in sensors.items()}
-        """How often each is to be captured."""
+        """Sampling rate of each sensor."""
         self.latency_ns = {name: seconds_to_ns(sensor.latency_s) for name, sensor in sensors.items()}
-        """How late what was captured is by the robot file; to wait for that is not its business either."""
+        """Latency of each sensor by the robot file, which the caller applies."""
         self._fillers: dict[str, dict[str, Filler]] = {}
         self._publishers: dict[str, dict[str, Any]] = {}
         for name in self.names:
@@ -46,16 +46,16 @@ class SensorTopics:
             }
 
     def wanted(self, name: str) -> bool:
-        """Return whether somebody listens to a topic of this camera or lidar; if not, do not capture."""
+        """Return whether a topic of this camera or lidar has subscribers; if not, do not capture."""
         return any(publisher.get_subscription_count() > 0 for publisher in self._publishers[name].values())
 
     def publish(self, name: str, stamp_ns: int, capture: Capture) -> None:
-        """Send what was captured on the topics that somebody listens to.
+        """Publish a capture on the topics that have subscribers.
 
         Args:
-            name: Of the camera or lidar.
-            stamp_ns: When it was captured; all its messages bear it.
-            capture: Of the backend.
+            name: Name of the camera or lidar.
+            stamp_ns: Capture time, the stamp of all its messages.
+            capture: The backend's capture.
         """
         fillers = self._fillers[name]
         for topic, publisher in self._publishers[name].items():
@@ -64,7 +64,7 @@ class SensorTopics:
 
 
 def _of_camera(robot: RobotSpec, name: str, prefix: str) -> dict[str, tuple[Any, Filler]]:
-    """Return the messages of a camera's topics and what fills them; the calibration goes last, after what it is of."""
+    """Return the messages of a camera's topics and their fill functions; the calibration goes last, after its image."""
     camera, frame = robot.cameras[name], prefix + sensor_frame(name, "optical")
     made: dict[str, tuple[Any, Filler]] = {}
     for kind, array, encoding, has in (

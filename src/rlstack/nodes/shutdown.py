@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 _TIMEOUT_S = 60
-"""A callback takes microseconds, on a machine that has been stopped as long as that lasts."""
+"""Deadline: a callback takes microseconds, except on a machine that is suspended."""
 
 _SEGMENT = re.compile(r"fastrtps_[0-9a-f]{16}_el")
 _YOUNG_S = 10.0
-"""A file that is younger may belong to a process that is about to lock it."""
+"""Minimum age: a younger file may belong to a process that is about to lock it."""
 
 
 def shut_down(*nodes: Any) -> None:
@@ -27,11 +27,11 @@ def shut_down(*nodes: Any) -> None:
 
     Destroying a Fast DDS participant first removes its listener and waits, without a deadline, until the listener's
     callbacks have returned. A ``libfastrtps`` that was built for glibc before 2.30, as the wheels are, turns that
-    endless deadline into a time in the past: it polls the clock for ever and holds the lock that the callback needs to
-    return. That happens when another participant is discovered or lost at that moment, as when several nodes end
-    together. With a deadline the wait works.
+    endless deadline into a time in the past: it polls the clock forever and holds the lock that the callback needs to
+    return. That happens when another participant is discovered or disappears at that moment, as when several nodes
+    exit together. With a finite deadline the wait works.
     """
-    with ExitStack() as stack:  # to the end, whatever one of the steps raises
+    with ExitStack() as stack:  # to the end, whatever a step raises
         for context in {node.context for node in nodes}:
             stack.callback(_shut_down, context)
         for node in reversed(nodes):
@@ -45,11 +45,11 @@ def _shut_down(context: Any) -> None:
 
     context.try_shutdown()
     if context is get_default_context():
-        try_shutdown()  # and forget it, so that `rclpy.init` makes a new one
+        try_shutdown()  # and clear it, so that `rclpy.init` creates a new one
 
 
 def _remove_listener(node: Any) -> None:
-    """Remove the listener of a node's participant, with a deadline; with other middleware there is nothing to do."""
+    """Remove the listener of a node's participant, with a deadline; a no-op with other middleware."""
     taking = _fastdds_functions()
     if taking is None:
         return
@@ -62,14 +62,14 @@ def _remove_listener(node: Any) -> None:
 
 @cache
 def _fastdds_functions() -> tuple[Callable[[int], int | None], Callable[[int, None, int], int]] | None:
-    """Return what finds the participant of a ``rcl_node_t``, and what sets a participant's listener, if they are here.
+    """Return the functions that find the participant of a ``rcl_node_t`` and set its listener, if available.
 
     Both are public functions of C++ (``rmw_fastrtps_cpp/get_participant.hpp``, Fast DDS's ``DomainParticipant.hpp``),
-    here under the names that they have in the libraries.
+    called by their mangled names.
     """
     try:
         rcl, rmw, dds = (
-            ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)  # of those that this process has, no second one
+            ctypes.CDLL(name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)  # already loaded
             for name in ("librcl.so", "librmw_fastrtps_cpp.so", "libfastrtps.so.2.14")
         )
         rmw_node = rcl.rcl_node_get_rmw_handle
@@ -87,7 +87,7 @@ def _fastdds_functions() -> tuple[Callable[[int], int | None], Callable[[int, No
 
 
 def remove_left_behind(folder: Path = Path("/dev/shm")) -> int:
-    """Remove the shared memory of processes that no longer run, megabytes each, and return how many segments.
+    """Remove the shared memory of dead processes, megabytes each, and return the number of segments.
 
     Fast DDS holds a lock on the ``_el`` file of a segment for as long as its process lives.
     """
@@ -97,7 +97,7 @@ def remove_left_behind(folder: Path = Path("/dev/shm")) -> int:
         for entry in list(os.scandir(folder)):
             if not _SEGMENT.fullmatch(entry.name):
                 continue
-            with contextlib.suppress(OSError):  # another's, or another is removing it, too
+            with contextlib.suppress(OSError):  # belongs to another user, or another process is removing it
                 if now - entry.stat().st_mtime < _YOUNG_S:
                     continue
                 with open(entry.path, "rb") as lock:

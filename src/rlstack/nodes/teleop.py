@@ -1,4 +1,4 @@
-"""The teleoperation node: from a device in a human's hand to the topics of teleoperation."""
+"""The teleoperation node: publishes a human's input device on the teleoperation topics."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ PARAMETERS = (
 )
 
 _UNHEARD_S = 2.0
-"""For so long nodes may take to find each other."""
+"""How long nodes may take to discover each other."""
 
 
 class TeleopNode(ManagedNode):
-    """Publishes what a hand does; it says so continuously while the hand leads, and once that it does not.
+    """Publishes a human's input: continuously while the human is in control, and once when control ends.
 
     Args:
         overrides: Parameter values.
-        ends_process: Whether the process ends, as by Ctrl-C, once the human has said that this was all.
-        beside: Names of the nodes that are started beside it. A script, whose time runs whether it is heard or not,
-            begins once somebody hears it, and once a guard that is among them passes commands on.
+        ends_process: Whether the process exits, as by Ctrl-C, once the human ends the session.
+        beside: Names of the nodes that are started with it. A script, which does not wait for subscribers, starts
+            once it has one, and once a guard among these nodes forwards commands.
         options: For ``rclpy.node.Node``.
     """
 
@@ -54,11 +54,11 @@ class TeleopNode(ManagedNode):
         super().__init__("teleop", PARAMETERS, overrides, **options)
         self._ends_process, self._beside = ends_process, beside
         self.stopped = False
-        """Whether the human said that this was all."""
+        """Whether the human has ended the session."""
         self._device: Any = None
 
     def configure(self) -> None:
-        """Find the device and make the topics."""
+        """Find the device and create the topics."""
         robot = teleoperated(load_robot(self.parameters["robot"]))
         self._device = device_called(self.parameters["device"], robot)
         self._messages = {topic: topics.message_type(TYPES[topic])() for topic in (TWIST, GRIPPER, JOINTS, INTERVENE)}
@@ -74,7 +74,7 @@ class TeleopNode(ManagedNode):
         if not self._guard_passes:
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
         self._device.open()
-        # where a policy may be moving the arm, nobody who only sits down at the keys has taken over
+        # where a policy may be moving the arm, opening the device does not take over control
         corrects = self._device.live and (not self._beside or "policy" in self._beside)
         self._takeover = InterventionDetector() if corrects else None
         self._robot, self._moved = robot, LeaderArmMotion()
@@ -82,25 +82,25 @@ class TeleopNode(ManagedNode):
         self._gone, self._heard = False, time.monotonic()
 
     def activate(self) -> None:
-        """Begin to read the device."""
+        """Start reading the device."""
         self.get_logger().info(f"{self.parameters['device']}:\n{self._device.keys}")
         self.every(1.0 / self.parameters["rate_hz"], self._read)
 
     def deactivate(self) -> None:
-        """Stand still and hand back; where the device is gone, nobody did: the arm is held."""
+        """Stop and hand back control; if the device is gone, the arm is held instead."""
         self._say(TeleopInput(intervene=self._gone and bool(self._led)))
         from rclpy.duration import Duration
 
-        # who does not hear of it goes on waiting for the hand, and the publisher may be gone a moment later
+        # a subscriber that misses this waits for the human, and the publisher may be gone a moment later
         self._senders[INTERVENE].wait_for_all_acked(Duration(seconds=1.0))
 
     def cleanup(self) -> None:
-        """Let go of the device."""
+        """Release the device."""
         if self._device is not None:
             self._device.close()
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say who leads."""
+        """Report who is in control."""
         return "", {"device": self.parameters["device"], "the human leads": bool(self._led)}
 
     def _on_mode(self, message: Any) -> None:
@@ -134,7 +134,7 @@ class TeleopNode(ManagedNode):
                 signal.raise_signal(signal.SIGINT)
 
     def _look(self) -> None:
-        """Say it where the human leads, and nobody hears it."""
+        """Warn if the human is in control and nothing subscribes."""
         now = time.monotonic()
         if not self._led or all(self._senders[topic].get_subscription_count() for topic in (INTERVENE, TWIST)):
             self._heard = now

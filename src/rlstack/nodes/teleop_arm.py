@@ -1,7 +1,7 @@
-"""The arm's teleoperation node: what a human asks for becomes targets of the joints, where a policy's would go.
+"""The arm's teleoperation node: converts a human's commands into joint targets, in place of a policy's.
 
-It answers joint states as a policy does, on ``policy/cmd/joints``, into the guard. Where a policy commands the arm, it
-stands between the two: while nobody intervenes, it passes the policy's commands on as they are.
+It answers joint states like a policy, on ``policy/cmd/joints``, through the guard. Where a policy commands the arm, it
+stands between the two: while nobody intervenes, it forwards the policy's commands unchanged.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from rlstack.robots import load_robot
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(\.\d+)?")
 
 _PASSING = ("policy", "hold")
-"""The guard's modes in which nobody else moves the arm."""
+"""The guard's modes in which nothing else moves the arm."""
 
 _ALONE_S = 5.0
-"""Without joint states for so long it says so: they may be in another namespace."""
+"""Log missing joint states after this time: they may be in another namespace."""
 
 PARAMETERS = (
     Parameter("robot", "panda", "Name or file of the arm."),
@@ -48,7 +48,7 @@ PARAMETERS = (
 
 
 class TeleopArmNode(ManagedNode):
-    """See the module.
+    """Converts teleoperation topics into joint targets, and forwards a policy's while nobody intervenes.
 
     Args:
         overrides: Parameter values.
@@ -59,7 +59,7 @@ class TeleopArmNode(ManagedNode):
         super().__init__("teleop_arm", PARAMETERS, overrides, **options)
 
     def configure(self) -> None:
-        """Read the arm's model and make the topics."""
+        """Read the arm's model and create the topics."""
         robot = teleoperated(load_robot(self.parameters["robot"]))
         names = [drive.name for drive in robot.drives]
         self._tool_link, self._names = robot.tool_link, names
@@ -73,7 +73,7 @@ class TeleopArmNode(ManagedNode):
         self._gripper: tuple[float, float] = (-1e9, 0.0)
         self._joints: tuple[float, dict[str, float]] | None = None
         self._told: tuple[float, Any] = (-1e9, None)
-        """When the policy's last command was passed on, and that."""
+        """Arrival time of the policy's last forwarded command, and that command."""
         self._clipped, self._steps, self._passed = "", 0, 0
         hears: list[tuple[str, Any, topics.Quality]] = [
             (INTERVENE, self._on_intervene, "latched"),
@@ -89,12 +89,12 @@ class TeleopArmNode(ManagedNode):
         self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
 
     def activate(self) -> None:
-        """Begin to look whether there is an arm."""
+        """Start checking for joint states."""
         self._stated = time.monotonic()
         self.every(_ALONE_S, self._look)
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say who leads, and what was clipped last."""
+        """Report who is in control, and what was last limited."""
         figures = {"the human leads": self._intervene, "steps": self._steps, "passed on": self._passed}
         return "", {**figures, "clipped last": self._clipped or "nothing"}
 
@@ -105,10 +105,10 @@ class TeleopArmNode(ManagedNode):
             self.get_logger().info("the human leads" if self._intervene else "the human has handed back")
 
     def _take_up(self) -> None:
-        """Go on from what the arm was told last: what it holds stays held."""
+        """Continue from the arm's last targets: a held object stays held."""
         if not self.parameters["with_policy"]:
             return self._leader.take_up()
-        self._leader.release()  # what it told long ago
+        self._leader.release()  # outdated targets
         at, message = self._told
         if self._intervene and time.monotonic() - at < self.parameters["timeout_s"]:
             try:
@@ -172,15 +172,15 @@ class TeleopArmNode(ManagedNode):
         self._stated = time.monotonic()
         if self._stamps.observe(stamp_ns, time.monotonic_ns(), time.time_ns()):  # the simulation was reset
             self._leader.release()
-        elif self._led_by_guard:  # parked, or pushed about: what it was told before is long ago
+        elif self._led_by_guard:  # parked, or pushed: the last targets are outdated
             self._leader.give_way(joints)
         period_s, self._stamp_ns = max(stamp_ns - self._stamp_ns, 0) / NANOSECONDS, stamp_ns
         if not self._intervene and self.parameters["with_policy"]:
-            return  # the policy's own commands go on
+            return  # the policy's own commands continue
         led = self._led(joints, period_s)
         for sentence in led.clipped:
             self._clipped = sentence
-            self.warn(sentence, key=_NUMBER.sub("", sentence))  # once for all that differ by their figures
+            self.warn(sentence, key=_NUMBER.sub("", sentence))  # log once those that differ only in their values
         self._steps += 1
         self._sender.publish(self._message.fill(stamp_ns, led.target))
 
@@ -188,7 +188,7 @@ class TeleopArmNode(ManagedNode):
         return ", ".join(name for name, place in zip(self._names, joints) if not np.isfinite(place))
 
     def _led(self, joints: np.ndarray, period_s: float) -> TeleopStep:
-        """Return what the joints are to do: as the hand says, or to stay."""
+        """Return the joint targets: from the human's input, or the present ones."""
         still, now, patience = np.zeros(3), time.monotonic(), self.parameters["timeout_s"]
         moves, grips = (now - at < patience for at in (self._twist[0], self._gripper[0]))
         if self._intervene:

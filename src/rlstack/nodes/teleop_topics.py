@@ -1,4 +1,4 @@
-"""What comes on the topics of teleoperation as a device: whichever node publishes them is a teleoperator."""
+"""Teleoperation topics as an input device: any node that publishes them can teleoperate."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TY
 from rlstack.nodes.shutdown import shut_down
 
 STALE_S = 0.25
-"""What is older says nothing any more: whoever sent it may be gone, and a hand that is still says so too."""
+"""Older messages are ignored: a sender repeats them even at rest, so it may be gone."""
 
 
 class TopicDevice:
     """See :class:`rlstack.hardware.devices.Device`.
 
-    Until ``teleop/intervene`` was ever said, whatever moves the tool leads, and for a moment after; then that decides.
+    Before the first ``teleop/intervene``, any tool motion takes control, for a moment; then that topic decides.
 
     Args:
-        namespace: Of the topics.
-        motion: What full speed is: ``speed_m_s`` and ``yaw_rate_rad_s``.
+        namespace: Namespace of the topics.
+        motion: Full speed: ``speed_m_s`` and ``yaw_rate_rad_s``.
     """
 
     live = True
@@ -54,7 +54,7 @@ class TopicDevice:
         from rclpy.signals import SignalHandlerOptions
 
         if not rclpy.ok():
-            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is whoever's who records
+            rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # the recording process handles Ctrl-C
         self._node = rclpy.create_node("hand", namespace=f"/{self._namespace}")
         for topic, hear, use in (
             (TWIST, self.hear_twist, "command"),
@@ -66,7 +66,7 @@ class TopicDevice:
             self._node.create_subscription(kind, topic, hear, topics.quality(use))  # type: ignore[arg-type]
 
     def read(self) -> TeleopInput:
-        """Return what came last."""
+        """Return the last input."""
         import rclpy
 
         for _ in range(50):
@@ -77,10 +77,10 @@ class TopicDevice:
         return self.hand()
 
     def hand(self) -> TeleopInput:
-        """Return what the last messages say.
+        """Return the input of the last messages.
 
         Raises:
-            UserError: One was in a frame that nothing is recorded in.
+            UserError: One was in an unsupported frame.
         """
         if self._refused:
             raise UserError(self._refused)
@@ -100,17 +100,17 @@ class TopicDevice:
         return TeleopInput(share[:3], share[3:], grip, leads)
 
     def forget(self) -> None:
-        """Tell the gripper nothing until something else is said: who holds a key down elsewhere keeps saying it."""
+        """Ignore the gripper until its command changes: a key held down elsewhere is sent repeatedly."""
         self._told_before = self._gripper
 
     def close(self) -> None:
-        """Let go of the topics."""
+        """Destroy the subscriptions."""
         if self._node is not None:
             shut_down(self._node)
             self._node = None
 
     def hear_twist(self, message: Any) -> None:
-        """Take a ``geometry_msgs/TwistStamped``; one that is not finite is left out."""
+        """Process a ``geometry_msgs/TwistStamped``; a non-finite one is ignored."""
         self._heard += 1
         twist = message.twist
         values = np.array(
@@ -127,20 +127,20 @@ class TopicDevice:
                 self._led_at = time.monotonic()
 
     def hear_joints(self, message: Any) -> None:
-        """Take a ``sensor_msgs/JointState``; one that is empty or not finite is left out."""
+        """Process a ``sensor_msgs/JointState``; an empty or non-finite one is ignored."""
         self._heard += 1
         joints = dict(zip(message.name, map(float, message.position)))
         if joints and np.isfinite(list(joints.values())).all():
             self._joints = (time.monotonic(), joints)
 
     def hear_gripper(self, message: Any) -> None:
-        """Take a ``std_msgs/Float64``; one that is not finite is left out."""
+        """Process a ``std_msgs/Float64``; a non-finite one is ignored."""
         self._heard += 1
         if not np.isfinite(message.data):
             return
         value = float(np.clip(message.data, -1.0, 1.0))
         if self._gripper is None and not self._fresh:
-            self._told_before = value  # it was being said before anybody led
+            self._told_before = value  # it was published before anyone took control
         elif value != (self._gripper or 0.0):
             self._told_before = None
             if value:
@@ -148,7 +148,7 @@ class TopicDevice:
         self._gripper = value
 
     def hear_intervene(self, message: Any) -> None:
-        """Take a ``std_msgs/Bool``."""
+        """Process a ``std_msgs/Bool``."""
         self._heard += 1
         self._intervene = bool(message.data)
 

@@ -1,4 +1,4 @@
-"""When a robot node's time passes, and what goes out then: in real time, or in lock step with the commands."""
+"""Timekeeping of a robot node: advances time in real time, or in lock step with the commands, and publishes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from rlstack.interfaces.timing import Schedule
 from rlstack.nodes.robot_topics import RobotTopics
 
 RESET_JUMP_NS = NANOSECONDS
-"""A reset makes the stamps jump ahead by this much; whoever keeps a state over time starts afresh when stamps jump."""
+"""Jump of the stamps on a reset; readers that keep state over time reset when stamps jump."""
 
 _RESEND_S, _RESEND_MOST_S = 0.05, 1.0
 _MAX_CATCH_UP = 5
 _STANDSTILL_S = 10.0
-"""How long several robots may wait for one that has never been commanded before that is said."""
+"""How long several robots may wait for one that has never been commanded before a warning."""
 
 
 OnSent = Callable[[Sequence[RobotTopics]], None]
 
 
 class Timekeeper(ABC):
-    """What real time and lock step have in common: stamps, the clock, sending, and resets.
+    """Base of real time and lock step: stamps, the clock, publishing, and resets.
 
-    Where several robots share a simulation, their time is one: a robot that is reset is not heard of for
-    :data:`RESET_JUMP_NS` of it, so that its stamps jump and the others' do not. The stamps of one that is alone jump
-    at once.
+    Robots in one simulation share its time: a robot that is reset publishes nothing for :data:`RESET_JUMP_NS`, so that
+    its stamps jump and the others' do not. The stamps of a single robot jump at once.
 
     Args:
-        node: Makes what talks.
-        on_sent: Called with the robots whose observation, which commands answer, has just gone out.
+        node: Creates publishers.
+        on_sent: Called with the robots whose observation, which commands answer, was just published.
     """
 
     def __init__(self, node: Any, on_sent: OnSent) -> None:
@@ -44,7 +43,7 @@ class Timekeeper(ABC):
         self._held_s: dict[RobotTopics, tuple[float, Any]] = {}
 
     def begin(self, robots: Sequence[RobotTopics]) -> None:
-        """Take over the robots, before any is connected; call it once, when the node is configured."""
+        """Set the robots, before any is connected; call it once, when the node is configured."""
         self.robots = list(robots)
         first = self.robots[0].backend
         self.owns_time = first.owns_time
@@ -71,13 +70,13 @@ class Timekeeper(ABC):
 
     @abstractmethod
     def on_command(self, robot: RobotTopics, sent: Signals) -> None:
-        """Take note of a command that counted and was sent."""
+        """Record a command that counted and was sent."""
 
     def jump(self, announce: Callable[[int], None] | None = None) -> None:
-        """Send the state of a robot that is alone on a time that has jumped; what answers earlier does not count.
+        """Publish the state of a single robot with stamps that have jumped; answers to earlier ones do not count.
 
         Args:
-            announce: Called before with the stamp that the state will bear, ns.
+            announce: Called first with the state's stamp, ns.
         """
         (robot,) = self.robots
         self._offset_ns += RESET_JUMP_NS
@@ -89,7 +88,7 @@ class Timekeeper(ABC):
         self._publish([(robot, reading, robot.wanted(robot.topics))])
 
     def reset(self, robot: RobotTopics, state: Any) -> None:
-        """Put a simulated robot into ``state`` and let its stamps jump."""
+        """Reset a simulated robot to ``state`` and let its stamps jump."""
         robot.backend.reset(state)
         robot.flying = False
         if len(self.robots) == 1:
@@ -98,7 +97,7 @@ class Timekeeper(ABC):
             self._held_s[robot] = (RESET_JUMP_NS / NANOSECONDS, state)
 
     def _let_pass(self, duration_s: float) -> None:
-        """Let time pass, and the silence of robots after their resets end."""
+        """Advance time, and end the silence of robots after resets."""
         if self.owns_time:
             self._pass(duration_s)
         if not self._held_s:
@@ -107,14 +106,14 @@ class Timekeeper(ABC):
             self._held_s[robot] = (left_s - duration_s, state)
             if left_s - duration_s < 1e-9:
                 del self._held_s[robot]
-                robot.backend.reset(state)  # others, or gravity, may have moved it meanwhile
+                robot.backend.reset(state)  # other robots, or gravity, may have moved it meanwhile
                 robot.epoch_ns = self._stamp(robot.backend.read())
 
     def _stamp(self, reading: Reading) -> int:
         return seconds_to_ns(reading.time_s) + self._offset_ns
 
     def _say(self, due: Collection[str]) -> None:
-        """Read the robots and send what is due and wanted, the clock first."""
+        """Read the robots and publish the due topics that have subscribers, the clock first."""
         said = []
         for robot in self.robots:
             which = robot.wanted(due)
@@ -145,10 +144,10 @@ class Timekeeper(ABC):
 
 
 class RealTime(Timekeeper):
-    """A timer lets time pass, and the newest command acts. It may fall behind, but never leaps."""
+    """Timekeeping by a timer, with the newest command. Time may fall behind, but never leaps."""
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start the timer."""
         super().start()
         robot = self.robots[0]
         rates = robot.rates_hz
@@ -161,16 +160,16 @@ class RealTime(Timekeeper):
         self._say((*robot.topics, topics.CLOCK))
 
     def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
-        """Return whether it answers an observation of this flight."""
+        """Return whether it answers an observation of this episode."""
         return stamp_ns >= robot.epoch_ns and robot not in self._held_s
 
     def on_command(self, robot: RobotTopics, sent: Signals) -> None:
-        """Do nothing: time does not wait for commands."""
+        """No-op: time does not wait for commands."""
 
     def _tick(self) -> None:
         now = time.monotonic()
         late = int((now - self._next_tick) * self._factor / self._tick_s)
-        if late > _MAX_CATCH_UP:  # this process was not given the time: the simulation falls behind, it never leaps
+        if late > _MAX_CATCH_UP:  # this process was suspended: the simulation falls behind, it never leaps
             self._next_tick, late = now, 0
         for _ in range(late + 1):
             self._next_tick += self._tick_s / self._factor
@@ -181,22 +180,22 @@ class RealTime(Timekeeper):
         usual_s = self._node.parameters["command_timeout_periods"] * self.period_s
         for robot in self.robots:
             allowed_s = robot.kind.timeout_s or usual_s
-            # a robot's own time goes on while this process stalls, a simulator's does not
+            # a real robot's time continues while this process stalls, a simulator's does not
             silent_s = robot.silent_s if self.owns_time else now - robot.fed_s
             if robot.flying and silent_s > allowed_s:
                 robot.disarm_for_silence(f"{1e3 * silent_s:.0f} ms")
 
 
 class LockStep(Timekeeper):
-    """One control period passes when every robot's command that answers its last observation is there.
+    """Advances one control period when every robot's command that answers its last observation has arrived.
 
-    A robot whose commands stop coming is disarmed after a while and, where others are left, no longer waited for; it is
-    again as soon as it is heard of.
+    A robot without commands is disarmed after a while and, if there are others, no longer waited for until its next
+    command.
 
     Args:
-        node: As of :class:`Timekeeper`.
-        on_sent: As there.
-        on_step: Called for a robot that is alone, after every period with the new reading and what was really sent.
+        node: Creates publishers.
+        on_sent: Called with the robots whose observation, which commands answer, was just published.
+        on_step: Called for a single robot after every period, with the new reading and the command actually sent.
     """
 
     def __init__(
@@ -209,7 +208,7 @@ class LockStep(Timekeeper):
         self._on_step = on_step
 
     def start(self) -> None:
-        """Say the first observations."""
+        """Publish the first observations."""
         super().start()
         self._waited_for = dict.fromkeys(self.robots, True)
         self._answered: dict[RobotTopics, Signals] = {}
@@ -225,26 +224,26 @@ class LockStep(Timekeeper):
             return False
         if stamp_ns != robot.sent_ns:
             if robot.epoch_ns <= stamp_ns < robot.sent_ns:
-                self._waited_for[robot] = True  # it is slower than the others, but there
+                self._waited_for[robot] = True  # it is slower than the others, but present
             return False
         return robot not in self._answered
 
     def on_command(self, robot: RobotTopics, sent: Signals) -> None:
-        """Let time pass if this was the last answer that was missing."""
+        """Advance time if this was the last missing answer."""
         self._answered[robot] = sent
         self._heard.add(robot)
         self._waited_for[robot] = True
         self._go_on()
 
     def jump(self, announce: Callable[[int], None] | None = None) -> None:
-        """As of :class:`Timekeeper`."""
+        """Publish the state of a single robot with stamps that have jumped."""
         self._answered.clear()
         self._patience_s = dict.fromkeys(self.robots, _RESEND_S)
         super().jump(announce)
         self._asked_s = dict.fromkeys(self.robots, time.monotonic())
 
     def reset(self, robot: RobotTopics, state: Any) -> None:
-        """As of :class:`Timekeeper`."""
+        """Reset a simulated robot and let its stamps jump."""
         self._answered.pop(robot, None)
         super().reset(robot, state)
         self._go_on()
@@ -253,7 +252,7 @@ class LockStep(Timekeeper):
         return [r for r in self.robots if self._waited_for[r] and r not in self._held_s and r not in self._answered]
 
     def _go_on(self) -> None:
-        """Let periods pass while nobody's answer is missing."""
+        """Advance periods while no answer is missing."""
         while (self._answered or self._held_s) and not self._missing():
             sent = self._answered[self.robots[0]] if len(self.robots) == 1 else {}
             self._answered.clear()
@@ -262,7 +261,7 @@ class LockStep(Timekeeper):
                 (robot,) = self.robots
                 reading, answered = robot.backend.read(), robot.sent_ns
                 if not self._on_step(reading, sent) or robot.sent_ns != answered:
-                    return  # the hook has ended the flight, or has said what it began
+                    return  # the hook has ended the episode, or has published the next one's start
                 self._note_asked(robot)
                 self._publish([(robot, reading, robot.wanted(robot.topics))])
             else:
@@ -277,7 +276,7 @@ class LockStep(Timekeeper):
         self._patience_s[robot], self._asked_s[robot] = _RESEND_S, time.monotonic()
 
     def _look(self) -> None:
-        """Say observations again, as a reader may have come late, and never hold the last command."""
+        """Publish observations again, as a subscriber may have joined late, and never repeat the last command."""
         now, tick = time.monotonic(), time.perf_counter()
         allowed_s = self._node.parameters["lock_step_timeout_s"]
         for robot in self._missing():
@@ -293,7 +292,7 @@ class LockStep(Timekeeper):
         for robot in self.robots:
             if robot in self._answered or robot in self._held_s or tick - robot.sent_at < self._patience_s[robot]:
                 continue
-            self._patience_s[robot] = min(2.0 * self._patience_s[robot], _RESEND_MOST_S)  # never a burden where slow
+            self._patience_s[robot] = min(2.0 * self._patience_s[robot], _RESEND_MOST_S)  # back off
             if robot.reading is not None:
                 self._publish([(robot, robot.reading, robot.wanted(robot.topics))])
         self._go_on()

@@ -1,4 +1,4 @@
-"""The train node: a training run that publishes its progress on topics."""
+"""The train node: runs training and publishes its progress on topics."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PROGRESS = "train/progress"
 """std_msgs/String with JSON: the fields of :class:`rlstack.training.run.Progress`."""
 
 STOP = "train/stop"
-"""std_srvs/Trigger: save and end."""
+"""std_srvs/Trigger: save and stop."""
 
 STOP_WITHIN_S = 15.0
-"""How long training may take to save and end before its process is killed."""
+"""How long training may take to save and exit before its process is killed."""
 
 TELL_EVERY_S = 0.2
-"""Between messages about progress."""
+"""Period of progress messages."""
 
 LOG_EVERY_S = 10.0
-"""Between log lines about it."""
+"""Period of progress log lines."""
 
 PARAMETERS = (
     Parameter("recipe", "quadrotor_hover", "Name of the training recipe, or the path of its YAML file."),
@@ -47,7 +47,7 @@ PARAMETERS = (
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be trained; the fields are the node's parameters."""
+    """What to train; the fields are the node's parameters."""
 
     recipe: str
     out: Path
@@ -56,7 +56,7 @@ class Order:
 
 
 class TrainNode(ManagedNode):
-    """Trains in a process of its own, so that topics and services stay alive, and ends when training ends.
+    """Trains in a separate process, so that topics and services stay responsive, and exits when training ends.
 
     Args:
         overrides: Parameter values.
@@ -69,7 +69,7 @@ class TrainNode(ManagedNode):
         self._progress: dict[str, Any] = {}
 
     def configure(self) -> None:
-        """Check the order and make the topics."""
+        """Check the parameters and create the topics."""
         from std_msgs.msg import String
         from std_srvs.srv import Trigger
 
@@ -96,15 +96,15 @@ class TrainNode(ManagedNode):
         self.every(0.1, self._look)
 
     def deactivate(self) -> None:
-        """Let training save and end."""
+        """Let training save and stop."""
         self._end()
 
     def cleanup(self) -> None:
-        """Make sure that no training is left."""
+        """Make sure that no training process is left."""
         self._end()
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Say how far training is."""
+        """Report the progress of training."""
         return "", self._progress
 
     def _look(self) -> None:
@@ -129,12 +129,12 @@ class TrainNode(ManagedNode):
                 else:
                     self._end()
                     self.get_logger().info(f"Training has ended: {self._order.out / 'policy.onnx'}")
-                    os.kill(os.getpid(), signal.SIGTERM)  # the clean end of every node: status 0
+                    os.kill(os.getpid(), signal.SIGTERM)  # the regular exit of every node: status 0
                     return
         except EOFError:
             self._process.join(5.0)
             raise UserError(
-                f"Training ended without a word (status {self._process.exitcode}): look at its log lines above."
+                f"Training exited unexpectedly (status {self._process.exitcode}): see its log lines above."
             ) from None
 
     def _log(self) -> None:
@@ -160,7 +160,7 @@ class TrainNode(ManagedNode):
         if process is None:
             return
         if process.is_alive():
-            process.join(1.0)  # it may have just said its last word
+            process.join(1.0)  # it may have just sent its last message
         if process.is_alive():
             os.kill(process.pid, signal.SIGINT)
             process.join(STOP_WITHIN_S)
@@ -170,7 +170,7 @@ class TrainNode(ManagedNode):
 
 
 def work(connection: Connection, order: Order, parent: int) -> None:
-    """Train in this process and tell ``connection`` what happens; the pairs are kind and content."""
+    """Train in this process and report events through ``connection``, as pairs of kind and content."""
     os.setsid()  # the terminal's Ctrl-C comes once, from the node
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _stop_once)
@@ -185,13 +185,13 @@ def work(connection: Connection, order: Order, parent: int) -> None:
             now = time.monotonic()
             if now - last >= TELL_EVERY_S or progress.steps >= progress.total_steps:
                 last = now
-                with suppress(OSError):  # the node is gone; its end comes as a signal, which lets training save
+                with suppress(OSError):  # the node is gone; its signal follows, which lets training save
                     connection.send(("progress", _plain(asdict(progress))))
 
         result = start(recipe_for(order), order.out, tell)
         with suppress(OSError):
             connection.send(("done" if result.finished else "stopped", {}))
-    except KeyboardInterrupt:  # before the first step, when there is nothing to save
+    except KeyboardInterrupt:  # before the first step there is nothing to save
         with suppress(OSError):
             connection.send(("cancelled", {}))
     except UserError as error:
@@ -203,7 +203,7 @@ def work(connection: Connection, order: Order, parent: int) -> None:
 
 
 def _stop_once(number: int, frame: object) -> None:
-    """Ask training to save and end: its own way is one SIGINT, and a parent's death may signal more than once."""
+    """Request that training save and stop with one SIGINT, as a parent's death may signal more than once."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.raise_signal(signal.SIGINT)
 
@@ -245,7 +245,7 @@ def override_words(text: str) -> tuple[str, ...]:
 
 
 def _plain(progress: dict[str, Any]) -> dict[str, Any]:
-    """Return what JSON can carry: it has no NaN and no infinity."""
+    """Return values that JSON can represent: it has no NaN and no infinity."""
     return {n: None if isinstance(v, float) and not math.isfinite(v) else v for n, v in progress.items()}
 
 

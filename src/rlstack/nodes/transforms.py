@@ -1,4 +1,4 @@
-"""What viewers need: transforms on /tf and /tf_static, models on robot_description, and markers of the world."""
+"""Visualization: transforms on /tf and /tf_static, models on robot_description, and markers of the world."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from rlstack.robots.urdf import to_urdf
 from rlstack.sim.robot import SimulatedRobot
 
 MOST_PER_SECOND = 50.0
-"""Of time on the stamps; viewers draw no faster, and tf interpolates."""
+"""Period on the stamps' time; viewers draw no faster, and tf interpolates."""
 
 _FULL_TURN = 6.283185307179586
 
 
 class Transforms:
-    """Broadcasts where the frames of a node's robots are, and latches each robot's model.
+    """Broadcasts the frames of a node's robots, and latches each robot's model.
 
-    What goes out on /tf is ``odom`` to each robot's root frame and every joint that moves; joints that do not, those
-    of cameras and lidars among them, go out on /tf_static, once. All frames come from the URDF, so that they are those
-    of the model. Without tf2_msgs there are only the models, and one sentence in the log.
+    /tf has ``odom`` to each robot's root frame and every moving joint; fixed joints, including those of cameras and
+    lidars, are published once on /tf_static. All frames come from the URDF, so that they match the model. Without
+    tf2_msgs there are only the models, and one log line.
 
     Args:
         node: Creates the publishers, :class:`rlstack.nodes.runtime.ManagedNode`; they last until its cleanup.
-        robots: Those that the node has.
-        prefixes: What the names of each robot's frames begin with, such as ``cf1/``; left out: nothing. Robots that
-            share a world must have different ones.
-        namespaces: Where each one's ``robot_description`` is, relative to the node's; left out: there.
-        world: The frame that positions are in.
+        robots: The node's robots.
+        prefixes: Frame prefix of each robot, such as ``cf1/``; empty by default. Robots in one world need different
+            ones.
+        namespaces: Namespace of each one's ``robot_description``, relative to the node's, which is the default.
+        world: The frame of positions.
 
     Raises:
         UserError: Two robots have a frame of the same name.
@@ -72,7 +72,7 @@ class Transforms:
         kind = topics.type_of(topics.TF)
         self._robots = [_Moving(tree, prefix, kind, world) for tree, prefix in zip(trees, prefixes)]
         self._publisher = node.publisher(kind, topics.TF, "tf")
-        if any(tree.fixed for tree in trees):  # an empty message would only hide that there is nothing
+        if any(tree.fixed for tree in trees):  # an empty message would only hide that there is none
             fixed = [_transform(joint) for tree in trees for joint in tree.fixed]
             node.publisher(kind, topics.TF_STATIC, "latched").publish(kind(transforms=fixed))
 
@@ -85,19 +85,19 @@ class Transforms:
         joints: Mapping[str, float] | None = None,
         speeds: Mapping[str, float] | None = None,
     ) -> bool:
-        """Send where a robot is, unless that is too soon after the last time or nobody listens.
+        """Publish a robot's transforms, unless it is too soon or there are no subscribers.
 
         Args:
-            stamp_ns: Of the odometry that says it, ns.
-            robot: Which of the node's.
+            stamp_ns: Stamp of its odometry, ns.
+            robot: Index of the robot.
             position: (3,) of its root frame in the world, m.
             orientation: (4,) xyzw.
-            joints: Positions by name, as in the robot file, rad or m; a joint that is left out is where it was.
-            speeds: Of turning joints by name, rad/s, whose position nothing senses, such as rotors: they go on from
-                where they were at this speed.
+            joints: Positions by name, as in the robot file, rad or m; a missing joint stays where it was.
+            speeds: Speeds by name, rad/s, of spinning joints without sensed positions, such as rotors, which are
+                integrated.
 
         Returns:
-            Whether anything was sent.
+            Whether anything was published.
         """
         if not self.is_due(stamp_ns, robot):
             return False
@@ -106,14 +106,14 @@ class Transforms:
         return True
 
     def is_due(self, stamp_ns: int, robot: int) -> bool:
-        """Return whether :meth:`publish` would send anything."""
+        """Return whether :meth:`publish` would publish anything."""
         if self._publisher is None or not self._robots[robot].is_due(stamp_ns):
             return False
         return bool(self._publisher.get_subscription_count())
 
 
 class _Moving:
-    """One robot's message, filled again each time."""
+    """One robot's message, refilled each time."""
 
     def __init__(self, tree: FrameTree, prefix: str, kind: Any, world: str) -> None:
         base = Joint("base", "floating", world, tree.root, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
@@ -125,7 +125,7 @@ class _Moving:
         self._sent_ns: int | None = None
 
     def is_due(self, stamp_ns: int) -> bool:
-        """Return whether enough time has passed; time that goes back counts as enough."""
+        """Return whether enough time has passed; time that goes backwards counts as enough."""
         least = NANOSECONDS / MOST_PER_SECOND - 1000  # stamps are rounded
         return self._sent_ns is None or not 0 <= stamp_ns - self._sent_ns < least
 
@@ -159,10 +159,10 @@ class _Moving:
 
 
 def check_distinct(trees: Iterable[FrameTree]) -> None:
-    """Refuse robots whose frames have the same names: on /tf they would be one.
+    """Refuse robots with equal frame names, which would be one frame on /tf.
 
     Raises:
-        UserError: With the name that is not distinct.
+        UserError: Two frames have one name.
     """
     seen: set[str] = set()
     for tree in trees:
@@ -175,7 +175,7 @@ def check_distinct(trees: Iterable[FrameTree]) -> None:
 
 
 def _urdf(node: Any, robot: RobotSpec, prefix: str) -> str:
-    """Return a robot's model; empty, and a warning, where there is none: a robot moves without being shown."""
+    """Return a robot's model; empty with a warning if there is none: a robot can run without being shown."""
     try:
         return to_urdf(robot, prefix=prefix, meshes="uri")
     except UserError as error:
@@ -202,10 +202,10 @@ def _place(transform: Any, position: Sequence[float], orientation: Sequence[floa
 
 
 class Visualization:
-    """Latches the models and the world, and sends transforms after the odometry that they go with.
+    """Latches the models and the world, and publishes transforms after their odometry.
 
     Args:
-        node: Makes what talks (:class:`rlstack.nodes.runtime.ManagedNode`).
+        node: Creates publishers (:class:`rlstack.nodes.runtime.ManagedNode`).
         robots: All of the node's.
     """
 
@@ -216,12 +216,12 @@ class Visualization:
         )
         backend = robots[0].backend
         world = backend.simulation.world if isinstance(backend, SimulatedRobot) else None
-        if world is not None and world.mjcf is None:  # what is in a MuJoCo model only MuJoCo knows
+        if world is not None and world.mjcf is None:  # obstacles of a MuJoCo model are known to MuJoCo only
             kind = topics.type_of(topics.WORLD_MARKERS)
             node.publisher(kind, topics.WORLD_MARKERS, "latched").publish(world_markers(world))
 
     def sent(self, robots: Sequence[RobotTopics]) -> None:
-        """Send the transforms of robots whose odometry has just gone out."""
+        """Publish the transforms of robots whose odometry was just published."""
         for robot in robots:
             number = self._number[robot]
             if robot.reading is None or not self._transforms.is_due(robot.stamp_ns, number):
