@@ -75,5 +75,5 @@ def test_deploy_takes_a_robot_of_the_family_that_was_verified_itself(policy: Pat
     proven(policy, "crazyflie")
     assert checked_deployment(policy, "crazyflie").processes
     proven(policy, "mrs_f330")
-    with pytest.raises(UserError, match=r"is of flights of 'mrs_f330', not of 'crazyflie': run .* --robot crazyflie`"):
+    with pytest.raises(UserError, match=r"is for 'mrs_f330', not for 'crazyflie': run .* --robot crazyflie`"):
         checked_deployment(policy, "crazyflie")

@@ -74,7 +74,7 @@ def test_no_record_is_refused_with_the_way_out(policy):
 def test_a_record_of_another_file_is_refused(policy):
     write_json(record_path(policy), record(policy))
     policy.write_bytes(b"another policy")
-    with pytest.raises(UserError, match="is of another policy file"):
+    with pytest.raises(UserError, match="is for another policy file"):
         require_proof(policy, ROBOT)
 
 
@@ -87,7 +87,7 @@ def test_a_record_of_another_robot_is_refused(policy):
 def test_a_record_of_another_robot_of_that_name_is_refused(policy):
     write_json(record_path(policy), record(policy))
     lighter = replace(ROBOT, body=replace(ROBOT.body, mass_kg=0.026))
-    with pytest.raises(UserError, match=r"is of another 'crazyflie' than this one: .*`rlstack verify .* --robot my.y`"):
+    with pytest.raises(UserError, match=r"is for another version of 'crazyflie': .*`rlstack verify .* --robot my.y`"):
         require_proof(policy, lighter, " --robot my.y")
 
 

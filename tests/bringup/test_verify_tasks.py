@@ -118,7 +118,7 @@ def test_what_no_engine_can_hold_is_said_and_proves_less(tmp_path: Path, monkeyp
     assert "These could not hold it: mujoco." in data["worth"]
     assert "Left out: mujoco" in verified.table() and "left out" in verified.report.read_text()
     assert list(data["backends"]["batch"]["baselines"]) == ["orca"]
-    with pytest.raises(UserError, match="None of these simulators can hold the task: crowdnav_robot is holonomic"):
+    with pytest.raises(UserError, match="None of these simulators supports the task: crowdnav_robot is holonomic"):
         verify(policy, backends=["mujoco"], episodes=1)
 
 

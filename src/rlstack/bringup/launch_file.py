@@ -1,4 +1,4 @@
-"""Render a System for ROS 2's launch; only what touches launch itself needs it installed."""
+"""Render a System for ROS 2's launch, which is imported only where it is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Argument:
     """One argument of a launch file, as in ``name:=value``.
 
     Args:
-        name: Of the argument and of what ``build`` takes.
+        name: Name of the argument, and of ``build``'s parameter.
         description: For ``ros2 launch --show-args``.
         default: As text; None makes it required.
         convert: Reads the text; raises ValueError with what is allowed.
@@ -36,16 +36,16 @@ class Argument:
 
 @dataclass(frozen=True)
 class LaunchFile:
-    """A launch file: its arguments, and the function that makes a System of their values."""
+    """A launch file: its arguments, and the function that builds a System from their values."""
 
     build: Callable[..., System]
     arguments: tuple[Argument, ...]
 
     def system(self, given: Mapping[str, str]) -> System:
-        """Return the system for argument values given as text; what is left out takes its default.
+        """Return the system for argument values given as text; missing ones take their defaults.
 
         Raises:
-            UserError: An argument is unknown, missing or not of its kind, or ``build`` refuses it.
+            UserError: An argument is unknown, missing or invalid, or ``build`` refuses it.
         """
         names = [argument.name for argument in self.arguments]
         for name in given:
@@ -63,7 +63,7 @@ class LaunchFile:
         return self.build(**values)
 
     def description(self) -> LaunchDescription:
-        """Return what ``generate_launch_description`` must return."""
+        """Return the result of ``generate_launch_description``."""
         from launch import LaunchDescription
         from launch.actions import DeclareLaunchArgument, OpaqueFunction
         from launch.substitutions import LaunchConfiguration
@@ -79,7 +79,7 @@ class LaunchFile:
 
 
 def launch_actions(system: System) -> list[Any]:
-    """Return the launch actions that start ``system`` and do at each end what its description says."""
+    """Return the launch actions that start ``system`` and handle each process's end as described."""
     return [_node(process, system) for process in system.processes]
 
 

@@ -22,20 +22,20 @@ from rlstack.tasks.quadrotor.paths import Paths
 _OFF = ("disarmed", "estop")
 
 _KEPT = 120_000
-"""Odometry messages that a summary looks back on: 20 minutes at 100 Hz."""
+"""Odometry messages that a summary covers: 20 minutes at 100 Hz."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What was seen of a robot; times are the robot's.
+    """Summary of a robot's run, in the robot's time.
 
     Args:
-        seconds: From the first to the last odometry.
+        seconds: Time from the first to the last odometry.
         error_m: Distance from the goal at the end.
         error_mean_m: Mean distance over the last half.
         error_max_m: Largest distance over the last half.
         mode: The guard's mode at the end.
-        modes: Share of the odometry messages seen in each mode.
+        modes: Share of the odometry messages in each mode.
     """
 
     seconds: float
@@ -46,7 +46,7 @@ class Summary:
     modes: dict[str, float]
 
     def text(self, verb: str = "Flew") -> str:
-        """Return the summary for reading."""
+        """Format the summary."""
         shares = ", ".join(f"{name} {100.0 * share:.0f}%" for name, share in self.modes.items())
         return (
             f"{verb} {self.seconds:.1f} s ({shares}). Distance from the goal: {self.error_m:.3f} m at the end,"
@@ -58,9 +58,9 @@ class Monitor:
     """Subscribes to robots' topics; call :meth:`spin` often.
 
     Args:
-        goals: Where each robot is to hover until another goal, or a path, comes by topic, m in ``odom``; by the
-            absolute namespace of its topics.
-        tracked: What is to be at the goal; None: the robot, by its odometry.
+        goals: Initial goal of each robot, until a goal or path arrives by topic, m in ``odom``; by the absolute
+            namespace of its topics.
+        tracked: The point that is to reach the goal; None: the robot's position from its odometry.
     """
 
     def __init__(self, goals: Mapping[str, Sequence[float]], tracked: TrackedPoint | None = None) -> None:
@@ -70,7 +70,7 @@ class Monitor:
         from rclpy.signals import SignalHandlerOptions
 
         self._context: Any = Context()
-        # Signals belong to the supervisor, which still needs them after ROS is shut down.
+        # The supervisor handles signals, also after ROS is shut down.
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         only = next(iter(goals)) if len(goals) == 1 else ""
         self._node = rclpy.create_node("monitor", namespace=only, context=self._context)
@@ -84,12 +84,12 @@ class Monitor:
 
     @property
     def seconds(self) -> float:
-        """The robots' time since their first odometry, the least of all; 0 before it."""
+        """Least time since the first odometry over all robots; 0 before it."""
         return min(robot.seconds for robot in self._robots.values())
 
     @property
     def seen(self) -> bool:
-        """Whether odometry has come from all."""
+        """Whether every robot has sent odometry."""
         return all(robot.errors for robot in self._robots.values())
 
     @property
@@ -98,17 +98,17 @@ class Monitor:
         return any(robot.armed for robot in self._robots.values())
 
     def spin(self, timeout_s: float) -> None:
-        """Serve what has come, waiting at most ``timeout_s`` for something; of several robots only the newest."""
+        """Process received messages, waiting at most ``timeout_s``; with several robots only the newest ones."""
         if len(self._robots) == 1:
             self._executor.spin_once(timeout_sec=timeout_s)
             return
-        time.sleep(timeout_s)  # to wake up for each message of many robots would cost more than a robot's policy
+        time.sleep(timeout_s)  # waking up for each message of many robots would cost more than a policy
         for subscription in self._node.subscriptions:
             while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
                 subscription.callback(taken[0])
 
     def line(self) -> str:
-        """Return one line on how it goes, of several robots who is farthest from its goal."""
+        """Return one line of status; with several robots, the one farthest from its goal."""
         unseen = [name for name, robot in self._robots.items() if not robot.errors]
         if unseen:
             return f"waiting for {self._awaited}" + (f" of {_few(unseen)}" if len(self._robots) > 1 else "")
@@ -120,7 +120,7 @@ class Monitor:
         return f"{self.seconds:6.1f} s  {shown}  at most {worst.errors[-1]:.3f} m from the goal ({far})"
 
     def summaries(self) -> dict[str, Summary]:
-        """Return the summary of what was seen of each robot, by name; odometry must have come from all."""
+        """Return each robot's summary by name; every robot must have sent odometry."""
         return {name: robot.summary() for name, robot in self._robots.items()}
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 class _Monitored:
-    """One robot's subscriptions and what came."""
+    """One robot's subscriptions and received messages."""
 
     def __init__(self, node: Any, namespace: str, goal: Sequence[float], tracked: TrackedPoint) -> None:
         from rlstack.nodes.goal_path import QUALITIES, PathListener
@@ -160,18 +160,18 @@ class _Monitored:
 
         subscribe(said.topic, self._on_place, "sensor_in", raw=True)
         subscribe(topics.GOAL, self._on_goal, "latched")
-        listener = PathListener(self._on_path, lambda sentence: None)  # the policy node says what is wrong with one
+        listener = PathListener(self._on_path, lambda sentence: None)  # the policy node reports errors
         for use in QUALITIES:
             subscribe(topics.GOAL_PATH, listener, use, raw=True)
         subscribe(topics.GUARD_MODE, self._on_mode, "latched")
 
     @property
     def seconds(self) -> float:
-        """Its time since its first odometry; 0 before it."""
+        """Time since the first odometry; 0 before it."""
         return self._last_s - self._first_s if self.errors else 0.0
 
     def summary(self) -> Summary:
-        """Return the summary; at least one odometry message must have come."""
+        """Return the summary; at least one odometry message must have arrived."""
         half = np.array(self.errors)[len(self.errors) // 2 :]
         count = sum(self._seen.values())
         return Summary(
@@ -186,7 +186,7 @@ class _Monitored:
     def _on_place(self, data: bytes) -> None:
         try:
             stamp_ns, signals = self._read(data)
-        except ValueError:  # the guard says what is wrong with it
+        except ValueError:  # the guard reports errors
             return
         self._last_s, self._last_ns = 1e-9 * stamp_ns, stamp_ns
         goal = self._goal if self._path is None else self._path.at(1e-9 * (stamp_ns - self._path_begins_ns))[0]

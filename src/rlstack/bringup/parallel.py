@@ -1,4 +1,4 @@
-"""Trials in several processes at once: in lock step over topics, a process keeps only one processor busy."""
+"""Run trials in parallel processes: in lock step over topics, one process uses only one core."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rlstack.processes import die_with_parent
 from rlstack.verification.records import TrialRecord
 
 MOST_WORKERS = 8
-"""Beyond this, discovery among all the processes costs more than it brings."""
+"""Beyond this, discovery among the processes costs more than it gains."""
 
 LEAST_TRIALS = 5
 """Per process over topics; starting three nodes takes about as long as a few trials."""
 
 OnProgress = Callable[[int, int], None]
 Work = Callable[..., Any]
-"""A function at the top of a module, which a new process can find; ``on_progress`` is among its arguments."""
+"""A module-level function, so that a new process can import it; it takes ``on_progress``."""
 Record = TypeVar("Record", bound=TrialRecord)
 
 
 def workers_for(episodes: int, least: int = LEAST_TRIALS) -> int:
-    """Return how many processes are worth it on this machine, with at least so many episodes for each."""
+    """Return the number of worker processes for this machine, with at least ``least`` episodes for each."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(processors, MOST_WORKERS, episodes // least))
 
@@ -44,20 +44,20 @@ def run_trials(
     on_progress: OnProgress | None = None,
     **options: Any,
 ) -> Record:
-    """Run trials in as many processes as are worth it; how many does not change what they record.
+    """Run trials in parallel processes; the records do not depend on the number of processes.
 
     Args:
-        run: A function at the top of a module, which a new process can find. Its arguments are ``trials``, ``first``
-            (the number of the first of them), ``on_progress`` and the ``options``.
-        trials: N of them: a sequence, or an object with ``take(index)``.
-        least: Trials that a further process is worth.
+        run: A module-level function, so that a new process can import it. Its arguments are ``trials``, ``first`` (the
+            number of the first trial), ``on_progress`` and the ``options``.
+        trials: N trials: a sequence, or an object with ``take(index)``.
+        least: Least number of trials per process.
         multiple: Shares begin at multiples of this.
-        workers: How many processes; None takes what is worth it on this machine.
-        on_progress: Called after every trial with those done and N.
-        options: More arguments, which can be pickled.
+        workers: Number of processes; None chooses it for this machine.
+        on_progress: Called after every trial with the number done and N.
+        options: Further arguments, which can be pickled.
 
     Raises:
-        UserError: As ``run`` does; the first process to fail ends all.
+        UserError: Raised by ``run``; the first process to fail ends all.
     """
     count, batches = len(trials), -(-len(trials) // multiple)
     many = workers_for(count, least) if workers is None else min(workers, batches)
@@ -76,16 +76,16 @@ def run_trials(
 def in_processes(
     work: Work, shares: Sequence[dict[str, Any]], total: int, on_progress: OnProgress | None = None
 ) -> list[Any]:
-    """Return what ``work`` makes of each share, all at once, each in a process of its own.
+    """Return ``work``'s result for each share, computed in parallel, each in a process of its own.
 
     Args:
-        work: Is called with a share's arguments and ``on_progress``.
-        shares: Of the work.
-        total: How many episodes there are in all.
-        on_progress: Called after every episode with those done and ``total``.
+        work: Called with a share's arguments and ``on_progress``.
+        shares: Arguments of each share.
+        total: Total number of episodes.
+        on_progress: Called after every episode with the number done and ``total``.
 
     Raises:
-        UserError: As ``work`` does; the first to fail ends all.
+        UserError: Raised by ``work``; the first process to fail ends all.
     """
     context = multiprocessing.get_context("spawn")  # ROS's threads do not survive a fork
     running: dict[Connection, Any] = {}
@@ -130,7 +130,7 @@ def _collect(running: dict[Connection, Any], total: int, on_progress: OnProgress
 
 
 def _work(connection: Connection, work: Work, share: dict[str, Any], parent: int) -> None:
-    """Do a share and tell ``connection``; the pairs are kind and content."""
+    """Run a share and report to ``connection`` in pairs of kind and content."""
     die_with_parent(parent)
     _on_signals(_interrupt_once)
 
@@ -142,14 +142,14 @@ def _work(connection: Connection, work: Work, share: dict[str, Any], parent: int
     except UserError as error:
         connection.send(("error", str(error)))
     except (KeyboardInterrupt, BrokenPipeError):
-        pass  # the parent has been interrupted as well
+        pass  # the parent is interrupted as well
     finally:
-        with suppress(KeyboardInterrupt):  # who asks for its end just now gets it
-            _on_signals(signal.SIG_DFL)  # nothing is left that could be ended in better order
+        with suppress(KeyboardInterrupt):  # an interrupt just now ends it
+            _on_signals(signal.SIG_DFL)  # nothing is left to shut down
 
 
 def _interrupt_once(number: int, frame: object) -> None:
-    """End the trials and their nodes in good order; a second signal must not cut that short."""
+    """Shut the trials and their nodes down cleanly; a second signal must not interrupt that."""
     _on_signals(signal.SIG_IGN)
     raise KeyboardInterrupt
 

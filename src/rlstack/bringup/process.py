@@ -1,4 +1,4 @@
-"""A process that runs a node, and processes that make a system: what `rlstack up` and launch files both start."""
+"""Descriptions of node processes and of systems of them, which `rlstack up` and launch files start."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:  # reading policy files takes a second, and every verb imports
     from rlstack.policies import Contract
 
 Parameter = bool | int | float | str | tuple[float, ...]
-"""What a ROS parameter may hold here."""
+"""Types of ROS parameters used here."""
 
 WhenItEnds = Literal["stop the rest", "let the rest go on", "start the next stage"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """One node, as the module that runs it.
+    """One node process, described by the module that it runs.
 
-    It is started as ``python -m module`` with the interpreter that reads this description: that one can import
-    rlstack, whatever ``PATH`` says (a virtual environment that is not activated, a colcon workspace, a pip install).
+    It is started as ``python -m module`` with the current interpreter, which can import rlstack whatever ``PATH`` says
+    (a virtual environment that is not activated, a colcon workspace, a pip install).
 
     Args:
-        name: What logs call it.
+        name: Its name in logs.
         module: The module with the node's ``main``.
         parameters: ROS parameters by name.
         namespace: Absolute namespace, such as ``/cf1``.
         remappings: Pairs of topic names, from and to.
-        when_it_ends: What its end means for the others.
-        why: The reason for ``when_it_ends``, said to the user when it happens.
-        grace_s: How long it may take to end after it was asked to, before it is killed.
+        when_it_ends: Effect of its end on the others.
+        why: The reason for ``when_it_ends``, as reported to the user.
+        grace_s: Time between the request to end and the kill.
         node: The node's name; empty: ``name``.
     """
 
@@ -56,7 +56,7 @@ class Process:
         return self.node or self.name
 
     def command(self) -> list[str]:
-        """Return the command line that starts it, for a supervisor that is not launch."""
+        """Return the command line that starts it without launch."""
         ros = ["-r", f"__node:={self.node_name}", "-r", f"__ns:={self.namespace}"]
         for source, target in self.remappings:
             ros += ["-r", f"{source}:={target}"]
@@ -67,13 +67,13 @@ class Process:
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """Processes that run together, and what follows when they have done their work.
+    """Processes that run together, and the stage that follows them.
 
     Args:
-        name: What logs call it.
-        processes: In starting order; the first to end badly gives the exit status.
+        name: Its name in logs.
+        processes: In starting order; the first to fail gives the exit status.
         then: Started when a process with ``start the next stage`` has ended with status 0.
-        contract: What the file of its policies promises, if there is one.
+        contract: The contract of its policy file, if any.
     """
 
     name: str
@@ -88,7 +88,7 @@ class System:
 
 
 def python_module(module: str) -> list[str]:
-    """Return the command that runs ``module``; unbuffered, so that its log lines come when they are written."""
+    """Return the command that runs ``module``, unbuffered, so that its log lines appear at once."""
     return [sys.executable, "-u", "-m", module]
 
 

@@ -1,4 +1,4 @@
-"""Proof before flight: the record that verification leaves beside a policy, and what deployment makes of it."""
+"""The verification record beside a policy, and deployment's check of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlstack.verification.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAM
 
 
 def record_path(policy: str | Path) -> Path:
-    """Return where the verification record of ``policy`` lies: in its folder."""
+    """Return the path of ``policy``'s verification record, in its folder."""
     return Path(policy).expanduser().absolute().parent / RECORD_NAME
 
 
@@ -31,12 +31,12 @@ def require_proof(policy: str | Path, robot: RobotSpec, option: str = "") -> dic
 
     Args:
         policy: The policy file.
-        robot: What is to move: what flew well on one vehicle of a family is not proven on another, nor on one of the
-            same name whose file says something else.
-        option: What `rlstack verify` needs beside the policy to fly that robot, such as ``" --robot racer"``.
+        robot: The robot to deploy on. A verification on one vehicle of a family does not cover another, nor one of the
+            same name with a different robot file.
+        option: Option of `rlstack verify` for that robot, such as ``" --robot racer"``.
 
     Raises:
-        UserError: There is no record beside the policy, it is of another file or robot, or the policy failed.
+        UserError: The record is missing, is for another file or robot, or says that the policy failed.
     """
     path, remedy = record_path(policy), f"run `rlstack verify {policy}{option}`, or fly it unproven with --force"
     try:
@@ -48,20 +48,20 @@ def require_proof(policy: str | Path, robot: RobotSpec, option: str = "") -> dic
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"The verification record {path} cannot be read ({error}): {remedy}.") from error
     if digest != file_sha256(policy):
-        raise UserError(f"The verification record {path} is of another policy file, not of {policy}: {remedy}.")
+        raise UserError(f"The verification record {path} is for another policy file, not for {policy}: {remedy}.")
     if flown != robot.name:
         raise UserError(
-            f"The verification record {path} is of flights of '{flown}', not of '{robot.name}': run `rlstack verify"
+            f"The verification record {path} is for '{flown}', not for '{robot.name}': run `rlstack verify"
             f" {policy}{option or f' --robot {robot.name}'}`, or fly it unproven with --force."
         )
     if (known := record.get("robot_sha256")) is None:
         raise UserError(
-            f"The verification record {path} was made by an earlier version of rlstack and does not say of which"
-            f" '{robot.name}' it is, as robot files change: {remedy}."
+            f"The verification record {path} was made by an earlier version of rlstack and does not identify the"
+            f" robot file of '{robot.name}': {remedy}."
         )
     if known != robot.sha256:
         raise UserError(
-            f"The verification record {path} is of another '{robot.name}' than this one: its robot file, or the model"
+            f"The verification record {path} is for another version of '{robot.name}': its robot file, or the model"
             f" that it names, has changed: {remedy}."
         )
     if passed is not True:
@@ -79,7 +79,7 @@ def require_proof(policy: str | Path, robot: RobotSpec, option: str = "") -> dic
 
 
 def alone_in(record: Mapping[str, Any]) -> str:
-    """Return the simulator that a record is of if it is of one alone, else nothing: what leans on it does not show."""
+    """Return a record's simulator if it has only one, whose flaws a policy may exploit unnoticed; else nothing."""
     backends = record.get("backends")
     entries = backends.values() if isinstance(backends, dict) else ()
     flown = {str(entry.get("flown_in", "")).partition(" (")[0] for entry in entries if isinstance(entry, dict)}
@@ -87,7 +87,7 @@ def alone_in(record: Mapping[str, Any]) -> str:
 
 
 def _in_process(path: Path, policy: str | Path) -> str:
-    """Return what a record of the same file says that is of drives or flights in process alone."""
+    """Describe an in-process record of the same file, if there is one."""
     try:
         record = json.loads(path.with_name(IN_PROCESS_NAME).read_text())
         same, left_out = record["sha256"] == file_sha256(policy), record.get("left_out", {})
@@ -96,7 +96,7 @@ def _in_process(path: Path, policy: str | Path) -> str:
     if not same:
         return ""
     because = f"; {'; '.join(f'{name}: {why}' for name, why in left_out.items())}" if left_out else ""
-    return f", only {IN_PROCESS_NAME}, which proves nothing of the nodes that are deployed{because}"
+    return f", only {IN_PROCESS_NAME}, which does not cover the deployed nodes{because}"
 
 
 def _shares(record: dict[str, Any]) -> str:

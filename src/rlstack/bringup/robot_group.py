@@ -1,4 +1,4 @@
-"""A group of robots: one robot, or several in one simulation, the node that hosts them, and where they stand."""
+"""A group of robots: one robot, or several in one simulation, with their robot node and start positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlstack.sim.world import World, load_world
 Point = tuple[float, float, float]
 
 TOPICS = "topics"
-"""The backend of a robot whose own ROS driver, or a simulator of another maker, speaks the common topics."""
+"""The backend for a robot whose own ROS driver, or an external simulator, provides the common topics."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,11 @@ class RobotGroup:
     """The robots of one robot node.
 
     Args:
-        process: The node; None: the robot's own driver, which rlstack does not start, speaks the topics.
-        namespaces: Absolute, of each robot.
-        starts_m: (robots, 3) m, where they stand at first.
-        fence_m: Corners of the world, which a guard lets simulated robots use; None: the robot file's fence.
-        simulated: Whether they are.
+        process: The node; None: the robot's own driver, which rlstack does not start, provides the topics.
+        namespaces: Absolute namespace of each robot.
+        starts_m: (robots, 3) m, start positions.
+        fence_m: Corners of the world, which become a simulated robot's geofence; None: the robot file's fence.
+        simulated: Whether the robots are simulated.
     """
 
     process: Process | None
@@ -43,12 +43,12 @@ class RobotGroup:
     fence_m: tuple[Point, Point] | None
     simulated: bool
     goal_m: Point | None = None
-    """Of the world, where it is a map with one."""
+    """Goal of the world, if it is a map with one."""
     floor_m: tuple[float, ...] | None = None
-    """Corners x y x y of the world's floor, m; None: it has no end."""
+    """Corners x y x y of the world's floor, m; None: unbounded."""
 
     def goals(self, goal: Sequence[float]) -> list[Point]:
-        """Return each robot's goal in ``odom``: of one alone ``goal`` itself, of several ``goal`` from each start."""
+        """Return each robot's goal in ``odom``: ``goal`` itself for one robot, relative to each start for several."""
         offsets = self.starts_m if len(self.starts_m) > 1 else np.zeros((1, 3))
         return [(float(x), float(y), float(z)) for x, y, z in offsets + np.asarray(goal, dtype=float)]
 
@@ -65,17 +65,17 @@ def robot_group(
     noise_seed: int = 0,
     start_height_m: float = 0.0,
 ) -> RobotGroup:
-    """Return one robot, or several in one simulation, and the node that hosts them.
+    """Return one robot, or several in one simulation, with their robot node.
 
     Args:
         robot: A robot's name or file.
-        backend: What stands behind the common topics.
+        backend: The backend behind the common topics.
         world: Name or file of the world (simulators only).
-        count: How many robots (simulators only).
-        namespace: Of the robots' topics.
+        count: Number of robots (simulators only).
+        namespace: Namespace of the robots' topics.
         real_time_factor: Simulated seconds per second (simulators only).
         lock_step: Time waits for every command (simulators only).
-        noise_seed: Of the simulated sensors' noise.
+        noise_seed: Seed of the simulated sensors' noise.
         start_height_m: Start in the air.
 
     Raises:
@@ -146,7 +146,7 @@ def _floor(place: World | None) -> tuple[float, ...] | None:
 
 
 def is_simulator(backend: str) -> bool:
-    """Return whether ``backend`` owns time.
+    """Return whether ``backend`` is a simulator, which controls time.
 
     Raises:
         UserError: It is unknown (nearest names listed), or its engine is not installed.
@@ -173,7 +173,7 @@ def checked_namespace(name: str) -> str:
 
 
 def absolute_file(name: str) -> str:
-    """Return the path of a robot's or world's file as an absolute one: the nodes may run in another folder."""
+    """Return a robot or world file's absolute path, since the nodes may run in another folder."""
     stem, _, seed = name.rpartition(":")
     stem, seed = (stem, f":{seed}") if stem and seed.isdigit() else (name, "")
     return f"{Path(stem).expanduser().absolute()}{seed}" if stem.endswith((".yaml", ".yml", ".xml")) else name

@@ -1,6 +1,6 @@
-"""RViz configurations, written from the robot file so that their topics and frames are the robot's.
+"""RViz configurations, generated from the robot file so that topics and frames match the robot's.
 
-What is left out keeps RViz's default.
+Omitted settings keep RViz's defaults.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from rlstack.robots import RobotSpec
 Display = dict[str, Any]
 
 PLUGINS = "rviz_default_plugins"
-"""Every display, tool and view is of these, which RViz 2 itself brings."""
+"""The plugin package that RViz 2 ships; every display, tool and view comes from it."""
 
 _ORANGE, _BLUE, _RED, _WHITE = "255; 110; 15", "25; 130; 230", "255; 25; 0", "255; 255; 255"
 
 
 def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: str = "") -> str:
-    """Return the text of an ``.rviz`` file that shows all that a robot says.
+    """Return the text of an ``.rviz`` file that displays all of a robot's topics.
 
     Args:
-        robot: What is shown.
-        namespace: Of its topics; None: the robot's name, as `rlstack up deploy` has it; empty: none.
-        frame_prefix: What its frames' names begin with, where several robots share a world.
+        robot: The robot.
+        namespace: Namespace of its topics; None: the robot's name, as in `rlstack up deploy`; empty: none.
+        frame_prefix: Prefix of its frames, if several robots share a world.
 
     Raises:
-        UserError: The namespace is no name of topics.
+        UserError: The namespace is not a valid topic name.
     """
     name = robot.name if namespace is None else namespace.strip("/")
     if name and not all(word.isidentifier() and word.isascii() for word in name.split("/")):
@@ -96,7 +96,7 @@ def _display(kind: str, name: str, options: dict[str, Any], enabled: bool = True
 
 
 def topic_property(name: str, *, latched: bool = False, sensor: bool = False, filtered: bool = False) -> Display:
-    """Return how a topic is read; ``filtered`` where messages wait for their transform."""
+    """Return a topic's subscription settings; ``filtered`` if messages wait for their transform."""
     return {
         "Value": name,
         "Depth": 5,
@@ -153,7 +153,7 @@ def _path(name: str, topic: str) -> Display:
 
 
 def map_display(topic: str) -> Display:
-    """Return a display of an occupancy grid; the latched one is heard whenever RViz starts."""
+    """Return a display of an occupancy grid; its topic is latched, so RViz may start at any time."""
     options = {
         "Draw Behind": True,
         "Topic": topic_property(topic, latched=True, filtered=True),
@@ -186,7 +186,7 @@ def points_display(name: str, topic: str, kind: str, enabled: bool = True) -> Di
 
 
 def _view(frame: str, size: float) -> dict[str, Any]:
-    """Return the view from behind and above that goes where the robot goes, without tilting with it."""
+    """Return the view from behind and above that follows the robot without tilting with it."""
     return {
         "Class": f"{PLUGINS}/ThirdPersonFollower",
         "Distance": round(min(max(12.0 * size, 2.0), 12.0), 2),

@@ -1,4 +1,4 @@
-"""Start a system's processes, say what happens to them, and leave none behind."""
+"""Start a system's processes, report what happens to them, and leave none behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outcome:
 
     Args:
         status: Exit status: that of the first process that failed, else 128 + the signal that stopped it, else 0.
-        sentence: Which process ended and why, for the user.
+        sentence: Names the process that ended and the reason, for the user.
     """
 
     status: int
@@ -44,12 +44,12 @@ class _Child:
 
 @dataclass
 class Supervisor:
-    """Runs one :class:`System`; nothing it starts outlives it, not even when it is killed with SIGKILL.
+    """Runs one :class:`System`; its processes never outlive it, even if it is killed with SIGKILL.
 
     Args:
-        system: What to run.
-        log: Takes every line to show; called from several threads.
-        environment: For the processes; None takes this process's, made fit for ROS.
+        system: The system.
+        log: Called with every line to display, from several threads.
+        environment: Environment of the processes; None takes this process's, made fit for ROS.
     """
 
     system: System
@@ -78,7 +78,7 @@ class Supervisor:
         return next(child.popen.pid for child in self._children if child.process.name == name)
 
     def poll(self) -> Outcome | None:
-        """Look after the processes without waiting; return the outcome once none is left."""
+        """Check the processes without waiting; return the outcome once none is left."""
         for child in list(self._children):
             status = child.popen.poll()
             if status is not None and not child.ended:
@@ -91,9 +91,9 @@ class Supervisor:
         return self._outcome()
 
     def stop(self, signal_number: int = signal.SIGINT, reason: str = "") -> None:
-        """Ask every process to end; those that have not after their grace period are killed by :meth:`poll`.
+        """Ask every process to end; :meth:`poll` kills those still running after their grace period.
 
-        What is still loading and has no handler of SIGTERM yet is ended by that, at once.
+        A process that is still loading has no SIGTERM handler yet and ends at once.
         """
         if self._reason:
             return
@@ -109,7 +109,7 @@ class Supervisor:
         self.stop(signal_number)
 
     def close(self) -> Outcome:
-        """Stop what still runs and wait for it; a second call only returns the outcome."""
+        """Stop the running processes and wait for them; a second call only returns the outcome."""
         if self.alive():
             self.stop()
         while (outcome := self.poll()) is None:
@@ -117,11 +117,11 @@ class Supervisor:
         return outcome
 
     def run(self, tick: Callable[[], bool] | None = None, period_s: float = 0.05) -> Outcome:
-        """Start the system and look after it until it has ended, passing on SIGINT and SIGTERM.
+        """Start the system and supervise it until it ends, forwarding SIGINT and SIGTERM.
 
         Args:
-            tick: Called about every ``period_s``; it may take that long itself. Returning False ends the system.
-            period_s: How often to look.
+            tick: Called about every ``period_s``, which it may take itself. Returning False ends the system.
+            period_s: Polling period.
         """
         with _signals_to(self.interrupt):
             self.start()
@@ -130,7 +130,7 @@ class Supervisor:
                     if tick is None or self._reason:
                         time.sleep(period_s)
                     elif not tick():
-                        self.poll()  # what ended meanwhile ended on its own
+                        self.poll()  # count processes that ended meanwhile as ended on their own
                         self.stop(reason=f"{self.system.name} was done")
                 return outcome
             finally:
@@ -154,7 +154,7 @@ class Supervisor:
     def _signal_all(self) -> None:
         for child in self._children:
             if child.popen.poll() is None:
-                # While it is loading, SIGINT would end it as well, but with a traceback out of whatever it imports.
+                # While it is loading, SIGINT would end it with a traceback out of some import.
                 number = self._signal if catches(child.popen.pid, signal.SIGTERM) else signal.SIGTERM
                 with contextlib.suppress(ProcessLookupError):
                     child.popen.send_signal(number)
@@ -184,7 +184,7 @@ class Supervisor:
     def _on_end(self, child: _Child, status: int) -> None:
         process = child.process
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.popen.pid, signal.SIGKILL)  # what it may have left in its group
+            os.killpg(child.popen.pid, signal.SIGKILL)  # its remaining children
         child.reader.join(timeout=1.0)
         if self._reason:
             return
@@ -237,7 +237,7 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _signals_to(handler: Callable[[int], None]) -> Any:
-    """Send SIGINT and SIGTERM to ``handler`` for as long as the context lasts."""
+    """Send SIGINT and SIGTERM to ``handler`` within the context."""
 
     def receive(number: int, frame: FrameType | None) -> None:
         handler(number)

@@ -1,7 +1,6 @@
-"""Which processes make a system: the one description that `rlstack up` and the launch files render.
+"""Descriptions of complete systems, which `rlstack up` and the launch files render alike.
 
-A launch file and the supervisor turn the same :class:`System` into running processes, so a parameter that
-one of them sets and the other forgets cannot exist.
+A launch file and the supervisor start the same :class:`System`, so that their parameters always agree.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from rlstack.robots import load_robot
 from rlstack.sim.world import load_world
 
 START_S = 20.0
-"""How long the policy waits for the first messages when all nodes start at once: a node takes 2 s of a processor to
-start, which a busy machine may not have."""
+"""Time limit for the first messages when all nodes start at once: a node needs 2 s of CPU time to start, which takes
+long on a busy machine."""
 
 
 def deploy_system(
@@ -43,33 +42,33 @@ def deploy_system(
     ports: PolicyPorts | None = None,
     **options: Any,
 ) -> System:
-    """Describe robots that a policy moves: the robot node, and for each robot a policy node and the guard between them.
+    """Describe robots driven by a policy: the robot node, and for each robot a policy node and a guard between them.
 
-    A kind of robot may add nodes: a wheeled base one that tracks people, for whoever senses them.
+    A kind of robot may add nodes, such as a wheeled base's people tracker.
 
     Args:
         policy: The policy file.
         robot: A robot's name or file.
-        backend: What stands behind the common topics: a simulator, a real robot, or ``topics``: a driver that rlstack
-            does not start speaks them, perhaps under other names (``remap``).
+        backend: The backend behind the common topics: a simulator, a real robot, or ``topics``: a driver that rlstack
+            does not start provides them, perhaps under other names (``remap``).
         world: Name or file of the world to move in, such as ``warehouse:7`` (simulators only); empty: a floor.
         count: Robots of this kind that share the world (simulators only).
         namespace: Of the robot's topics; empty takes the robot's name, or with the backend ``topics`` none. Several
             robots have namespaces of their own in it, the robot's name and a number; empty: at the top.
-        goal: Where to hover, or of a base to drive (x y will do), m, in ``odom``; for several robots, from where each
-            one starts. Of an arm where its tool, or what it handles, is to be, m in ``base_link``. None: 1 m above the
-            start; of a base the world's goal, or where it stands; of an arm where the tool is at rest.
+        goal: Position to hover at, or for a base to drive to (x y suffices), m, in ``odom``; for several robots,
+            relative to each start. For an arm, the goal of its tool or object, m in ``base_link``. None: 1 m above the
+            start; for a base the world's goal, or its start; for an arm the tool's rest position.
         real_time_factor: Simulated seconds per second (simulators only).
         lock_step: Time waits for every command (simulators only).
-        auto_arm: Arm without being asked; None arms simulators and never a real robot.
-        noise_seed: Of the simulated sensors' noise.
-        remap: Topics of other names, each ``ours:=theirs``, such as ``cmd_vel:=platform/cmd_vel``.
-        ports: Of a policy whose file is not there yet; None: the file says them.
-        options: Fields of :class:`rlstack.bringup.deployment.Options`; each kind of robot takes some of them.
+        auto_arm: Arm automatically; None arms simulators and never a real robot.
+        noise_seed: Seed of the simulated sensors' noise.
+        remap: Topic remappings, each ``ours:=theirs``, such as ``cmd_vel:=platform/cmd_vel``.
+        ports: Interface of a policy whose file does not exist yet; None: read from the file.
+        options: Fields of :class:`rlstack.bringup.deployment.Options`; each kind of robot accepts some of them.
 
     Raises:
         UserError: An unknown robot, backend, driver or world (nearest names listed), an engine that is not installed,
-            a policy that is refused or for another robot, or a value that makes no sense.
+            a policy that is invalid or for another robot, or an invalid value.
     """
     group = robot_group(
         robot,
@@ -142,10 +141,10 @@ def deploy_system(
 
 
 def check_scene(world: str, ports: PolicyPorts) -> None:
-    """Refuse a simulated world without the object that a policy senses: the policy would wait in vain.
+    """Refuse a simulated world without the object that a policy senses.
 
     Raises:
-        UserError: There is none in it.
+        UserError: The world has no such object.
     """
     if not any(name in SENSED and SENSED[name].topic == topics.OBJECT for name in ports.inputs):
         return
@@ -158,10 +157,10 @@ def check_scene(world: str, ports: PolicyPorts) -> None:
 
 
 def remapped(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return pairs of topic names, ours and theirs, from words ``ours:=theirs``.
+    """Return pairs of topic names, ours and theirs, from remappings ``ours:=theirs``.
 
     Raises:
-        UserError: A word is not of that form.
+        UserError: A remapping does not have that form.
     """
     pairs = []
     for word in given:
@@ -177,22 +176,22 @@ def simulate_system(
     backend: str = "mujoco",
     **options: Any,
 ) -> System:
-    """Describe simulated robots that wait for commands from whatever controls them; no policy, and no guard.
+    """Describe simulated robots that wait for commands, without a policy and guard.
 
     Args:
         robot: A robot's name or file.
         backend: A simulator.
-        options: ``world``, ``count``, ``namespace``, ``real_time_factor``, ``lock_step`` and ``noise_seed`` as of
-            :func:`deploy_system`, and ``start_height_m``, in the air.
+        options: ``world``, ``count``, ``namespace``, ``real_time_factor``, ``lock_step`` and ``noise_seed`` as in
+            :func:`deploy_system`, and ``start_height_m``, to start in the air.
 
     Raises:
-        UserError: As of :func:`deploy_system`.
+        UserError: See :func:`deploy_system`.
     """
     if not is_simulator(backend):
         raise UserError(f"The backend '{backend}' is no simulator: a real robot flies behind a guard, with deploy.")
     deployment_of(load_robot(robot)).check(Options(start_height_m=options.get("start_height_m", 0.0)))
     process = robot_group(robot, backend, **options).process
-    assert process is not None  # only those that are no simulators have none
+    assert process is not None  # only other backends have none
     return System(name="simulate", processes=(process,))
 
 
@@ -209,22 +208,22 @@ def train_system(
     namespace: str = "",
     goal: Sequence[float] | None = None,
 ) -> System:
-    """Describe a training run that publishes its progress, and the simulated flight of its policy that follows.
+    """Describe a training run that publishes its progress, followed by a simulated run of its policy.
 
     Args:
         recipe: A training recipe's name or file.
         out: The run's folder, which must not exist yet; empty takes the next free ``runs/<recipe>-NNN``.
         seed: Overrides the recipe's.
         overrides: More recipe fields, each ``field=value``.
-        fly: Start the robot and fly the new policy when training has ended well.
-        robot: Flown afterwards; empty takes the recipe's.
-        backend: Flown in afterwards; a simulator only, because the new policy has not been verified.
-        world: Moved in afterwards.
-        namespace: As in :func:`deploy_system`.
-        goal: As in :func:`deploy_system`.
+        fly: Start the robot and run the new policy after successful training.
+        robot: The robot to run; empty takes the recipe's.
+        backend: The simulator to run in; real robots are refused, because the new policy has not been verified.
+        world: The world to run in.
+        namespace: See :func:`deploy_system`.
+        goal: See :func:`deploy_system`.
 
     Raises:
-        UserError: As of :func:`deploy_system`, or the new policy would handle an object that the world has not.
+        UserError: See :func:`deploy_system`; or the world lacks the object that the new policy handles.
     """
     folder = Path(out).expanduser().absolute() if str(out) else _new_run_folder(recipe)
     if folder.exists():

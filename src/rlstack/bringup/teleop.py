@@ -1,4 +1,4 @@
-"""What `rlstack teleop` does: a device in this terminal, nodes by which it moves an arm, and the arm if asked for."""
+"""`rlstack teleop`: read a device in this terminal, and start the nodes by which it moves an arm."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Teleop:
-    """Lead an arm by hand: publish teleop/twist and teleop/intervene, and turn them into targets of its joints.
+    """Teleoperate an arm: publish teleop/twist and teleop/intervene, and convert them to joint targets.
 
-    The targets go where a policy's go, on policy/cmd/joints into the guard. With --backend the arm and its guard are
-    started too; else they run elsewhere. With --policy it moves the arm while the human does not.
+    The targets go through the guard on policy/cmd/joints, like a policy's. With --backend the arm and its guard are
+    started too; otherwise they run elsewhere. With --policy, the policy moves the arm while the operator does not.
     """
 
     robot: str = "panda"
     """An arm's name or file."""
     device: str = "keyboard"
-    """What the human holds: keyboard, gamepad, joy, spacemouse, leader:FILE or script:FILE."""
+    """The input device: keyboard, gamepad, joy, spacemouse, leader:FILE or script:FILE."""
     namespace: str = ""
-    """Of the robot's topics; left out, it is the robot's name, and / with --backend topics, as `rlstack up deploy` has
-    it."""
+    """Namespace of the robot's topics; default: the robot's name, or / with --backend topics, as in `rlstack up
+    deploy`."""
     backend: str = ""
-    """Start the arm in this simulator, and its guard, such as mujoco; topics: only the guard, between hand and a real
-    arm's driver; left out, they run already."""
+    """Start the arm in this simulator, such as mujoco, with its guard; topics: only the guard, in front of a real arm's
+    driver; default: both run already."""
     policy: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """A policy that moves the arm while nobody intervenes (needs a simulator as --backend; of a real arm its proof is
-    asked for: rlstack up deploy --teleop)."""
+    """A policy that moves the arm while nobody intervenes (needs a simulator as --backend; a real arm needs a verified
+    policy: rlstack up deploy --teleop)."""
     world: str = ""
     """The policy's world, such as table.yaml with what it handles; left out, a floor."""
     goal: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z")] = None
-    """Where the policy is to bring its tool, or what it handles, from the arm's base, m; another one comes by the topic
-    goal. Left out, where its tool rests."""
+    """Goal of the policy's tool or object, from the arm's base, m; the topic goal changes it. Default: the tool's rest
+    position."""
     speed_m_s: float = 0.2
     """The tool's speed at full stroke, m/s."""
     turn_rad_s: float = 0.8
-    """The tool's turn at full stroke, rad/s."""
+    """The tool's rotation rate at full stroke, rad/s."""
     remap: tuple[str, ...] = ()
-    """With --backend topics: the driver's names of topics, each ours:=theirs, such as
+    """With --backend topics: the driver's topic names, each ours:=theirs, such as
     cmd/joints:=forward_position_controller/commands."""
     cmd_joints_type: Literal["JointTrajectory", "Float64MultiArray"] = "JointTrajectory"
-    """With --backend topics: what the driver takes on cmd/joints."""
+    """With --backend topics: the driver's message type on cmd/joints."""
     only_device: bool = False
-    """Only publish what the hand does; some other node moves the arm."""
+    """Only publish the device's input; another node moves the arm."""
 
     def run(self) -> int:
-        """Lead until the human stops."""
+        """Run until the operator stops."""
         system = teleop_system(self)
         space = _namespace(self)
         if self.device == "keyboard":
@@ -79,7 +79,7 @@ def teleop_system(given: Teleop) -> System:
     """Describe the processes that run beside the device.
 
     Raises:
-        UserError: The robot is not one arm, or the options do not go together.
+        UserError: The robot is not a single arm, or the options do not match.
     """
     from rlstack.bringup.robot_group import TOPICS, is_simulator, robot_group
     from rlstack.bringup.system import deploy_system, remapped
@@ -105,7 +105,7 @@ def teleop_system(given: Teleop) -> System:
                 f" it with `rlstack up deploy --teleop --robot {given.robot} --policy {given.policy}`, and here give"
                 " --only-device."
             )
-        load_policy(given.policy, robot=spec)  # its node would say what is wrong with it once the arm runs
+        load_policy(given.policy, robot=spec)  # its node would report errors only once the arm runs
         options: dict[str, Any] = {"world": given.world, "goal": given.goal, "namespace": given.namespace}
         return replace(
             with_human(deploy_system(given.policy, given.robot, given.backend, **options), spec), name="teleop"
@@ -146,14 +146,14 @@ def teleop_system(given: Teleop) -> System:
 
 
 def with_human(system: System, robot: RobotSpec) -> System:
-    """Return a deployment in which whoever publishes ``teleop/twist`` and ``teleop/intervene`` corrects the policies.
+    """Return a deployment in which the publisher of ``teleop/twist`` and ``teleop/intervene`` corrects the policies.
 
     Args:
-        system: What :func:`rlstack.bringup.system.deploy_system` describes.
-        robot: What moves.
+        system: The deployment of :func:`rlstack.bringup.system.deploy_system`.
+        robot: The robot.
 
     Raises:
-        UserError: It is not one arm, or time would wait for commands: a human's does not.
+        UserError: The robot is not a single arm, or the simulation runs in lock step, which an operator cannot follow.
     """
     from rlstack.control.teleoperation import require_single_arm
     from rlstack.interfaces import topics
@@ -188,16 +188,16 @@ def with_human(system: System, robot: RobotSpec) -> System:
 
 
 def teleop_device(spec: str, robot: Any, motion: Any, namespace: str = "") -> Any:
-    """Return what leads an arm's tool by hand, not opened yet; see :class:`rlstack.hardware.devices.Device`.
+    """Return an arm's teleoperation device, not yet opened; see :class:`rlstack.hardware.devices.Device`.
 
     Args:
         spec: ``NAME`` or ``NAME:WHERE``, or ``topic``.
         robot: The arm.
-        motion: What full speed is: ``speed_m_s`` and ``yaw_rate_rad_s``.
-        namespace: Of the topics; empty: the robot's name.
+        motion: Full speed: ``speed_m_s`` and ``yaw_rate_rad_s``.
+        namespace: Namespace of the topics; empty: the robot's name.
 
     Raises:
-        UserError: There is no such device, or what stands after its name is not allowed.
+        UserError: The device is unknown, or its argument is invalid.
     """
     from rlstack.hardware.devices import DEVICES, device_called
 
@@ -219,7 +219,7 @@ def teleop_device(spec: str, robot: Any, motion: Any, namespace: str = "") -> An
 
 
 def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
-    """Read the device in this process, whose terminal it may need, and look after the others."""
+    """Read the device in this process, whose terminal it may need, and supervise the others."""
     from rlstack.nodes.runtime import prepare_environment, require_ros, run_nodes
 
     require_ros()
@@ -247,11 +247,11 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
             until = time.monotonic() + 0.05
             executor.spin_while(lambda: time.monotonic() < until and not node.stopped)
             if node.stopped:
-                node.stop()  # hands back while the others still hear it
+                node.stop()  # release control while the others still run
             return not node.stopped
 
         outcome = Supervisor(system).run(tick)
-        if outcome.status not in (0, 130):  # whoever pressed Ctrl-C knows
+        if outcome.status not in (0, 130):  # no message after Ctrl-C
             print(f"rlstack: {outcome.sentence}", file=sys.stderr, flush=True)
         return outcome.status
     finally:

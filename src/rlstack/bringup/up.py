@@ -1,4 +1,4 @@
-"""What `rlstack up` starts: the options of each of its commands, and a few lines over what they do."""
+"""The `rlstack up` commands: options and entry points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Goal = Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="X Y [Z]")]
 
 @dataclass(frozen=True)
 class Deploy:
-    """Start one robot or several, guard and verified policy for each, and show once a second how it goes.
+    """Start one or several robots, each with a guard and a verified policy, and print the status once a second.
 
     Ctrl-C ends everything. Simulators are armed at once; a real robot waits for its `arm` service.
     """
@@ -22,11 +22,11 @@ class Deploy:
     policy: _File = None
     """The policy file."""
     driver: str = ""
-    """A planner that drives a wheeled base in the policy's stead, such as astar_dwa or dwa."""
+    """A planner that drives a wheeled base instead of the policy, such as astar_dwa or dwa."""
     robot: str = "crazyflie"
     """A robot's name or file."""
     backend: str = "mujoco"
-    """What stands behind the topics: a simulator, a real robot, or topics: a driver of the robot's own speaks them."""
+    """The backend behind the topics: a simulator, a real robot, or topics: the robot's own driver provides them."""
     world: str = ""
     """World to fly in, such as warehouse or warehouse:7, or a file (simulators only); left out, a floor."""
     count: int = 1
@@ -34,14 +34,14 @@ class Deploy:
     namespace: str = ""
     """Of the robot's topics; left out, it is the robot's name. Several have namespaces of their own in it."""
     goal: _Goal = None
-    """Where to hover (x y z) or drive (x y), m, in the frame `odom`; with several robots, from where each one starts.
-    Of an arm, where its tool or what it handles is to be (x y z), from its base. Left out: 1 m above the start; of a
-    base the world's goal, or where it stands; of an arm where its tool rests."""
+    """Where to hover (x y z) or drive (x y), m, in the frame `odom`; with several robots, relative to each start. For
+    an arm, the goal of its tool or object (x y z), from its base. Default: 1 m above the start; for a base the world's
+    goal or its start; for an arm the tool's rest position."""
     goal_yaw: float = 0.0
-    """The heading to hold there, rad."""
+    """Heading to hold at the goal, rad."""
     area: Annotated[tuple[float, float, float, float] | None, tyro.conf.arg(metavar="X Y X Y")] = None
-    """What a base is to explore, corners in the frame `odom`, m; left out: the world's floor, or as much around the
-    origin as the policy was trained on."""
+    """The area that a base explores, corners in the frame `odom`, m; default: the world's floor, or an area around the
+    origin as large as in training."""
     real_time_factor: float = 1.0
     """Simulated seconds per second (simulators only)."""
     lock_step: bool = False
@@ -53,32 +53,32 @@ class Deploy:
     with_map: bool = False
     """Start the map node of a base too."""
     people: Literal["scan", "topic"] = "scan"
-    """Where a base's policy or planner that senses people has them from: scan: the people node, which is then started
-    too, tracks them; topic: something else sends `people`."""
+    """Source of people for a base's policy or planner: scan: the people node, which is then started, tracks them;
+    topic: another node publishes `people`."""
     remap: tuple[str, ...] = ()
-    """Topics of other names, each ours:=theirs, such as cmd_vel:=platform/cmd_vel."""
+    """Topic remappings, each ours:=theirs, such as cmd_vel:=platform/cmd_vel."""
     cmd_vel_type: Literal["TwistStamped", "Twist"] = "TwistStamped"
-    """What a base takes on cmd_vel."""
+    """Message type of a base's cmd_vel."""
     cmd_joints_type: Literal["JointTrajectory", "Float64MultiArray"] = "JointTrajectory"
-    """What an arm takes on cmd/joints."""
+    """Message type of an arm's cmd/joints."""
     scan_frame: str = ""
-    """Another name of the frame in the headers of a base's scans."""
+    """Another frame name in the headers of a base's scans."""
     zero_is_far: bool = False
-    """Whether the driver of a base's lidar says 0 where nothing came back."""
+    """Whether the driver of a base's lidar reports 0 for no return."""
     teleop: bool = False
-    """Let a human correct an arm's policy: with rlstack teleop --only-device, or whatever publishes teleop/twist and
+    """Let an operator correct an arm's policy: with rlstack teleop --only-device, or any publisher of teleop/twist and
     teleop/intervene."""
     no_arm: bool = False
-    """Leave a simulator disarmed as well."""
+    """Leave simulators disarmed, too."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
     """End after this many seconds of the robot's time and print a summary."""
     force: bool = False
-    """Fly although the policy has no passing verification beside it."""
+    """Run the policy without a passing verification."""
     json: _File = None
     """Write the summary to this file as well."""
 
     def run(self) -> int:
-        """Check everything, start the system, and look after it."""
+        """Check everything, start the system, and supervise it."""
         from rlstack.bringup.deploy import deploy
 
         options = asdict(self)
@@ -112,7 +112,7 @@ class Simulate:
     """Of the simulated sensors' noise."""
 
     def run(self) -> int:
-        """Check everything, start the robots, and look after them."""
+        """Check everything, start the robots, and supervise them."""
         from rlstack.bringup.deploy import simulate
 
         return simulate(**asdict(self))
@@ -133,7 +133,7 @@ class UpTrain:
     no_fly: bool = False
     """End after training."""
     robot: str = ""
-    """Flown afterwards: a robot's name or file; left out, the recipe's."""
+    """The robot to run afterwards: a name or file; default: the recipe's."""
     backend: str = "mujoco"
     """The simulator to fly in afterwards."""
     world: str = ""
@@ -144,7 +144,7 @@ class UpTrain:
     """Where to hover (x y z) or drive (x y) afterwards, m, in the frame `odom`."""
 
     def run(self) -> int:
-        """Start the system and look after it."""
+        """Start the system and supervise it."""
         from rlstack.bringup.deploy import supervise
         from rlstack.bringup.system import train_system
 

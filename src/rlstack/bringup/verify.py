@@ -1,4 +1,4 @@
-"""Proof before deployment: try a policy where nothing can break, in ways it was not trained on, and report."""
+"""Verification before deployment: run a policy's held-out trials in simulators, judge them, and write the report."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from rlstack.verification.transfer import TransferTable, aligned
 
 @dataclass(frozen=True)
 class Verified:
-    """A verification and where its report lies.
+    """A verification and the paths of its report.
 
     Args:
-        verification: What was found.
-        report: The page.
-        record: What deployment asks for.
-        data: What the record holds.
+        verification: The results.
+        report: Path of the page.
+        record: Path of the record that deployment requires.
+        data: Content of the record.
     """
 
     verification: Verification
@@ -51,11 +51,11 @@ class Verified:
         return self.verification.passed
 
     def as_data(self) -> dict[str, Any]:
-        """Return what verify.json holds."""
+        """Return the content of verify.json."""
         return dict(self.data)
 
     def table(self) -> str:
-        """Return figures, transfer table and verdict for reading."""
+        """Format figures, transfer table and verdict."""
         v = self.verification
         lines = [*aligned(v.rows()), "", v.transfer.text(), *v.findings, ""]
         lines += [f"{name}: {column.judgement}." for name, column in v.columns.items()]
@@ -77,14 +77,14 @@ class AllVerified:
         return all(one.passed for one in self.by_policy.values())
 
     def as_data(self) -> dict[str, Any]:
-        """Return what verify.json holds, for several policies by file."""
+        """Return the content of verify.json; for several policies, by file."""
         if len(self.by_policy) == 1:
             return next(iter(self.by_policy.values())).as_data()
         data = {policy: one.as_data() for policy, one in self.by_policy.items()}
         return {"passed": self.passed, "policies": data, "transfer": self._transfer().to_json()}
 
     def table(self) -> str:
-        """Return each one's table, and for several the one that compares them."""
+        """Format each policy's table, and for several the comparison."""
         tables = [one.table() for one in self.by_policy.values()]
         if len(tables) > 1:
             tables = [f"{policy}\n{table}" for policy, table in zip(self.by_policy, tables)]
@@ -97,7 +97,7 @@ class AllVerified:
 
 
 def simulators_at_hand() -> tuple[str, ...]:
-    """Return the batch simulator and every simulator that is installed here."""
+    """Return the batch simulator and every installed simulator."""
     found = [BATCH]
     for name in BACKENDS.names():
         engine = engine_of(name)
@@ -123,23 +123,23 @@ def verify(
     out: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Verified:
-    """Try ``policy`` in every backend, judge it, and write the report and the record that deployment asks for.
+    """Verify ``policy`` in every backend, judge it, and write the report and the record that deployment requires.
 
-    How is declared by its task, see :class:`rlstack.verification.task_verification.TaskVerification`.
+    Its task declares the trials, see :class:`rlstack.verification.task_verification.TaskVerification`.
 
     Args:
         policy: The policy file.
         backends: ``batch`` and other simulators; None takes those that are installed.
-        topics: In every simulator but ``batch`` over topics as well, through the nodes that are deployed.
-        episodes: In every simulator; None takes what is usual for the task.
-        seed: Of the starts, disturbances and sensor noise.
-        robot: A robot's name or file; empty takes the policy's, which one for a family does not have.
-        drivers: Classical planners to compare a base's policy with; None takes those that its task names.
+        topics: Also run over topics, through the deployed nodes, in every simulator except ``batch``.
+        episodes: Trials in every simulator; None takes the task's default.
+        seed: Seed of the starts, disturbances and sensor noise.
+        robot: A robot's name or file; empty takes the policy's; required for a policy for a family.
+        drivers: Classical planners to compare a base's policy with; None takes those of its task.
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
-        on_progress: Called with a column's name, what is done, and the total.
+        on_progress: Called with a column's name, the number done, and the total.
 
     Raises:
-        UserError: Anything is unknown, missing or unreadable, or it could not be tried to the end.
+        UserError: An argument is unknown, missing or unreadable, or the trials could not be completed.
     """
     _check_episodes(episodes)
     names = list(dict.fromkeys(simulators_at_hand() if backends is None else backends))
@@ -187,22 +187,22 @@ def verify_planner(
     out: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Verified:
-    """Drive a classical planner over the maps that policies of a task are verified on, and write a report.
+    """Drive a classical planner over a task's verification maps, and write a report.
 
     Args:
         driver: The planner's name.
-        policy: The policy file that the planner leads, which ``astar_policy`` needs; others take none.
+        policy: The policy file that follows the plan, required by ``astar_policy``; others take none.
         robot: A base's name or file; empty: the TurtleBot3.
-        task: Whose maps.
+        task: The task that declares the maps.
         backends: ``batch`` and other simulators; None takes ``batch``.
-        topics: In every simulator but ``batch`` over topics as well, by the planner's node behind the guard.
-        episodes: In every simulator; None takes what is usual.
-        seed: As of :func:`verify`.
+        topics: Also run over topics, with the planner's node behind the guard, in every simulator except ``batch``.
+        episodes: Trials in every simulator; None takes the default.
+        seed: Seed, see :func:`verify`.
         out: The report's folder; None: ``runs/<driver>-<robot>``.
-        on_progress: As there.
+        on_progress: Progress callback, see :func:`verify`.
 
     Raises:
-        UserError: Anything is unknown, missing or unreadable.
+        UserError: An argument is unknown, missing or unreadable.
     """
     _check_episodes(episodes)
     names = list(dict.fromkeys(backends or (BATCH,)))
@@ -238,15 +238,15 @@ def verify_planner(
 
 
 def verify_task(way: TaskVerification) -> Verification:
-    """Try a policy in every simulator and judge it.
+    """Run a policy's trials in every simulator and judge them.
 
     Raises:
-        UserError: No simulator can hold the task, or the trials could not be run to their end.
+        UserError: No simulator supports the task, or the trials could not be completed.
     """
     request = way.request
     held, left_out = way.hold(request.names)
     if not held:
-        raise UserError(f"None of these simulators can hold the task: {' '.join(left_out.values())}")
+        raise UserError(f"None of these simulators supports the task: {' '.join(left_out.values())}")
     plans = {plan.name: plan for name in held for plan in way.columns(name)}
     records: dict[str, tuple[Any, Mapping[str, Any]]] = {}
     for plan in plans.values():
@@ -314,10 +314,10 @@ def _run_over_topics(way: TaskVerification, plan: ColumnPlan) -> Any:
 
 
 def verify_all(policies: Sequence[str | Path], *, out: str | Path | None = None, **options: Any) -> AllVerified:
-    """Do what :func:`verify` does for each policy; with several, each report goes to a folder of its own in ``out``.
+    """Verify each policy with :func:`verify`; with several, each report goes to a folder of its own in ``out``.
 
     Raises:
-        UserError: As there.
+        UserError: See :func:`verify`.
     """
     paths = [str(policy) for policy in dict.fromkeys(policies)]
     done = {}
@@ -333,7 +333,7 @@ def _check_episodes(episodes: int | None) -> None:
 
 
 def check_simulators(names: Sequence[str]) -> None:
-    """Refuse unknown simulators, and those that are not installed, before anything moves."""
+    """Refuse unknown or missing simulators before any trial starts."""
     known = [BATCH, *BACKENDS.names()]
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""`rlstack world`: look at a world before robots are put into it."""
+"""`rlstack world`: inspect and export a world."""
 
 from __future__ import annotations
 
