@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Learn a task of any kind of robot with stable-baselines3's PPO, and compare what it has learned with random actions.
+"""Train any robot's task with stable-baselines3's PPO, and compare the policy with random actions.
 
     python examples/train_with_stable_baselines3.py [quadrotor_hover] [--seconds 60] [--backend batch] [--episodes 200]
 
@@ -25,11 +25,11 @@ from rlstack.environments.stable_baselines3 import TaskVecEnv
 ROBOTS = 64
 HOVER_M = 0.2
 FIRST_ACTION = {"quadrotor_hover": 0.3}
-"""What every action is at first, where that is not the middle of the range: near what holds the robot up."""
+"""Initial mean of every action if not the middle of the range: near the hover thrust."""
 
 
 class Until(BaseCallback):
-    """Ends learning after so many seconds; the entropy bonus falls to nothing in a line."""
+    """Stops training after a time budget; the entropy bonus decays linearly to zero."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Until(BaseCallback):
 
 
 def learn(task: str, seconds: float, robots: int = ROBOTS, seed: int = 0, steps: int = 10**9, **settings: Any) -> Any:
-    """Return the model after so many seconds or steps, and the environment with its statistics of observations."""
+    """Return the model after a budget of seconds or steps, and the environment with its observation statistics."""
     torch.set_num_threads(1)
     made = gymnasium.make_vec(environment_id(task), num_envs=robots, **settings)
     environment = VecNormalize(TaskVecEnv(made), norm_reward=False)
@@ -71,16 +71,16 @@ def learn(task: str, seconds: float, robots: int = ROBOTS, seed: int = 0, steps:
 
 
 def evaluate(task: str, act: Any, episodes: int, seed: int = 1000, **settings: Any) -> dict[str, float]:
-    """Return what an episode earns on average, and the shares of episodes that time ended and that succeeded.
+    """Return the mean return, and the shares of episodes that timed out and that succeeded.
 
-    A success is what the task says; for quadrotor_hover, which says nothing, to be within :data:`HOVER_M` at the end.
+    The task defines success; quadrotor_hover does not, so there it is being within :data:`HOVER_M` at the end.
 
     Args:
         task: The task's name.
         act: From observations (robots, columns) to actions (robots, actions).
-        episodes: How many.
-        seed: Of the episodes.
-        settings: Of the environment.
+        episodes: Number of episodes.
+        seed: Seed of the episodes.
+        settings: Settings of the environment.
     """
     made = gymnasium.make_vec(environment_id(task), num_envs=min(episodes, 100), **settings)
     seen, _ = made.reset(seed=seed)

@@ -13,11 +13,11 @@ LAUNCH_FILE = LaunchFile(
         Argument("backend", "The simulator.", "mujoco"),
         Argument("world", "World, such as warehouse:7, or a file; empty: a floor.", ""),
         Argument("count", "Robots that share the world.", "1", integer),
-        Argument("namespace", "Of the robot's topics; empty: the robot's name. Several have their own in it.", ""),
+        Argument("namespace", "Namespace of the topics; empty: the robot's name. Several have their own in it.", ""),
         Argument("start_height_m", "Start in the air, hovering, m.", "0", number),
         Argument("real_time_factor", "Simulated seconds per second.", "1", number),
         Argument("lock_step", "Let time wait for every command.", "false", boolean),
-        Argument("noise_seed", "Of the simulated sensors' noise.", "0", integer),
+        Argument("noise_seed", "Seed of the simulated sensors' noise.", "0", integer),
     ),
 )
 

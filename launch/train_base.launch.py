@@ -12,7 +12,7 @@ from rlstack.bringup.system import train_system
 
 
 def build(task: str, recipe: str, **options: Any) -> System:
-    """Return the system; the recipe that ships for a task bears its name."""
+    """Return the system; a task's default recipe has its name."""
     return train_system(recipe or task, **options)
 
 
@@ -24,11 +24,11 @@ LAUNCH_FILE = LaunchFile(
         Argument("out", "The run's folder, which must not exist; empty: the next free runs/<recipe>-NNN.", ""),
         Argument("seed", "Overrides the recipe's.", "", maybe_integer),
         Argument("overrides", "More recipe fields: 'field=value field=value'.", "", words),
-        Argument("fly", "Drive by the new policy when training has ended well.", "true", boolean),
-        Argument("robot", "What drives afterwards: a robot's name or file; empty: the recipe's.", ""),
-        Argument("backend", "The simulator that it drives in.", "mujoco"),
-        Argument("world", "The world that it drives in, such as clutter:1000000; empty: a floor.", ""),
-        Argument("namespace", "Of the robot's topics; empty: the robot's name.", ""),
+        Argument("fly", "Drive with the new policy after successful training.", "true", boolean),
+        Argument("robot", "The robot to drive: a name or file; empty: the recipe's.", ""),
+        Argument("backend", "The simulator to drive in.", "mujoco"),
+        Argument("world", "The world to drive in, such as clutter:1000000; empty: a floor.", ""),
+        Argument("namespace", "Namespace of the robot's topics; empty: the robot's name.", ""),
         Argument(
             "goal", "Where to drive: 'x y' in metres, in the frame odom; empty: the world's goal.", "", maybe_numbers
         ),

@@ -1,3 +1,3 @@
-"""rlstack: train robot policies in simulation, prove them, and fly them over ROS 2."""
+"""rlstack: train robot policies in simulation, verify them, and deploy them over ROS 2."""
 
 __version__ = "0.1.0"

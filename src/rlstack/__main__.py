@@ -1,4 +1,4 @@
-"""`python -m rlstack` is `rlstack`."""
+"""Run the command line with `python -m rlstack`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Arrays by what they hold; shapes and units stand where each is used."""
+"""Array types; shapes and units are documented where they are used."""
 
 from typing import TypeAlias
 

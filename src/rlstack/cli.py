@@ -1,4 +1,4 @@
-"""`rlstack <verb>`: each verb a few lines over the floors below, which are imported only when it runs."""
+"""The `rlstack` command line; the layers below are imported only by the command that runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
 @dataclass(frozen=True)
 class Show:
-    """Print a policy file's whole contract: inputs, outputs, units, frames, topics, rate, limits, provenance."""
+    """Print a policy file's contract: inputs, outputs, units, frames, topics, rate, limits, provenance."""
 
     policy: tyro.conf.Positional[Path]
     """The policy file."""
     json: _File = None
-    """Write the contract to this file as well."""
+    """Also write the contract to this file."""
 
     def run(self) -> int:
         """Print the table."""
@@ -45,16 +45,16 @@ class Show:
 
 @dataclass(frozen=True)
 class Verify:
-    """Try policies in ways they were not trained on; write reports and say pass or fail.
+    """Verify policies in held-out trials; write reports and print pass or fail.
 
     Quadrotors fly from held-out starts with gusts, mass and motor changes; bases drive held-out maps, beside classical
-    planners; arms do held-out trials. That is done in each simulator in process, for numbers, and then over real ROS 2
-    topics in lock step, through the very policy and guard nodes that are deployed (the batch simulator only in
-    process). The record verify.json beside a policy is what `rlstack up deploy` asks for. The exit status is 0 for
-    passed and 1 for failed.
+    planners; arms do held-out trials. The trials run in each simulator in process, for statistics, and then over ROS 2
+    topics in lock step, through the same policy and guard nodes that are deployed (the batch simulator only in
+    process). `rlstack up deploy` requires the record verify.json beside a policy. The exit status is 0 for passed and 1
+    for failed.
 
-    With --driver and no policy, a classical planner drives the same maps and gets a report: over topics, its node is in
-    the policy node's place. --driver astar_policy takes a policy too, which it leads along planned ways.
+    With --driver and no policy, a classical planner drives the same maps and gets a report; over topics, its node
+    replaces the policy node. --driver astar_policy also takes a policy, which follows the planned paths.
     """
 
     FLAGS: ClassVar[tuple[Any, ...]] = ()  # --topics and --no-topics
@@ -62,37 +62,37 @@ class Verify:
     policy: tyro.conf.Positional[tuple[Path, ...]]
     """The policy file; with several, a table compares them."""
     backends: str = ""
-    """Where, separated by commas, such as batch,mujoco,pybullet; left out, every simulator that is installed (with
-    --driver, batch)."""
+    """Simulators, separated by commas, such as batch,mujoco,pybullet; default: every installed one (with --driver,
+    batch)."""
     topics: bool = True
-    """Whether over topics as well; a policy that was not cannot be deployed."""
+    """Also verify over topics, which deployment requires."""
     episodes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Flights or ways in each simulator; left out, 1,000 in the batch simulator, 300 (bases 100) in others, 100 (40)
-    over topics. Too few prove nothing."""
+    """Trials in each simulator; default: 1,000 in the batch simulator, 300 (bases 100) in others, 100 (40) over topics.
+    Too few are not significant."""
     seed: int = 1
-    """Of start states and disturbances, or maps."""
+    """Seed of start states and disturbances, or maps."""
     robot: str = ""
-    """A robot's name or file; left out, it is the robot that the policy was made for."""
+    """A robot's name or file; default: the robot that the policy was trained for."""
     drivers: str | None = None
-    """Planners that drive beside a base's policy, separated by commas, such as dwa,astar_dwa; the first is the one that
-    it is held against. Left out, those of its task."""
+    """Planners to compare a base's policy with, separated by commas, such as dwa,astar_dwa; the first is the reference
+    for judging it. Default: those of its task."""
     driver: str = ""
-    """A planner to drive in a policy's stead, such as astar_dwa."""
+    """A planner to verify instead of a policy, such as astar_dwa."""
     task: str = "base_navigation"
-    """Whose maps --driver drives."""
+    """The task whose maps --driver drives."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The report's folder; left out, it is the policy's folder."""
     json: _File = None
     """Write the figures to this file as well."""
 
     def run(self) -> int:
-        """Try, report, and print the figures."""
+        """Verify, write the report, and print the figures."""
         from rlstack.bringup.verify import verify_all, verify_planner
         from rlstack.files import write_json
 
         leads = self.driver == "astar_policy"
         if leads and len(self.policy) != 1:
-            raise UserError("astar_policy leads a policy, so give one: rlstack verify POLICY --driver astar_policy.")
+            raise UserError("astar_policy needs a policy: rlstack verify POLICY --driver astar_policy.")
         if not leads and bool(self.policy) == bool(self.driver):
             raise UserError(
                 "Give a policy or --driver, one of the two: rlstack verify POLICY, such as"
@@ -116,14 +116,14 @@ class Verify:
 
 @dataclass(frozen=True)
 class Fly:
-    """Train a recipe, verify its policy in simulation and over ROS 2 topics, and say what to try next."""
+    """Train a recipe, verify its policy in simulation and over ROS 2 topics, and suggest the next commands."""
 
     recipe: tyro.conf.Positional[str] = "quadrotor_hover"
     """A training recipe's name or file."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The run's folder, which must not exist yet; left out, the next free one under runs/."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="SEED")] = None
-    """Of training; left out, the recipe's."""
+    """Seed of training; default: the recipe's."""
     json: _File = None
     """Write the verification's figures to this file as well."""
 
@@ -136,9 +136,9 @@ class Fly:
 
 @dataclass(frozen=True)
 class Rviz:
-    """Write an RViz configuration that shows a robot: its model, frames, sensors, goal, path and world.
+    """Write an RViz configuration for a robot: its model, frames, sensors, goal, path and world.
 
-    Those for the robots that ship are in config/rviz, with the robot's name as the namespace.
+    config/rviz holds those of the robots that ship, with the robot's name as the namespace.
     """
 
     robot: tyro.conf.Positional[str] = "crazyflie"
@@ -146,9 +146,9 @@ class Rviz:
     namespace: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """Of the robot's topics; left out, it is the robot's name."""
     frame_prefix: str = ""
-    """What its frames' names begin with, where several robots share a world."""
+    """Prefix of its frames, if several robots share a world."""
     out: _File = None
-    """Where to; left out, to standard output."""
+    """Output file; default: standard output."""
 
     def run(self) -> int:
         """Write or print the configuration."""
@@ -167,24 +167,24 @@ class Rviz:
 
 @dataclass(frozen=True)
 class Model:
-    """Show a robot's mass, inertia and joints; write its URDF or MJCF; or hold a model file against the robot file.
+    """Show a robot's mass, inertia and joints; write its URDF or MJCF; or check a model file against the robot file.
 
-    URDF is for RViz, PyBullet and Isaac Sim, MJCF for MuJoCo. A model that is not the robot of its file is refused:
-    the message names the part, both numbers and the tolerance.
+    URDF is for RViz, PyBullet and Isaac Sim, MJCF for MuJoCo. A model that differs from its robot file is refused: the
+    message names the part, both values and the tolerance.
     """
 
     robot: tyro.conf.Positional[str]
     """A robot's name or file."""
     format: Literal["urdf", "mjcf"] = "urdf"
-    """What to write."""
+    """Format of the model."""
     rotors: Literal["continuous", "fixed", "none"] = "continuous"
-    """Of a quadrotor's URDF: links that turn, frames, or only seen."""
+    """Rotors in a quadrotor's URDF: rotating links, frames, or visuals only."""
     prefix: str = ""
-    """What names in a URDF begin with."""
+    """Prefix of the names in a URDF."""
     out: _File = None
-    """Where to write the model; left out, it is only made."""
+    """Output file of the model; default: only check it."""
     check: _File = None
-    """A URDF or MJCF (.xml) of this robot to hold against its robot file."""
+    """A URDF or MJCF (.xml) of this robot to check against its robot file."""
 
     def run(self) -> int:
         """Check, write and print."""
@@ -198,16 +198,16 @@ class Model:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Say what is installed, what is missing, what each missing part is for, and the command that installs it.
+    """Check the installation: what is missing, what it is for, and how to install it.
 
-    The exit status is 1 only when a core part is missing or does not work.
+    The exit status is 1 only if a core part is missing or does not work.
     """
 
     json: _File = None
     """Write the findings to this file as well."""
 
     def run(self) -> int:
-        """Look for every part and print the table."""
+        """Check every part and print the table."""
         from rlstack.bringup.doctor import diagnose
         from rlstack.files import write_json
 
@@ -220,20 +220,20 @@ class Doctor:
 
 @dataclass(frozen=True)
 class Bench:
-    """Measure how fast this machine simulates, learns and flies, and the peers that are installed beside it.
+    """Measure the speed of simulation, training and inference on this machine, and of installed peer projects.
 
-    A few minutes on one core. It trains `quadrotor_hover` twice, in a folder that is removed afterwards; each part is
-    a process of its own. How, and what the columns are: docs/benchmarks.md.
+    Takes a few minutes on one core. It trains `quadrotor_hover` twice, in a temporary folder; each part runs in its own
+    process. docs/benchmarks.md explains the method and the columns.
     """
 
     seed: int = 0
     """Of training."""
     device: str = "cpu"
-    """Where to simulate and train: cpu, or cuda where there is one."""
+    """Device of simulation and training: cpu or cuda."""
     quick: bool = False
-    """Only see whether everything works, in seconds; the figures mean nothing."""
+    """Smoke test in seconds; the figures mean nothing."""
     json: _File = None
-    """Write the figures to this file as well; after each part, so that Ctrl-C leaves what was found."""
+    """Also write the figures to this file, after each part, so that Ctrl-C keeps the results so far."""
 
     def run(self) -> int:
         """Measure and print the table."""
@@ -293,7 +293,7 @@ VERBS: dict[str, Verb] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit status: 2 for what the user can mend, 130 for Ctrl-C."""
+    """Run one command line and return its exit status: 2 for user errors, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = _dispatch(words)
@@ -370,7 +370,7 @@ def _complain(sentence: str) -> int:
 
 
 def _names(given: str) -> tuple[str, ...]:
-    """Return what is separated by commas."""
+    """Split a comma-separated list."""
     return tuple(filter(None, (name.strip() for name in given.split(","))))
 
 
@@ -378,7 +378,7 @@ _last_shown = [""]
 
 
 def _progress(what: str, done: int, count: int) -> None:
-    """Show progress on one line of a terminal, and only each tenth elsewhere."""
+    """Display progress on one line in a terminal, and every tenth elsewhere."""
     if sys.stderr.isatty():
         print(f"\r{what}: {done}/{count} ", end="" if done < count else "\n", file=sys.stderr, flush=True)
         return

@@ -1,4 +1,4 @@
-"""Errors whose message is meant for the person at the keyboard."""
+"""Errors with messages for the user."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Something the user gave is wrong; the message says what, where, and what to do.
+    """A user error; the message says what is wrong, where, and what to do.
 
     The command line prints it as one sentence without a traceback and exits with status 2.
     """
 
 
 class Diverged(RuntimeError):
-    """A simulation's numbers are no numbers any more; the message says since when and for which robot."""
+    """A simulation's state became non-finite; the message names the time and the robot."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:

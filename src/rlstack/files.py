@@ -1,4 +1,4 @@
-"""Writing files whole or not at all, and by one writer at a time."""
+"""Atomic file writes and lock files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rlstack.errors import UserError
 
 
 def write_atomically(path: str | Path, data: bytes | str, *, what: str = "", make_folder: bool = True) -> None:
-    """Write ``data`` so that a reader finds the old file or the whole new one, never a part, even after a power cut.
+    """Write ``data`` atomically: a reader finds the old file or the complete new one, even after a power cut.
 
     Args:
-        path: Replaced if it exists.
+        path: The file, replaced if it exists.
         data: Text is written as UTF-8.
-        what: What errors call it, such as ``the policy``.
-        make_folder: Make its folder if that is missing.
+        what: Its name in errors, such as ``the policy``.
+        make_folder: Create its folder if that is missing.
 
     Raises:
-        UserError: It cannot be written; the old file, if there was one, is as it was.
+        UserError: It cannot be written; an old file stays unchanged.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -38,7 +38,7 @@ def write_atomically(path: str | Path, data: bytes | str, *, what: str = "", mak
         finally:
             temporary.unlink(missing_ok=True)
         folder = os.open(path.parent, os.O_RDONLY)
-        try:  # the rename itself must outlast a power cut
+        try:  # make the rename itself durable
             os.fsync(folder)
         finally:
             os.close(folder)
@@ -50,20 +50,20 @@ def write_atomically(path: str | Path, data: bytes | str, *, what: str = "", mak
 
 
 def write_json(path: str | Path, data: Any) -> None:
-    """Write JSON so that the file is either the old one or the whole new one, never a part."""
+    """Write JSON atomically."""
     write_atomically(Path(path).expanduser(), json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
 def lock(folder: Path, name: str, taken: str) -> int:
-    """Hold a file, made if it is missing; return the descriptor to close for letting go (a kill closes it, too).
+    """Lock a file, created if missing; return the descriptor, whose closing (also by a kill) releases the lock.
 
     Args:
-        folder: That is written to.
-        name: Of the file, in ``folder``.
-        taken: What is said if another process holds it.
+        folder: The folder to protect.
+        name: Name of the lock file in ``folder``.
+        taken: Error message if another process holds the lock.
 
     Raises:
-        UserError: Another process holds it, or it cannot be made.
+        UserError: Another process holds the lock, or the file cannot be created.
     """
     try:
         path = folder / name

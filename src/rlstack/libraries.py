@@ -1,4 +1,4 @@
-"""Optional libraries, imported where they are needed."""
+"""Imports of optional libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def import_library(module: str, extra: str) -> Any:
         extra: Name of the extra, such as ``navigation``.
 
     Raises:
-        UserError: It, or a system library that it needs, cannot be imported; says what to install.
+        UserError: It, or a system library that it needs, cannot be imported; the message says what to install.
     """
     try:
         return importlib.import_module(module)

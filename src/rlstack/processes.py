@@ -1,4 +1,4 @@
-"""Child processes: what they make of signals, and that they do not outlive their parent."""
+"""Child processes: their signal handlers, and ending them with their parent."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def catches(pid: int, number: int) -> bool:
 
 
 def die_with_parent(parent: int, number: int = signal.SIGTERM) -> None:
-    """Make the kernel send this process ``number`` when its parent dies, however that dies (Linux only).
+    """Make the kernel send this process signal ``number`` when its parent dies, for any reason (Linux only).
 
-    SIGTERM lets a robot's driver still disarm. It goes by the thread that started the process, so that must last.
+    SIGTERM lets a robot's driver disarm. The kernel watches the thread that started the process, which must stay alive.
 
     Args:
-        parent: The parent's process id; if that is gone already, this process ends at once.
+        parent: The parent's process id; if it is already gone, this process ends at once.
         number: The signal.
     """
     if _LIBC is None:

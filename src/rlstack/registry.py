@@ -1,4 +1,4 @@
-"""Find the things that can be added with one new file: backends, tasks, algorithms.
+"""Registries of extensible parts: backends, tasks, algorithms.
 
 A name is a module in a package of rlstack, or an entry point of another installed package, so adding
 one touches no existing file.
@@ -18,9 +18,9 @@ from rlstack.errors import unknown_name
 
 
 def installed(group: str) -> tuple[EntryPoint, ...]:
-    """Return what installed packages add to a group of entry points.
+    """Return the entry points of a group from installed packages.
 
-    That is looked for once for each ``sys.path``: it reads a file of every package there is, some 10 ms a time.
+    Cached by ``sys.path``: each lookup reads a file of every installed package, which takes some 10 ms.
     """
     return _installed(group, tuple(sys.path))
 
@@ -32,10 +32,10 @@ def _installed(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 @dataclass(frozen=True)
 class Registry:
-    """Names of one kind, each a module in ``package`` that defines ``attribute``.
+    """Entries by name, each a module in ``package`` that defines ``attribute``.
 
     Args:
-        kind: What an entry is called in error messages, such as ``"backend"``.
+        kind: The name of such an entry in error messages, such as ``"backend"``.
         package: The package whose modules are the built-in entries.
         attribute: The attribute of such a module that is the entry.
         group: The entry-point group by which other packages add entries.
@@ -58,6 +58,6 @@ class Registry:
             if entry.name == name:
                 return entry.load()
         if name not in self.names():
-            _installed.cache_clear()  # what has been installed meanwhile is found the next time
+            _installed.cache_clear()  # find newly installed packages the next time
             raise unknown_name(self.kind, name, self.names())
         return getattr(importlib.import_module(f"{self.package}.{name}"), self.attribute)

@@ -1,4 +1,4 @@
-"""Find the data that ships beside the code: recipes, worlds, robot folders, launch files."""
+"""Find the data files that ship with the package: recipes, worlds, robot folders, launch files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 def share_directories() -> list[Path]:
     """Return the folders that may hold rlstack's data, the most specific first.
 
-    A source checkout (and an editable install) has them at its top; ``pip install`` and ``colcon build``
+    A source checkout (and an editable install) has them at its root; ``pip install`` and ``colcon build``
     put them in ``share/rlstack`` of their prefix.
     """
     here = Path(__file__).resolve()

@@ -1,7 +1,7 @@
 """Strict loading of plain data (YAML, JSON) into frozen dataclasses; errors name key, value and what is allowed.
 
-Robot files, recipes and policy metadata are all read through this, so a misspelt key or a value out of
-range is refused in the same words everywhere.
+Robot files, recipes and policy metadata are all loaded with it, so a misspelt key or a value out of
+range gives the same error everywhere.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def value(
     at_most: float | None = None,
     one_of: tuple[Any, ...] | None = None,
 ) -> Any:
-    """Declare a dataclass field with its unit and what it may hold; applies to each number of a tuple."""
+    """Declare a dataclass field with its unit and allowed values, which apply to each number of a tuple."""
     allowed = {"unit": unit, "above": above, "at_least": at_least, "at_most": at_most, "one_of": one_of}
     if default is dataclasses.MISSING:
         return dataclasses.field(metadata=allowed)
@@ -42,13 +42,13 @@ def load(cls: type[T], data: Any, where: str) -> T:
         cls: A dataclass whose annotations are numbers, strings, booleans, tuples, dictionaries, literals,
             optionals or other dataclasses.
         data: The parsed mapping.
-        where: What to call the source in errors, such as a file's path.
+        where: The source's name in errors, such as a file's path.
     """
     return typing.cast(T, _load_dataclass(cls, data, where, ""))
 
 
 def in_order(ranges: Any, *names: str) -> None:
-    """Raise ``ValueError`` if a range of a dataclass begins above its end: in these fields, or in all of its pairs."""
+    """Raise ``ValueError`` if a dataclass's range, in these fields or any pair, begins above its end."""
     for name in names or [name for name, entry in vars(ranges).items() if isinstance(entry, tuple)]:
         low, high = getattr(ranges, name)
         if low > high:
@@ -56,7 +56,7 @@ def in_order(ranges: Any, *names: str) -> None:
 
 
 def check(instance: Any, where: str) -> None:
-    """Refuse an instance whose values are outside what its fields declare (after changes on the command line)."""
+    """Refuse an instance with values that its fields do not allow (after changes on the command line)."""
     load(type(instance), to_data(instance), where)
 
 
@@ -103,7 +103,7 @@ def _load_value(hint: Any, data: Any, where: str, at: str) -> Any:
             return None
         options = [a for a in arguments if a is not type(None)]
         if isinstance(data, dict) and all(map(dataclasses.is_dataclass, options)):
-            # The one that was meant, so that the error speaks of it.
+            # Choose the intended alternative, so that the error refers to it.
             options = [max(options, key=lambda o: len(data.keys() & {f.name for f in dataclasses.fields(o)}))]
         for option in options[:-1]:
             try:

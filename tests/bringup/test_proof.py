@@ -95,7 +95,7 @@ def test_a_record_that_does_not_say_of_which_robot_it_is_asks_to_verify_again(po
     facts = record(policy)
     del facts["robot_sha256"]
     write_json(record_path(policy), facts)
-    with pytest.raises(UserError, match=r"by an earlier version of rlstack .* which 'crazyflie' .*`rlstack verify "):
+    with pytest.raises(UserError, match=r"by an earlier version of rlstack .* file of 'crazyflie': .*`rlstack verify "):
         require_proof(policy, ROBOT)
 
 

@@ -131,7 +131,7 @@ def test_a_planner_that_leads_a_policy_takes_one(
     policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["verify", "--driver", "astar_policy"]) == 2
-    assert "astar_policy leads a policy, so give one" in capsys.readouterr().err
+    assert "astar_policy needs a policy" in capsys.readouterr().err
     given = ["verify", str(policy), "--driver", "astar_policy", "--episodes", "1", "--out", str(tmp_path)]
     assert cli.main(given) == 0
     data = json.loads((tmp_path / "verify_in_process.json").read_text())

@@ -145,7 +145,7 @@ def test_a_replay_is_told_the_file_of_a_robot_of_ones_own(tmp_path: Path, capsys
     capsys.readouterr()
     assert cli.main(["demo", "replay", str(path), "--robot", str(own)]) == 0
     assert "tool depart by at most 0 mm" in capsys.readouterr().out
-    assert "with the robot 'my_arm', which is none of rlstack's own: give its file with --robot FILE" in refused()
+    assert "with the robot 'my_arm', which does not ship with rlstack: give its file with --robot FILE" in refused()
     assert "with the robot 'my_arm', and --robot panda is 'panda'" in refused("--robot", "panda")
     other = tmp_path / "other.yaml"
     other.write_text(own.read_text().replace("panda_finger_joint2", "panda_finger_joint3"))

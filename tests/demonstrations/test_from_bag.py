@@ -65,7 +65,7 @@ def test_what_was_recorded_comes_back_and_is_learned_from(
     for one, other in zip(steps, told, strict=True):
         np.testing.assert_allclose(one["observation"], other["observation"], atol=1e-3)
     assert cli.main(["demo", "replay", str(again)]) == 2
-    assert "it came from bags: nothing replays it" in capsys.readouterr().err
+    assert "it came from bags: it cannot be replayed" in capsys.readouterr().err
     # without a task's name it is LeRobot's, and whoever would learn from it is told what to do
     words[-1] = str(tmp_path / "words")
     assert cli.main([*words, "--task", "picking"]) == 0

@@ -157,7 +157,7 @@ def test_what_a_policy_file_does_is_recorded(
     assert recorded(policy.path, "--expert") == 2 and "leave one out" in capsys.readouterr().err
     rest = np.array([drive.rest for drive in panda().drives])
     assert recorded(write_posture_policy(tmp_path / "other.onnx", panda(), rest + 1.0, speed=1.0)) == 2
-    assert "commands what no motion of the tool does" in capsys.readouterr().err
+    assert "commands no tool motion of this task" in capsys.readouterr().err
     push = write_posture_policy(tmp_path / "push.onnx", panda(), rest, task="arm_push")
     assert recorded(push) == 2 and "is a policy for arm_push: rlstack demo record arm_push" in capsys.readouterr().err
 

@@ -1,8 +1,8 @@
-"""Filtering demonstrations: which of a dataset conflict with the others, or with those of another dataset.
+"""Filter demonstrations that conflict with the rest of their dataset, or with another dataset.
 
-Each demonstration is judged by an ensemble that has learnt from others and not from it, by the compatibility measure of
-:mod:`rlstack.data.compatibility`: where the ensemble's members agree on what to do, one that does something else fights
-it; where they do not, anything is news and welcome.
+Each demonstration is scored by an ensemble trained on others, with the compatibility measure of
+:mod:`rlstack.data.compatibility`: where the members agree on an action, a different one conflicts; where they disagree,
+any action is informative.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ LEAST = 0.7
 others): 0.81 to 0.92; two with noise of 0.6 on every action: 0.39 and 0.44."""
 
 APART = 4.0
-"""It must also be so many standard deviations, by the median deviation, below the median of those that judge it: where
-few have been recorded, they all fit each other badly, and none is to blame."""
+"""A flagged demonstration must also lie this many standard deviations (from the median deviation) below the median of
+its judges: in a small dataset all demonstrations fit each other badly."""
 
 LOSS_QUANTILE = 0.9
-"""Of the errors on demonstrations that were kept back: the tenth that is further off may be what is looked for."""
+"""Quantile of the errors on held-out demonstrations: the largest tenth may be the outliers sought."""
 
 FOLDS = 5
-"""Parts of a dataset that is judged by itself: each by an ensemble that learnt from the others."""
+"""Cross-validation folds of a dataset without a base: each is scored by an ensemble trained on the others."""
 
 FEWEST = 6
-"""Demonstrations that it takes to judge some by others."""
+"""Least number of demonstrations to train an ensemble on."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be said of a demonstration.
+    """The verdict on a demonstration.
 
     Attributes:
         episode: Its number.
         frames: Its length.
-        success: Whether the task was done; None: the dataset does not say.
+        success: Whether the task succeeded; None: not recorded.
         compatibility: Mean over its frames, 0 to 1.
-        sure: Share of its frames in which the ensemble is sure what to do.
-        why: In words, why it is not to be kept, or nothing.
+        sure: Share of its frames in which the ensemble is certain.
+        why: Reason to drop it, in words, or nothing.
     """
 
     episode: int
@@ -60,11 +60,11 @@ class Verdict:
 
     @property
     def kept(self) -> bool:
-        """Whether it is to be kept."""
+        """Whether to keep it."""
         return not self.why
 
     def describe(self) -> str:
-        """Return it in words."""
+        """Format the verdict."""
         found = f"compatibility {self.compatibility:.2f}, sure in {100 * self.sure:.0f}% of {self.frames} frames"
         return f"episode {self.episode}: {'dropped: ' + self.why if self.why else 'kept'} ({found})"
 
@@ -74,13 +74,12 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
 
     Args:
         path: The dataset's folder.
-        base: A dataset that is held to be good: its demonstrations judge. None: those of ``path`` judge each other.
-        least: Mean compatibility below which one is flagged.
-        seed: Of the ensembles.
+        base: A trusted dataset to compare with; None: the demonstrations of ``path`` are compared with each other.
+        least: Mean compatibility below which a demonstration is flagged.
+        seed: Seed of the ensembles.
 
     Raises:
-        UserError: It is no dataset, there are too few demonstrations to judge by, or the base is of another robot,
-            rate or task.
+        UserError: It is not a dataset, there are too few demonstrations, or the base has another robot, rate or task.
     """
     if not 0 <= least <= 1:
         raise UserError(f"The least compatibility is a share between 0 and 1, not {least}.")
@@ -110,7 +109,7 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
     thresholds = thresholds_from(held, [one["done"] for one in others], loss_quantile=LOSS_QUANTILE)
     usual = np.array([compatibility(p, one["done"], thresholds).mean() for p, one in zip(held, others)])
     middle = np.median(usual)
-    deviation = 1.4826 * np.median(np.abs(usual - middle))  # as of a normal distribution
+    deviation = 1.4826 * np.median(np.abs(usual - middle))  # of a normal distribution
     least = min(least, float(middle - APART * deviation))
     names = dataset.features[metadata.ACTION].names
     return [
@@ -120,20 +119,20 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
 
 
 def check_out(path: str | Path, out: str | Path) -> None:
-    """Raise ``UserError`` unless the folder ``out`` is free: what was written into it before is judged once only."""
+    """Raise ``UserError`` if the folder ``out`` already holds a dataset."""
     check_other(out, path)
     if (Path(out) / INFO).is_file():
         raise UserError(f"{out} holds a dataset already: give a new folder (--out), or remove it.")
 
 
 def filtered(path: str | Path, out: str | Path, verdicts: list[Verdict]) -> int:
-    """Write the demonstrations that are to be kept into a dataset in the folder ``out``; return how many.
+    """Write the kept demonstrations into a dataset in the folder ``out``; return their number.
 
     Raises:
-        UserError: There is a dataset already.
+        UserError: The folder already holds a dataset, or no demonstration is kept.
     """
     check_out(path, out)
-    held = Dataset(path, quiet=True)  # who judged has told what is missing
+    held = Dataset(path, quiet=True)  # judge() has reported missing data
     if not any(verdict.kept for verdict in verdicts):
         raise UserError(f"None of the demonstrations in {path} would be kept: nothing was written.")
     count = copy_episodes(held, out, (verdict.episode for verdict in verdicts if verdict.kept))
@@ -170,7 +169,7 @@ def _verdict(
 
 
 def _among_each_other(shown: list[dict[str, np.ndarray]], seed: int) -> list[np.ndarray]:
-    """Return what ensembles that learnt from others would do in each demonstration."""
+    """Return the actions in each demonstration of ensembles trained on the others."""
     part = np.random.default_rng(seed).permutation(len(shown)) % min(FOLDS, len(shown))
     found: list[np.ndarray] = [np.empty(0)] * len(shown)
     for fold in range(part.max() + 1):
@@ -185,17 +184,17 @@ def _columns(shown: list[dict[str, np.ndarray]]) -> tuple[list[np.ndarray], list
 
 
 def _used(dataset: Dataset) -> list[str]:
-    """Return the features by which demonstrations are judged: what the policy's network sees, or else what is sensed.
+    """Return the features to compare demonstrations by: the policy network's observations, or else the raw signals.
 
     Raises:
-        UserError: It holds nothing that was done, or nothing that was seen but pictures.
+        UserError: The dataset lacks actions, or all observations other than images.
     """
     if metadata.ACTION not in dataset.features:
-        raise UserError(f"{dataset.path} has no feature '{metadata.ACTION}': nobody can say what was done.")
+        raise UserError(f"{dataset.path} has no feature '{metadata.ACTION}'.")
     seen = [metadata.SEEN] if metadata.SEEN in dataset.features else [metadata.STATE, metadata.WORLD]
     seen = [name for name in seen if name in dataset.features]
     if not seen:
-        raise UserError(f"{dataset.path} has no feature '{metadata.STATE}': pictures alone are not judged.")
+        raise UserError(f"{dataset.path} has no feature '{metadata.STATE}': images alone cannot be compared.")
     return [*seen, metadata.ACTION]
 
 
@@ -213,4 +212,4 @@ def _shown(dataset: Dataset) -> list[dict[str, np.ndarray]]:
 def _same_task(one: Dataset, other: Dataset) -> None:
     names = [metadata.name_in(dataset.path) for dataset in (one, other)]
     if None not in names and names[0] != names[1]:
-        raise UserError(f"{one.path} is of the task {names[0]} and {other.path} of {names[1]}: they do not fit.")
+        raise UserError(f"{one.path} is for the task {names[0]} and {other.path} for {names[1]}: they do not match.")

@@ -1,4 +1,4 @@
-"""Converts a bag of an arm at a task into a demonstration."""
+"""Convert a bag of an arm into a demonstration of a task."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from rlstack.tasks.manipulator.action_recovery import followed
 from rlstack.tasks.manipulator.task import ArmTask
 
 _OFF_M = 0.01
-"""m from where commands led the tool, in half of the frames, beyond which the actions say something else."""
+"""Largest median deviation, m, of the actions' tool position from the commands'."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What became of a bag.
+    """A demonstration converted from a bag.
 
     Attributes:
-        frames: Of the demonstration, by feature.
-        left_out: How many there were after the task was done.
-        success: Whether it was.
-        off_m: At worst and in the middle, how far from where the commands led the tool the actions lead it.
-        words: What the arm was to do.
+        frames: Frames of the demonstration, by feature.
+        left_out: Number of frames dropped after the task succeeded.
+        success: Whether the task succeeded.
+        off_m: Maximum and median deviation of the actions' tool position from the commands'.
+        words: The task's description.
     """
 
     frames: list[dict[str, Any]]
@@ -50,7 +50,7 @@ class Shown:
         return writer.end_episode(self.words)
 
     def describe(self) -> str:
-        """Return it in words."""
+        """Describe the demonstration in one line."""
         worst, usual = (1000.0 * one for one in self.off_m)
         done = "the task was done" if self.success else "the task was not done, so that training passes it over"
         after = f" (what came after, {self.left_out} frames, is left out)" if self.left_out else ""
@@ -61,7 +61,7 @@ class Shown:
 
 
 def features_of(task: ArmTask, robot: Manipulator, *, films: bool = False) -> dict[str, Feature]:
-    """Return what the frames of such a demonstration hold; ``films``: pictures are kept as films."""
+    """Return the features of such a demonstration; ``films``: store images as video."""
     shown = metadata.shown_features(task, robot)
     return {name: film(*f.shape[:2]) if films and f.is_image else f for name, f in shown.items()}
 
@@ -75,22 +75,22 @@ def shown_in(
     goal: Sequence[float] | None = None,
     succeeded: bool = False,
 ) -> Shown:
-    """Return a bag as a demonstration of a task: its commands become motions of the tool.
+    """Convert a bag into a demonstration of a task: its commands become tool motions.
 
-    The episode ends where the task was done, as where it is recorded. What came after the last frame is not in a bag:
-    where it is done there, it stays so.
+    The episode ends when the task succeeds, as in recording. If it succeeds in the bag's last frame, it is taken to
+    stay so.
 
     Args:
         recording: The bag.
-        name: Of the task.
-        task: What was done; its rate is the dataset's.
+        name: Name of the task.
+        task: The task; its rate is the dataset's.
         robot: The arm.
-        goal: Where it was to be done, m, whatever the bag says; None: it says so.
-        succeeded: Whether it was done is known: it was, at the bag's end. Else the task judges what was sensed.
+        goal: The goal, m, overriding the bag's; None: read it from the bag.
+        succeeded: The bag is known to end in success. Otherwise the task decides from the observations.
 
     Raises:
-        UserError: The bag lacks what the task senses, a topic was silent, nobody can say whether it was done, or its
-            commands are no motions of this task's.
+        UserError: The bag lacks signals that the task senses, a topic was silent, success cannot be decided, or its
+            commands are not motions of this task.
     """
     if goal is not None:
         said = np.array([[*goal, 0.0, 0.0, 0.0, 1.0]])
@@ -101,8 +101,8 @@ def shown_in(
     _check_senses(recording, name, task, robot, cameras, poses)
     if not succeeded and task.objects is not None and OBJECT not in poses:
         raise UserError(
-            f"{recording.path}: {name} does not sense where its object is, so nobody can say whether the task was done:"
-            " give --succeeded if it was."
+            f"{recording.path}: {name} does not sense its object's position, so its success cannot be decided: give"
+            " --succeeded if it was."
         )
     known = moments(recording, task.rate_hz, cameras=cameras, poses=poses, until_next=True)
     pictures = {camera: [source.take(k) for k in range(len(known))] for camera, source in known.pictures.items()}
@@ -132,7 +132,7 @@ def shown_in(
 def _check_senses(
     recording: Recording, name: str, task: ArmTask, robot: Manipulator, cameras: tuple[str, ...], poses: tuple[str, ...]
 ) -> None:
-    """Refuse a bag that lacks what a task senses."""
+    """Refuse a bag that lacks signals that a task senses."""
     lacking = [f"pictures on {recording.namespace}/{one}/image_raw" for one in cameras if one not in recording.cameras]
     lacking += [f"{recording.namespace}/{topic}" for topic in reversed(poses) if topic not in recording.poses]
     if recording.velocity is None:
@@ -141,7 +141,7 @@ def _check_senses(
         by_goal = " (or say where the goal was with --goal X Y Z)" if lacking[-1].endswith(f"/{GOAL}") else ""
         raise UserError(
             f"{recording.path} lacks what {name} senses, {', '.join(lacking)}: record it too{by_goal}, or give --task"
-            " in other words for a dataset that LeRobot's policies take."
+            " a description in words, for a dataset for LeRobot's policies."
         )
     for signal, shape in metadata.pictures_of(task, robot).items():
         camera = camera_of(SENSED[signal])
@@ -153,7 +153,7 @@ def _check_senses(
 
 
 def _seen(known: Moments, pictures: dict[str, list[Any]], task: ArmTask, frame: int) -> dict[str, NDArray[Any]]:
-    """Return a frame by signal."""
+    """Return a frame's observations by signal."""
     assert known.velocity is not None
     found: dict[str, NDArray[Any]] = {
         "joint_position": known.position[frame],
@@ -174,12 +174,12 @@ def _inputs(seen: list[dict[str, NDArray[Any]]], task: ArmTask) -> Iterator[dict
 
 
 def _ends(seen: list[dict[str, NDArray[Any]]], tool: Array, task: ArmTask) -> tuple[int, bool]:
-    """Return how many frames there are to the end, and whether the task was done then."""
+    """Return the number of frames to the end, and whether the task succeeded."""
     thing = np.array([frame["object_position"] for frame in seen]) if "object_position" in task.inputs else tool
     there = task.done(task.achieved(tool, thing), np.array([frame["goal_position"] for frame in seen]))
     held = 0
     for frame, now in enumerate(there):
         held = held + 1 if now else 0
         if held >= task.hold_steps and task.ends and frame:
-            return frame, True  # the frame before it led there
+            return frame, True  # reached by the previous frame's action
     return len(seen), bool(there[-1])

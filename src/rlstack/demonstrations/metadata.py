@@ -1,6 +1,6 @@
-"""Features and task of a dataset of demonstrations; the task is in a file beside it.
+"""Features and task of a dataset of demonstrations.
 
-The file is ``meta/rlstack.json``; LeRobot leaves what it does not know alone.
+The task is stored in ``meta/rlstack.json``, which LeRobot ignores.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ SHEET = "meta/rlstack.json"
 VERSION = 1
 
 SENSED = "observation."
-"""Before the name of each input of the policy, as sensed: what is learned from."""
+"""Prefix of the policy's inputs, as sensed: the observations to learn from."""
 STATE = "observation.state"
-"""The joints again, as LeRobot's policies take them: of each ``NAME.pos`` rad or m, then ``NAME.vel`` rad/s or m/s."""
+"""The joints in LeRobot's convention: each ``NAME.pos`` rad or m, then each ``NAME.vel`` rad/s or m/s."""
 WORLD = "observation.environment_state"
-"""All else that is sensed, likewise: places and orientations (xyzw) of goal and object, m."""
+"""The other observations, likewise: positions, m, and orientations (xyzw) of goal and object."""
 ACTION = "action"
-"""What was done, in the policy's own terms: motions of the tool and the gripper in -1..1."""
+"""The action in the policy's terms: motions of tool and gripper in -1..1."""
 COMMAND = "command"
-"""What the joints were driven to, ``NAME.pos`` rad or m."""
+"""The joint targets, ``NAME.pos`` rad or m."""
 REWARD, SUCCESS, DONE, TERMINATED = "next.reward", "next.success", "next.done", "next.terminated"
 BY_HAND = "intervention"
-"""Whether a human did it."""
+"""Whether the operator chose the action."""
 SEEN, ACHIEVED = "policy.observation", "policy.achieved"
-"""What the policy's network sees, and where what is to be at the goal is, m: what a replay buffer needs."""
+"""The network's observation, and the achieved position, m, for a replay buffer."""
 SIMULATOR, TRIAL_OF = "simulation.state", "simulation.trial"
-"""All that changes in the simulator before the step, and what the trial is about: what a replay starts from."""
+"""The simulator's state before the step, and the trial's parameters, from which a replay starts."""
 KNOWN = "simulation."
-"""Before the names of :data:`TOLD`, where the policy is not told them: the simulator's own truth."""
+"""Prefix of :data:`TOLD` signals that the policy does not sense: the simulator's ground truth."""
 TOLD = {"object_position": 3, "object_orientation": 4}
-"""Where what is handled is, m and xyzw."""
+"""Pose of the object, m and xyzw."""
 
 
 @dataclass(frozen=True)
 class DatasetTask:
-    """Of which task the demonstrations in a dataset are.
+    """The task of a dataset's demonstrations.
 
     Attributes:
-        name: Of the task.
+        name: Name of the task.
         task: Its configuration.
         robot: The arm.
     """
@@ -72,23 +72,23 @@ def task_called(name: str, settings: dict[str, Any] | None = None, where: str = 
     """Return an arm's task with some settings changed.
 
     Raises:
-        UserError: There is no such task (nearest names listed), it is none for arms, or refuses a setting.
+        UserError: The task is unknown (nearest names listed), is not for arms, or refuses a setting.
     """
     kind = TASKS.load(name)
     if not issubclass(kind, ArmTask):
         arms = ", ".join(known for known in TASKS.names() if issubclass(TASKS.load(known), ArmTask))
-        raise UserError(f"The task '{name}' is none for arms, and only these can be demonstrated: {arms}.")
+        raise UserError(f"'{name}' is not a manipulation task, and only these can be demonstrated: {arms}.")
     task: ArmTask = schema.load(kind, settings or {}, where or name)
     return task
 
 
 def name_of(task: ArmTask) -> str:
-    """Return what a task is called; of one that is in no catalogue, its class."""
+    """Return a task's name, or its class for a task outside the catalogue."""
     return next((name for name in TASKS.names() if TASKS.load(name) is type(task)), type(task).__name__)
 
 
 def words_of(task: ArmTask) -> str:
-    """Return what the arm is to do, in words."""
+    """Return the task's description."""
     return (type(task).__doc__ or type(task).__name__).splitlines()[0]
 
 
@@ -96,7 +96,7 @@ def arm_called(name: str) -> Manipulator:
     """Return an arm by its name or file.
 
     Raises:
-        UserError: There is no such robot, or it is no arm.
+        UserError: The robot is unknown, or not an arm.
     """
     robot = load_robot(name)
     if not isinstance(robot, Manipulator):
@@ -105,8 +105,8 @@ def arm_called(name: str) -> Manipulator:
 
 
 def features_of(station: DemonstrationEnvironment) -> dict[str, Feature]:
-    """Return what each frame of a demonstration at a station holds."""
-    # not the pixels again
+    """Return the features of a demonstration recorded in simulation."""
+    # without a copy of the pixels
     columns = [f"{row.name}.{k}" for row in station.pipeline.table() if row.name != "pictures" for k in range(row.size)]
     return {
         **shown_features(station.task, station.robot),
@@ -121,7 +121,7 @@ def features_of(station: DemonstrationEnvironment) -> dict[str, Feature]:
 
 
 def shown_features(task: ArmTask, robot: Manipulator) -> dict[str, Feature]:
-    """Return what each frame of a demonstration holds wherever it was given: what was sensed, done and came of it."""
+    """Return the features of any demonstration: observations, actions and outcome."""
     joints = [drive.name for drive in robot.drives]
     others = _sensed(task)
     signals = {f"{SENSED}joint_position": vector(*joints), f"{SENSED}joint_velocity": vector(*joints)}
@@ -140,7 +140,7 @@ def shown_features(task: ArmTask, robot: Manipulator) -> dict[str, Feature]:
 
 
 def sensed(task: ArmTask, robot: Manipulator, seen: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return what a frame holds of what is sensed, by signal."""
+    """Return a frame's features for observations given by signal."""
     pictures = pictures_of(task, robot)
     return {
         **{SENSED + name: seen[name].astype(np.float32) for name in task.inputs if name not in pictures},
@@ -151,7 +151,7 @@ def sensed(task: ArmTask, robot: Manipulator, seen: Mapping[str, np.ndarray]) ->
 
 
 def observed(station: DemonstrationEnvironment) -> dict[str, np.ndarray]:
-    """Return what a frame holds of the present, before the step."""
+    """Return a frame's features for the state before the step."""
     seen, task, robot = station.senses(), station.task, station.robot
     return {
         **sensed(task, robot, seen),
@@ -164,14 +164,14 @@ def observed(station: DemonstrationEnvironment) -> dict[str, np.ndarray]:
 
 
 def check_metadata(path: Path, name: str, task: ArmTask, robot: Manipulator) -> None:
-    """Refuse demonstrations that do not fit those in the folder ``path``, if there are any; the writer does the rest.
+    """Refuse demonstrations whose task differs from those in the folder ``path``, if any; the writer checks the rest.
 
     Raises:
-        UserError: The dataset there is of another robot, rate or task, or of other settings; says which.
+        UserError: The dataset there has another robot, rate, task or settings; names which.
     """
     if not (path / "meta/info.json").exists():
         return
-    dataset, held = Dataset(path, quiet=True), _read(path)  # the writer tells what is missing
+    dataset, held = Dataset(path, quiet=True), _read(path)  # the writer reports missing data
     check_fits((dataset.robot_type, dataset.fps, {}), (robot.name, task.rate_hz, {}), str(path))
     if held is None:
         if len(dataset):
@@ -180,7 +180,7 @@ def check_metadata(path: Path, name: str, task: ArmTask, robot: Manipulator) -> 
     if held["task"] != name:
         raise UserError(f"{path} holds demonstrations of {held['task']}, not of {name}: give another folder.")
     for key, wanted in _settings(task).items():
-        # how long an episode may take differs between those who show
+        # the time limit of an episode differs between demonstrators
         if key != "episode_s" and held["settings"].get(key) != wanted:
             raise UserError(
                 f"{path} was recorded with {key} {held['settings'].get(key)}, not {wanted}: give another folder."
@@ -188,13 +188,13 @@ def check_metadata(path: Path, name: str, task: ArmTask, robot: Manipulator) -> 
 
 
 def check_learned(path: Path, task: ArmTask) -> None:
-    """Refuse to learn ``task`` from a dataset that says it is of another one, or of other motions.
+    """Refuse to learn ``task`` from a dataset recorded for another task, or with other motion settings.
 
-    How the tool moves is what an action means. Where episodes begin, how long they take, what is earned and how noisy
-    senses are may differ. A dataset without a sheet, such as somebody else's, is taken at its word.
+    The motion settings define the meaning of an action. Start states, episode length, rewards and sensor noise may
+    differ. A dataset without ``meta/rlstack.json``, such as a third party's, is accepted.
 
     Raises:
-        UserError: It is of another task, or an action means another motion there; says which.
+        UserError: The dataset is for another task, or its motion settings differ; names which.
     """
     if (held := _read(path)) is None:
         return
@@ -205,44 +205,44 @@ def check_learned(path: Path, task: ArmTask) -> None:
     for key, now in _settings(task)["motion"].items():
         if then[key] != now:
             raise UserError(
-                f"{path} was recorded with motion.{key} {then[key]}, and {now} is asked for, so that an action means"
+                f"{path} was recorded with motion.{key} {then[key]}, and {now} is required, so that an action means"
                 f" another motion: train with task_settings.motion.{key} {then[key]}, or give another dataset."
             )
 
 
 def write_metadata(path: Path, name: str, task: ArmTask) -> None:
-    """Write beside a dataset of which task it is, if nothing is there yet."""
+    """Write a dataset's task file, if there is none yet."""
     if _read(path) is None:
         text = json.dumps({"version": VERSION, "task": name, "settings": _settings(task)}, indent=2)
         write_atomically(path / SHEET, text + "\n", what="the demonstrations'")
 
 
 def copy_metadata(path: Path, to: Path) -> None:
-    """Write beside the dataset ``to`` what stands beside the one at ``path``, if anything does."""
+    """Copy the task file of the dataset at ``path`` to the dataset ``to``, if there is one."""
     if (held := _read(path)) is not None:
         write_atomically(to / SHEET, json.dumps(held, indent=2) + "\n", what="the demonstrations'")
 
 
 def name_in(path: Path) -> str | None:
-    """Return of which task a dataset's demonstrations are; None: nothing beside it says so."""
+    """Return the name of a dataset's task; None: it has no task file."""
     held = _read(path)
     return None if held is None else str(held["task"])
 
 
 def read_metadata(dataset: Dataset, robot: str = "") -> DatasetTask:
-    """Return of which task a dataset's demonstrations are.
+    """Return the task of a dataset's demonstrations.
 
     Args:
         dataset: The demonstrations.
-        robot: Name or file of the arm that they were recorded with; empty: rlstack knows it by the name they give.
+        robot: Name or file of the arm that they were recorded with; empty: the robot named in the dataset.
 
     Raises:
-        UserError: Nothing beside it says so, or what it says is not known here, or the robot is another one.
+        UserError: The task file is missing or unknown here, or the robot differs.
     """
     held = _read(dataset.path)
     if held is None:
         raise UserError(
-            f"{dataset.path} has no {SHEET}: it was not recorded by rlstack demo record, so nobody knows its task."
+            f"{dataset.path} has no {SHEET}: it was not recorded by rlstack demo record, so its task is unknown."
         )
     if not dataset.robot_type:
         raise UserError(f"{dataset.path} does not say which robot it was recorded with.")
@@ -253,7 +253,7 @@ def read_metadata(dataset: Dataset, robot: str = "") -> DatasetTask:
 def _recorded_with(dataset: Dataset, robot: str) -> Manipulator:
     if not robot and dataset.robot_type not in robot_names():
         raise UserError(
-            f"{dataset.path} was recorded with the robot '{dataset.robot_type}', which is none of rlstack's own: give"
+            f"{dataset.path} was recorded with the robot '{dataset.robot_type}', which does not ship with rlstack: give"
             " its file with --robot FILE."
         )
     arm = arm_called(robot or str(dataset.robot_type))
@@ -274,18 +274,18 @@ def _recorded_with(dataset: Dataset, robot: str) -> Manipulator:
 
 
 def _settings(task: ArmTask) -> dict[str, Any]:
-    """Return a task's settings as JSON gives them back."""
+    """Return a task's settings after a round trip through JSON."""
     plain: dict[str, Any] = json.loads(json.dumps(schema.to_data(task)))
     return plain
 
 
 def picture_feature(signal: str) -> str:
-    """Return the feature that holds a camera's pictures: ``observation.images.wrist`` of ``wrist_image``."""
+    """Return the feature of a camera's images: ``observation.images.wrist`` for ``wrist_image``."""
     return f"{SENSED}images.{camera_of(SIGNALS[signal])}"
 
 
 def _sensed(task: ArmTask) -> dict[str, int]:
-    """Return name and size of what is sensed beside joints and pictures."""
+    """Return name and size of the signals sensed besides joints and images."""
     inputs = [name for name in task.inputs if not name.startswith("joint_") and not is_picture(SIGNALS[name])]
     return {name: 4 if name.endswith("orientation") else 1 if name.endswith("_age") else 3 for name in inputs}
 
@@ -295,7 +295,7 @@ def _elements(name: str, size: int) -> tuple[str, ...]:
 
 
 def pictures_of(task: ArmTask, robot: Manipulator) -> dict[str, tuple[int, ...]]:
-    """Return signal and shape of the pictures that a task senses."""
+    """Return signal and shape of the images that a task senses."""
     seen = [name for name in task.inputs if is_picture(SIGNALS[name])]
     cameras = {name: robot.cameras[camera_of(SIGNALS[name])] for name in seen}
     return {name: (camera.height, camera.width, 3) for name, camera in cameras.items()}
@@ -306,7 +306,7 @@ def _pixels(pictures: dict[str, tuple[int, ...]]) -> int:
 
 
 def _known(station: DemonstrationEnvironment) -> dict[str, int]:
-    """Return what the simulator knows of what is handled and the policy is not told; only where it sees."""
+    """Return the simulator's ground truth on the object that a vision policy does not sense."""
     return (
         {n: s for n, s in TOLD.items() if n not in station.task.inputs}
         if pictures_of(station.task, station.robot)
@@ -322,7 +322,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError) as error:
         raise UserError(f"{path / SHEET} cannot be read ({error}): copy the dataset again.") from error
     if not (isinstance(data, dict) and data.get("version") == VERSION and isinstance(data.get("settings"), dict)):
-        raise UserError(f"{path / SHEET} is not as this version writes it: use the rlstack that recorded it.")
+        raise UserError(f"{path / SHEET} was written by another version: use the rlstack that recorded it.")
     if not isinstance(data.get("task"), str):
         raise UserError(f"{path / SHEET} names no task: copy the dataset again.")
     return data

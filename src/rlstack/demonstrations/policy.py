@@ -12,19 +12,19 @@ from rlstack.verification.manipulation import check_fits
 from rlstack.verification.runner import Steppable, commanded, input_names
 
 _OFF = 1e-3
-"""rad or m off by which a command is no motion of this task: far beyond rounding, a fiftieth of what a step may be."""
+"""Deviation, rad or m, beyond which a command is no motion of this task: far above rounding, a fiftieth of a step."""
 
 
 class PolicyDemonstrator:
-    """See :data:`rlstack.demonstrations.recording.Decide`.
+    """Demonstrates with a policy; see :data:`rlstack.demonstrations.recording.Decide`.
 
     Args:
-        policy: As loaded for the robot.
-        task: As the policy was trained on it.
+        policy: The policy, loaded for the robot.
+        task: The task with the settings of the policy's training.
         robot: The arm.
 
     Raises:
-        UserError: The policy is for another robot or rate, or wants or commands something else than the task has.
+        UserError: The policy is for another robot or rate, or its inputs or outputs differ from the task's.
     """
 
     def __init__(self, policy: Steppable, task: ArmTask, robot: Manipulator) -> None:
@@ -33,10 +33,10 @@ class PolicyDemonstrator:
         self._next = 0
 
     def __call__(self, station: DemonstrationEnvironment) -> Choice:
-        """Return what the policy does with what is sensed; it begins afresh with each episode, and after a hand led.
+        """Return the policy's action for the observations; it resets with each episode, and after an intervention.
 
         Raises:
-            UserError: Its command is not finite, or no motion of the task, as of a policy with other settings.
+            UserError: Its command is not finite, or not a motion of the task, for example with other settings.
         """
         if station.steps == 0 or station.steps != self._next:
             self._policy.reset(1)
@@ -45,9 +45,9 @@ class PolicyDemonstrator:
         sensed = {name: seen[name][None] for name in self._inputs}
         command = commanded(self._policy, sensed, station.steps / station.task.rate_hz)[0]
         action, off = action_of(station, command)
-        if station.steps == 0 and off > _OFF:  # where a hand led, the arm is led on from elsewhere than the file thinks
+        if station.steps == 0 and off > _OFF:  # after an intervention the arm is elsewhere than the policy assumes
             raise UserError(
-                f"{self._policy.path} commands what no motion of the tool does in this task ({off:.2g} rad or m off):"
-                " it was trained with other settings, or is no policy of rlstack train."
+                f"{self._policy.path} commands no tool motion of this task ({off:.2g} rad or m off):"
+                " it was trained with other settings, or not by rlstack train."
             )
         return Choice(action)

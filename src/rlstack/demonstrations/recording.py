@@ -1,4 +1,4 @@
-"""Recording demonstrations: a human, a policy or a script chooses actions; episodes go into a dataset."""
+"""Record demonstrations into a dataset; an operator, a policy or a script chooses the actions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rlstack.tasks.manipulator.demonstration import Acted, DemonstrationEnvironm
 from rlstack.tasks.manipulator.task import ArmTask
 
 SAVE, DISCARD, STOP = "save", "discard", "stop"
-"""What somebody can say of the episode: it is over and good; it is not to be kept; that was the last."""
+"""Operator commands: end and keep the episode; drop it; stop recording."""
 
 DISCARDED, BROKEN_OFF = "discarded", "broken off"
-"""Why an episode was not kept, where somebody said so."""
+"""Reasons for episodes that the operator did not keep."""
 
 _TRIES = 20
-"""Episodes in a row that may fail, before somebody who hardly ever succeeds is stopped."""
+"""Number of consecutive failed episodes after which recording stops."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Choice:
 
     Attributes:
         action: (actions,) in -1..1.
-        by_hand: Whether a human chose it.
-        waiting: Nothing has begun yet: time does not pass and nothing is recorded.
+        by_hand: Whether the operator chose it.
+        waiting: The episode has not begun: time stands still and nothing is recorded.
         said: One of ``SAVE``, ``DISCARD``, ``STOP``, or nothing.
     """
 
@@ -44,7 +44,7 @@ class Choice:
 
 
 Decide = Callable[[DemonstrationEnvironment], Choice]
-"""Called before every step; paces itself, where a human must keep up."""
+"""Called before every step; keeps real time if an operator acts."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Ended:
     """How an episode ended.
 
     Attributes:
-        number: In the dataset; None: it was not kept.
+        number: Its index in the dataset; None: not kept.
         frames: Its length.
-        success: Whether the task was done.
-        why: In words, why it was not kept, or nothing.
+        success: Whether the task succeeded.
+        why: Reason for not keeping it, in words, or nothing.
     """
 
     number: int | None
@@ -65,7 +65,7 @@ class Ended:
 
 
 def expert(station: DemonstrationEnvironment) -> Choice:
-    """Do what the task's script does."""
+    """Choose the action of the task's scripted expert."""
     return Choice(station.expert())
 
 
@@ -81,26 +81,26 @@ def record(
     keep_failures: bool = False,
     on_episode: Callable[[Ended], None] | None = None,
 ) -> list[Ended]:
-    """Record demonstrations into the dataset in the folder ``out``, a new one or one that is there.
+    """Record demonstrations into the dataset in the folder ``out``, a new or an existing one.
 
-    An episode is kept if it succeeded, or whoever shows it says so; what is in the dataset is there as a whole.
+    An episode is kept if it succeeds, or if the operator saves it; the dataset holds complete episodes only.
 
     Args:
-        out: Its folder.
-        name: Of the task.
+        out: The dataset's folder.
+        name: Name of the task.
         task: Its configuration.
         robot: The arm.
-        decide: Who shows it.
-        episodes: How many are to be kept.
-        seed: Of starts and noise; beside the number of episodes that are there already.
-        keep_failures: Keep those that did not succeed as well.
+        decide: The demonstrator.
+        episodes: Number of episodes to keep.
+        seed: Seed of starts and noise, combined with the number of existing episodes.
+        keep_failures: Keep failed episodes as well.
         on_episode: Called after every episode.
 
     Returns:
-        All episodes, also those that were not kept.
+        All episodes, including those not kept.
 
     Raises:
-        UserError: The dataset is of another robot, rate, task or camera, or hardly any episode succeeds.
+        UserError: The dataset has another robot, rate, task or camera, or too many episodes fail.
     """
     if episodes < 1:
         raise UserError(f"{episodes} episodes cannot be recorded: give 1 or more.")
@@ -110,7 +110,7 @@ def record(
     try:
         with DatasetWriter(path, task.rate_hz, robot.name, metadata.features_of(station)) as writer:
             metadata.write_metadata(path, name, task)
-            if writer.episodes:  # or its first episodes would come again
+            if writer.episodes:  # otherwise its first episodes would repeat
                 station.close()
                 drawn = np.random.SeedSequence((seed, writer.episodes)).generate_state(1)
                 station = DemonstrationEnvironment(task, robot, int(drawn[0]))
@@ -137,7 +137,7 @@ def record(
 def _episode(
     station: DemonstrationEnvironment, writer: DatasetWriter, decide: Decide, keep_failures: bool
 ) -> tuple[Ended | None, bool]:
-    """Let one episode pass; return how it ended (None: it never began), and whether that was the last."""
+    """Run one episode; return how it ended (None: it never began), and whether to stop."""
     station.begin()
     acted: Acted | None = None
     while True:

@@ -1,4 +1,4 @@
-"""Replaying a demonstration: the recorded commands from the recorded start, and the deviation from the record."""
+"""Replay a demonstration's commands from its start, and measure the deviation from the recording."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Replayed:
     Attributes:
         episode: Its number in the dataset.
         time_s: (frames,) s after the start, of each comparison.
-        joint: (frames,) greatest departure of any joint, rad or m.
-        tool_m: (frames,) of the tool.
-        object_m: (frames,) of the object; empty where there is none.
-        recorded: Whether it had succeeded.
-        success: Whether the replay did.
+        joint: (frames,) largest deviation of any joint, rad or m.
+        tool_m: (frames,) deviation of the tool.
+        object_m: (frames,) deviation of the object; empty without one.
+        recorded: Whether the recording succeeded.
+        success: Whether the replay succeeded.
     """
 
     episode: int
@@ -37,8 +37,8 @@ class Replayed:
     success: bool
 
     def describe(self) -> str:
-        """Return it in words."""
-        # the first frame is where it begins, and each lasts a period
+        """Format the result."""
+        # the first frame is the start, and each lasts a period
         seconds = self.time_s[-1] + self.time_s[0]
         lines = [f"episode {self.episode}: {len(self.time_s) + 1} frames, {seconds:.2f} s"]
         said = [("joints", self.joint, 1.0, "rad"), ("tool", self.tool_m, 1000.0, "mm")]
@@ -55,23 +55,21 @@ class Replayed:
 
 
 def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
-    """Drive the joints by the recorded commands, from the recorded state, and compare at each frame.
+    """Replay the recorded joint commands from the recorded state, and compare each frame.
 
     Args:
         path: The dataset's folder.
         episode: Its number.
-        robot: Name or file of the arm; empty: by the name in the dataset.
+        robot: Name or file of the arm; empty: the robot named in the dataset.
 
     Raises:
-        UserError: It is no dataset of demonstrations, has no such episode, or is of another robot, or of a task or
-            simulator that has changed since.
+        UserError: It is not a dataset of demonstrations, has no such episode, is for another robot, or its task or
+            simulator has changed since.
     """
     dataset = Dataset(path)
     of = metadata.read_metadata(dataset, robot)
     if metadata.SIMULATOR not in dataset.features:
-        raise UserError(
-            f"{path} does not hold what the simulator was like, since it came from bags: nothing replays it."
-        )
+        raise UserError(f"{path} has no simulator states, since it came from bags: it cannot be replayed.")
     frames = dataset.read(episode, [metadata.COMMAND, metadata.SIMULATOR, metadata.TRIAL_OF, metadata.SUCCESS])
     states, commands = frames[metadata.SIMULATOR], frames[metadata.COMMAND].astype(float)
     station = DemonstrationEnvironment(of.task, of.robot)
@@ -87,7 +85,7 @@ def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
                 departures.append(_departure(station, states[k + 1]))
     finally:
         station.close()
-    # a demonstration of one frame has nothing to be compared with
+    # a demonstration of one frame has nothing to compare
     table = np.array(departures or [(0.0, 0.0) + (0.0,) * (of.task.objects is not None)])
     return Replayed(
         episode=episode,

@@ -9,10 +9,10 @@ from rlstack.demonstrations import metadata
 
 
 def describe(path: str | Path) -> str:
-    """Return what a dataset holds, in words: robot, rate, task, features, and each episode with length and success.
+    """Describe a dataset: robot, rate, task, features, and each episode with length and success.
 
     Raises:
-        UserError: It is no dataset.
+        UserError: It is not a dataset.
     """
     dataset = Dataset(path, quiet=True)
     frames = dataset.info.total_frames
@@ -36,7 +36,7 @@ def describe(path: str | Path) -> str:
 
 
 def _flags(dataset: Dataset, episode: int) -> tuple[bool | None, float]:
-    """Return whether an episode succeeded (None: it does not say), and the share of it that was done by hand."""
+    """Return whether an episode succeeded (None: not recorded), and the share of it recorded by hand."""
     wanted = [name for name in (metadata.SUCCESS, metadata.BY_HAND) if name in dataset.features]
     frames = dataset.read(episode, wanted) if wanted else {}
     success = bool(frames[metadata.SUCCESS][-1, 0]) if metadata.SUCCESS in frames else None

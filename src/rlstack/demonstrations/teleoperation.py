@@ -1,4 +1,4 @@
-"""Demonstrations by teleoperation, in real time: a human acts alone, or corrects another who acts."""
+"""Demonstrations by teleoperation in real time: the operator acts alone, or corrects another demonstrator."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rlstack.tasks.manipulator.environment import ArmEnvironment
 
 
 class Teleoperator:
-    """See :data:`rlstack.demonstrations.recording.Decide`.
+    """Demonstrates by hand; see :data:`rlstack.demonstrations.recording.Decide`.
 
     Args:
-        device: Open; see :class:`rlstack.hardware.devices.Device`.
-        otherwise: Who acts while the hand does not intervene; None: the hand alone acts, and an episode begins with its
-            first motion. A leader arm leads from when it is moved in an episode until that ends.
-        say: Called with a sentence when a command was clipped, at most once a second for each.
-        show: Called before every step, so that the human sees something.
+        device: An open device; see :class:`rlstack.hardware.devices.Device`.
+        otherwise: Demonstrator that acts while the operator does not intervene; None: the operator acts alone, and an
+            episode begins with the first motion. A leader arm, once moved, leads until the episode ends.
+        say: Called with a sentence when a command is clipped, at most once a second for each.
+        show: Called before every step, to display the simulation.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Teleoperator:
         self._moved = LeaderArmMotion()
 
     def __call__(self, station: DemonstrationEnvironment) -> Choice:
-        """Wait until it is time for the next step, and return what is to be done in it.
+        """Wait until the next step is due, and return its action.
 
         Raises:
-            UserError: The device is gone, or leads joints that the robot has not.
+            UserError: The device is disconnected, or moves joints that the robot lacks.
         """
         self._show(station)
         if self._device.live:
@@ -81,7 +81,7 @@ class Teleoperator:
         return Choice(action, by_hand=True)
 
     def _begin(self) -> None:
-        """Make ready for another episode: what the hand did before does not begin it."""
+        """Prepare for another episode: earlier motion of the device does not start it."""
         forget_gripper(self._device)
         self._moved.forget()
 
@@ -93,15 +93,15 @@ class Pace:
         self._due = 0.0
 
     def wait(self, period_s: float) -> None:
-        """Wait until it is time for the next step."""
+        """Wait until the next step is due."""
         now = time.monotonic()
-        self._due = max(self._due + period_s, now - period_s)  # late once does not mean hurrying for ever
+        self._due = max(self._due + period_s, now - period_s)  # do not catch up on a long delay
         if self._due > now:
             time.sleep(self._due - now)
 
 
 class Clippings:
-    """Tells a human what was clipped of an action, each at most once a second.
+    """Reports the clipped parts of an action to the operator, each at most once a second.
 
     Args:
         say: Called with a sentence.
@@ -111,7 +111,7 @@ class Clippings:
         self._say, self._said_at = say, dict[str, float]()
 
     def tell(self, sentences: Iterable[str]) -> None:
-        """Tell those that were not told just now; see :func:`clippings`."""
+        """Report the sentences that were not reported in the last second; see :func:`clippings`."""
         for sentence in sentences:
             now = time.monotonic()
             if now - self._said_at.get(sentence, -1e9) >= 1.0:
@@ -120,19 +120,19 @@ class Clippings:
 
 
 def forget_gripper(device: Any) -> None:
-    """Have a device that remembers what the gripper was told forget it: another episode begins."""
+    """Reset the gripper command of a device that stores one, for another episode."""
     if (forget := getattr(device, "forget", None)) is not None:
         forget()
 
 
 def action_of(hand: TeleopInput, axes: tuple[str, ...]) -> Array:
-    """Return what a hand that holds no leader arm does as an action (actions,), not clipped."""
+    """Return a device's twist as an action (actions,), not clipped; for devices other than leader arms."""
     moved = {**dict(zip("xyz", hand.linear)), "yaw": hand.angular[2], "gripper": hand.gripper}
     return np.array([moved[axis] for axis in axes], dtype=float)
 
 
 def _led(station: DemonstrationEnvironment, joints: Mapping[str, float]) -> tuple[Array, list[str]]:
-    """Return where a leader arm would have the joints (joints,) rad or m, and in sentences what was clipped."""
+    """Return a leader arm's joint targets (joints,) rad or m, and in sentences what was clipped."""
     try:
         return placed(station.robot, station.senses()["target"], joints)
     except ValueError as error:
@@ -140,7 +140,7 @@ def _led(station: DemonstrationEnvironment, joints: Mapping[str, float]) -> tupl
 
 
 def clippings(environment: ArmEnvironment, seen: Mapping[str, Array], action: Array) -> list[str]:
-    """Return in sentences which limits an action would break, and what is done instead."""
+    """Return in sentences the limits that an action would break, and what is done instead."""
     found, motion, task = [], environment.pipeline.motion, environment.task
     units = {"yaw": f"{motion.yaw_rate_rad_s:g} rad/s", "gripper": "the joints' speed"}
     for axis, share in zip(task.axes, action):
