@@ -12,10 +12,10 @@ from rlstack.kinds import PARTS, find_kind, kind_names
 
 
 def test_the_kinds_are_there() -> None:
-    assert {"quadrotor", "wheeled_base", "manipulator"} <= set(kind_names())
+    assert {"quadrotor", "wheeled_base", "manipulator", "quadruped"} <= set(kind_names())
 
 
-@pytest.mark.parametrize("name", ["quadrotor", "wheeled_base", "manipulator"])
+@pytest.mark.parametrize("name", ["quadrotor", "wheeled_base", "manipulator", "quadruped"])
 @pytest.mark.parametrize("part", ["spec", "signals", "simulation", "guard", "topics", "deployment"])
 def test_a_kind_has_its_parts(name: str, part: str) -> None:
     assert part in PARTS and find_kind(name).has(part) and find_kind(name).load(part) is not None
