@@ -1,9 +1,9 @@
-"""Clearance of a base's footprint from obstacles: functions of one robot, which kernels fuse and differentiate.
+"""Clearance of a base's footprint from obstacles, as per-robot functions that kernels fuse and differentiate.
 
-They take object arrays of expressions, or plain arrays whose last axis is robots. The footprint is a set of discs
-(x, y, radius) in base_link, m; obstacles lie as in :mod:`rlstack.sim.bases.layout`. Distances are signed: negative is
-how deep a disc is inside. The slope of a distance is a unit vector nearly everywhere, also inside; at the centre of a
-circle and on a box's surface, where there is none, it is finite.
+The functions take object arrays of expressions, or plain arrays with robots along the last axis. The footprint is a
+set of discs (x, y, radius) in base_link, m; obstacles have the rows of :mod:`rlstack.sim.bases.layout`. Distances are
+signed: negative values are penetration depths. The gradient of a distance is a unit vector nearly everywhere, inside
+as well; at the centre of a circle and on a box's surface, where it is undefined, it is finite.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Disc = tuple[Any, Any, Any]
 """x, y and radius in base_link, m."""
 
 _TINY_M2 = 1e-12
-"""Squares of lengths less than this count as this, so that roots have a slope."""
+"""Least squared length, so that square roots have a finite derivative."""
 
 
 def disc_centres(position: Rows, turn: Rows, discs: Sequence[Disc]) -> list[tuple[Any, Any]]:
-    """Return where the discs' centres are, x and y in m, in the map.
+    """Return the discs' centres, x and y in m, in the map frame.
 
     Args:
         position: x and y of base_link (2,), m, map.
-        turn: z and w of the heading's quaternion (2,), of length 1.
-        discs: Of the footprint.
+        turn: z and w of the heading's unit quaternion (2,).
+        discs: Discs of the footprint.
     """
     z, w = turn
     c, s = w * w - z * z, 2.0 * z * w
@@ -58,8 +58,8 @@ def distances(position: Rows, turn: Rows, discs: Sequence[Disc], boxes: Rows, ci
 
     Args:
         position: x and y of base_link (2,), m, map.
-        turn: z and w of the heading's quaternion (2,), of length 1.
-        discs: Of the footprint; at least one.
+        turn: z and w of the heading's unit quaternion (2,).
+        discs: Discs of the footprint; at least one.
         boxes: (6 boxes,).
         circles: (5 circles,).
     """

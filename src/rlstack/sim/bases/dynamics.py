@@ -1,8 +1,8 @@
-"""How one base moves, in numpy style: written once, fused for CPU and CUDA, forward and reverse.
+"""Dynamics of a mobile base, in numpy style: written once, fused for CPU and CUDA, forward and reverse.
 
-A command is late, its acceleration and jerk are limited as base controllers do it, the base follows what is left with
-a first-order lag, and its wheels may slip. Three drives: ``differential`` (a unicycle), ``ackermann`` (a bicycle whose
-steering turns at a limited rate and whose tyres give a limited acceleration to the side) and ``holonomic``.
+A command is delayed and limited in acceleration and jerk, as by base controllers; the base follows the result with a
+first-order lag, and its wheels may slip. Three drives: ``differential`` (a unicycle), ``ackermann`` (a bicycle with
+limited steering rate and limited lateral acceleration of the tyres) and ``holonomic``.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Vector = Any
 Drive = Literal["differential", "ackermann", "holonomic"]
 
 _SLOW_M_S = 0.02
-"""Below this speed the curvature that a turn asks for is that of this speed."""
+"""Least speed at which a commanded yaw rate is converted to curvature."""
 
 _PUSH = 1.1
-"""Most that a car's motors give, as a share of its acceleration limit: with no more than it, a ramp is not followed."""
+"""Greatest motor acceleration of a car, relative to its acceleration limit; at 1 it could not follow a ramp."""
 
 
 @dataclass(frozen=True)
 class BaseModel:
-    """What is computed, and how finely.
+    """Settings of the dynamics.
 
     Args:
         period_s: Control period, s.
-        drive: What turns a command into motion.
+        drive: Type of drive.
         substeps: Integration steps in a period.
-        max_delay_s: The longest delay of a command; 0 leaves past commands out.
+        max_delay_s: Longest delay of a command; 0 omits past commands.
     """
 
     period_s: float
@@ -47,23 +47,23 @@ class BaseModel:
 
     @property
     def command_width(self) -> int:
-        """Numbers in a command: ``planar_twist`` of a holonomic base, ``twist`` of the others."""
+        """Width of a command: ``planar_twist`` for a holonomic base, otherwise ``twist``."""
         return 3 if self.drive == "holonomic" else 2
 
     @property
     def past_commands(self) -> int:
-        """How many commands before the newest one may still act."""
+        """Number of commands before the newest that may still act."""
         return math.ceil(self.max_delay_s / self.period_s - 1e-9)
 
 
 def advance(state: Vector, parameters: Vector, commands: Sequence[Vector], model: BaseModel) -> Vector:
-    """Return the state rows one control period on.
+    """Return the state rows after one control period.
 
     Args:
-        state: As in :data:`rlstack.sim.bases.layout.STATE`.
-        parameters: As in :data:`rlstack.sim.bases.layout.PARAMETERS`.
-        commands: (command_width,) each: m/s and rad/s; the newest, which came just now, and those before it.
-        model: What is computed.
+        state: Rows of :data:`rlstack.sim.bases.layout.STATE`.
+        parameters: Rows of :data:`rlstack.sim.bases.layout.PARAMETERS`.
+        commands: (command_width,) each, m/s and rad/s, newest first; the newest has just arrived.
+        model: Settings of the dynamics.
     """
     p = {name: parameters[rows] for name, rows in PARAMETERS.items()}
     chosen = [_limited(command, p["limits"], model.drive) for command in commands]
@@ -75,7 +75,7 @@ def advance(state: Vector, parameters: Vector, commands: Sequence[Vector], model
     curvature = state[STATE["curvature"]][0]
     h = model.period_s / model.substeps
     keep = [np.exp(-h / lag) for lag in p["lag"]]
-    # the mean speed of a step lies between its ends: the lag's own curve, from a straight line to a jump at once
+    # the mean speed of a step lies between its ends, weighted by the lag's own curve, from a line to a jump
     shares = [1.0 / (1.0 - left) - lag / h for lag, left in zip(p["lag"], keep)]
     for k in range(model.substeps):
         command = _acting(chosen, p["delay"][0], k * h, h, model)
@@ -88,7 +88,7 @@ def advance(state: Vector, parameters: Vector, commands: Sequence[Vector], model
         side = _followed(side, setpoint[1] * p["gain"][0], keep[0])
         if model.drive == "ackermann":
             curvature = _steered(curvature, setpoint, p["steering"], h)
-            # tyres: pushing ahead and turning share one grip; asked for more, a car brakes less and goes wide, smoothly
+            # tyres: longitudinal and lateral forces share one grip limit; beyond it, a car brakes less and runs wide
             most = _PUSH * p["acceleration"][0]
             push, turning = clip((ahead - before[0]) * (1.0 / h), -most, most), before[0] * before[0] * curvature
             asked = (push * push + turning * turning) / (p["grip"][0] * p["grip"][0])
@@ -101,7 +101,7 @@ def advance(state: Vector, parameters: Vector, commands: Sequence[Vector], model
             old + share * (new - old)
             for old, new, share in zip(before, (ahead, side, rate), (shares[0], shares[0], shares[1]))
         )
-        # the heading in the middle of the step; the quaternion turns by half the angle
+        # the heading at the middle of the step; the quaternion turns by half the angle
         middle_z, middle_w = _turned(turn_z, turn_w, 0.25 * h * mean_rate)
         cos, sin = middle_w * middle_w - middle_z * middle_z, 2.0 * middle_z * middle_w
         x = x + h * (mean_ahead * cos - mean_side * sin)
@@ -115,13 +115,13 @@ def advance(state: Vector, parameters: Vector, commands: Sequence[Vector], model
 
 
 def heading(state: Vector) -> tuple[Any, Any]:
-    """Return cosine and sine of the heading of state rows."""
+    """Return cosine and sine of the heading in state rows."""
     z, w = state[STATE["turn"]]
     return w * w - z * z, 2.0 * z * w
 
 
 def _limited(command: Vector, limits: Vector, drive: Drive) -> list[Any]:
-    """Return speed ahead, speed to the side and turning rate inside the limits."""
+    """Return forward speed, lateral speed and yaw rate within the limits."""
     slowest, fastest, side, turning = limits
     ahead = clip(command[0], slowest, fastest)
     if drive == "holonomic":
@@ -130,13 +130,13 @@ def _limited(command: Vector, limits: Vector, drive: Drive) -> list[Any]:
 
 
 def _acting(commands: Sequence[list[Any]], delay: Any, begin: float, h: float, model: BaseModel) -> list[Any]:
-    """Return the mean command of the step from ``begin`` s on: each acts from ``delay`` after it came."""
+    """Return the mean command of the step from ``begin`` s; a command acts ``delay`` s after its arrival."""
     if not model.past_commands:
         return commands[0]
     total: list[Any] = [0.0, 0.0, 0.0]
     later = 1.0 + 0.0 * delay
     for age, command in enumerate(commands):
-        # the share of the step after this command began to act
+        # the share of the step in which this command acts
         share = clip((begin + h - (delay - age * model.period_s)) * (1.0 / h), 0.0, 1.0)
         if age == len(commands) - 1:
             share = 1.0 + 0.0 * delay
@@ -147,16 +147,16 @@ def _acting(commands: Sequence[list[Any]], delay: Any, begin: float, h: float, m
 
 
 def _ramped(now: Any, ramp: Any, wanted: Any, acceleration: Any, jerk: Any, h: float) -> tuple[Any, Any]:
-    """Return the setpoint and its rate after ``h`` s on the way to ``wanted``, both limited."""
+    """Return the setpoint and its rate after ``h`` s towards ``wanted``, with acceleration and jerk limits."""
     error = wanted - now
     distance = np.abs(error)
-    # the rate from which the jerk limit can still come to rest at the wanted value
-    half = 0.5 * jerk * h  # of what a step can change it by
-    # sqrt(2 jerk distance + half^2) - half without the difference, of which float32 leaves nothing for a large half
+    # the greatest rate that the jerk limit can still bring to rest at the wanted value
+    half = 0.5 * jerk * h  # half of the change in one step
+    # sqrt(2 jerk distance + half^2) - half without the subtraction, which cancels in float32 for a large half
     stopping = 2.0 * jerk * distance / (np.sqrt(2.0 * jerk * distance + half * half) + half)
     rate = minimum(minimum(distance * (1.0 / h), stopping), acceleration)
-    # an error of 0 goes with the errors above it, where the slope of its size is 1 (rlstack.fused.adjoint): with those
-    # below, whatever stands at its setpoint would hand back twice its gradient, in each step anew
+    # an error of 0 counts as positive, where the derivative of abs is 1 (rlstack.fused.adjoint): as negative, a base
+    # at its setpoint would return twice its gradient in each step
     rate = where(greater(0.0, error), -rate, rate)
     ramp = clip(rate, ramp - jerk * h, ramp + jerk * h)
     return now + ramp * h, ramp
@@ -178,7 +178,7 @@ def _steered(curvature: Any, setpoint: Sequence[Any], steering: Vector, h: float
 
 
 def _turned(z: Any, w: Any, angle: Any) -> tuple[Any, Any]:
-    """Return the planar quaternion turned by twice ``angle``, which is small: its series, good to 1e-6 at 0.4 rad."""
+    """Rotate the planar quaternion by twice the small ``angle``, by its series (error 1e-6 at 0.4 rad)."""
     square = angle * angle
     sin = angle * (1.0 - square * (1.0 / 6.0) * (1.0 - square * 0.05))
     cos = 1.0 - square * 0.5 * (1.0 - square * (1.0 / 12.0) * (1.0 - square * (1.0 / 30.0)))

@@ -1,6 +1,6 @@
-"""Rows of a base's state and parameters, as the fused kernels read them: (rows, N), robots along the last axis.
+"""Row layout of a base's state and parameters in the fused kernels: (rows, N), robots along the last axis.
 
-All is in the plane: the map's frame is ``odom``, x and y in metres.
+All quantities are planar; the map frame is ``odom``, x and y in metres.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from rlstack.sim.batch.layout import slices
 STATE = slices(
     {
         "position": 2,  # m, map
-        "turn": 2,  # z and w of the heading's quaternion, of length 1
-        "velocity": 2,  # m/s, base_link: ahead and to the left
+        "turn": 2,  # z and w of the heading's unit quaternion
+        "velocity": 2,  # m/s, base_link: forward and left
         "yaw_rate": 1,  # rad/s
-        "setpoint": 3,  # m/s, m/s, rad/s: what the limits have let through of the command
-        "ramp": 3,  # m/s^2, m/s^2, rad/s^2: its rate
-        "curvature": 1,  # 1/m: yaw rate over speed that the steered wheels ask for; of an Ackermann base
+        "setpoint": 3,  # m/s, m/s, rad/s: the command after the limits
+        "ramp": 3,  # m/s^2, m/s^2, rad/s^2: rate of the setpoint
+        "curvature": 1,  # 1/m: curvature of the steered wheels, of an Ackermann base
         "elapsed": 1,  # s since the start
     }
 )
@@ -25,15 +25,15 @@ STATE_WIDTH = STATE["elapsed"].stop
 
 PARAMETERS = slices(
     {
-        "limits": 4,  # m/s least and most ahead, m/s to either side, rad/s
+        "limits": 4,  # m/s least and greatest forward speed, m/s lateral speed, rad/s
         "acceleration": 2,  # m/s^2, rad/s^2 of the setpoint
         "jerk": 2,  # m/s^3, rad/s^3 of the setpoint
-        "lag": 2,  # s: of speed and of turning behind the setpoint
-        "gain": 2,  # share of the setpoint's speed and turning that is reached: what wheels that slip leave
+        "lag": 2,  # s: time constants of speed and yaw rate
+        "gain": 2,  # share of the setpoint's speed and yaw rate that is reached despite wheel slip
         "delay": 1,  # s until a command acts
-        "steering": 3,  # greatest curvature 1/m, wheelbase m, greatest steering rate rad/s; of an Ackermann base
-        "grip": 1,  # m/s^2 to the side that the wheels can give
-        "radius": 1,  # m, of the disc around the footprint
+        "steering": 3,  # greatest curvature 1/m, wheelbase m, greatest steering rate rad/s, of an Ackermann base
+        "grip": 1,  # m/s^2: greatest lateral acceleration of the tyres
+        "radius": 1,  # m: radius of the footprint's bounding disc
     }
 )
 """Rows of the parameters by name."""
@@ -47,7 +47,7 @@ CIRCLE_ROWS = 5
 """Rows of a circle: centre x and y m, radius m, velocity x and y m/s."""
 
 ABSENT_M = 1e3
-"""Where obstacles are that a map does not have, m."""
+"""Position of absent obstacles, m."""
 
 ABSENT_SIZE_M = 0.01
-"""Their half length or radius, m."""
+"""Half length or radius of absent obstacles, m."""

@@ -1,8 +1,8 @@
-"""A planar lidar on every robot: ranges to boxes and circles in closed form, in one pass over all robots.
+"""Planar lidars of many robots: ranges to boxes and circles in closed form, in one pass over all robots.
 
-A ray that leaves the lidar along the unit vector u meets the line {x: n . x = a} at the range a / (n . u). Its
-inverse, nearness, is linear in u. So each obstacle is brought, once a robot, into a few vectors q whose products with
-u say where a ray meets it; rays need no division until the nearest is known.
+A ray from the lidar along the unit vector u hits the line {x: n . x = a} at the range a / (n . u). The inverse range is
+linear in u. So each obstacle is converted, once per robot, to a few vectors q whose products with u locate the hit;
+rays need no division until the nearest hit is known.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, STATE
 Rows = NDArray[Any]
 
 NEIGHBOUR_RAD = np.radians(5.0)
-"""How far from a ray that measured nothing its neighbours' ranges are taken for it."""
+"""Greatest angle to the neighbours that replace a dropped ray."""
 
 _LEAST_M = 1e-6
-"""Nearer to a surface is in it."""
+"""Points nearer to a surface than this count as inside."""
 
 _LOST = -1.0
-"""What a ray that measured nothing reads until its neighbours are looked at."""
+"""Temporary range of a dropped ray."""
 
 
 class BaseLidar:
     """Measures ranges (rays, N) of N robots, each among its own obstacles.
 
-    A ray that meets nothing reads ``range_max_m``; a lidar inside an obstacle reads ``range_min_m`` all around. Noise
-    is added to what a ray meets. A ray whose normal lies outside the share that is not dropped measured nothing: it
-    reads the shorter of the nearest rays on both sides, within 5 degrees, that measured something, or ``range_min_m``
-    if none did, as the signal ``scan`` does with NaN.
+    A ray without a hit reads ``range_max_m``; a lidar inside an obstacle reads ``range_min_m`` all around. Noise is
+    added to hits. A dropped ray reads the shorter of the nearest valid rays on both sides within 5 degrees, or
+    ``range_min_m`` without any, as the signal ``scan`` does with NaN. A ray is dropped if its normal lies outside the
+    share that is kept.
 
     Args:
-        angles_rad: Of the rays in the lidar's frame (rays,), ascending.
-        mount_xy_m: The lidar's place in base_link.
-        mount_yaw_rad: Its turn there.
+        angles_rad: (rays,) ray angles in the lidar's frame, ascending.
+        mount_xy_m: Position of the lidar in base_link.
+        mount_yaw_rad: Yaw of the lidar in base_link.
         range_min_m: Least range that is reported.
         range_max_m: Greatest range that is reported.
-        boxes: Per robot.
-        circles: Per robot.
+        boxes: Number of boxes per robot.
+        circles: Number of circles per robot.
         noise_m: Standard deviation of a range.
-        noise_share: Further standard deviation, as a share of the range.
-        dropout: Share of rays that measure nothing; then angles must be evenly spaced. Noise of those that are left
-            lacks the normal distribution's tails.
-        spacing_rad: Between rays of the whole scan, if these are only some of them. Then the nearest neighbours of a
-            ray that drops out are not among these, but so near that they are taken to read what it would itself.
-        device: Where the arrays are.
+        noise_share: Additional standard deviation, as a share of the range.
+        dropout: Share of dropped rays; requires evenly spaced angles. The noise of the other rays lacks the normal
+        distribution's tails.
+        spacing_rad: Ray spacing of the full scan, if these rays are a subset. The nearest neighbours of a dropped ray
+        are then outside of the subset, but so near that they count as reading the same range.
+        device: Device of the arrays.
 
     Raises:
-        ValueError: Angles, ranges, noise or dropout do not make sense.
+        ValueError: Angles, ranges, noise or dropout are invalid.
     """
 
     def __init__(
@@ -108,17 +108,17 @@ class BaseLidar:
     def prepare(
         self, state: Any, boxes: Any, circles: Any, ranges: Any, noise: Any | None = None
     ) -> Callable[[], None]:
-        """Return what measures on these arrays whenever it is called; they must stay where they are.
+        """Return a function that measures on these arrays, which must not move in memory.
 
         Args:
-            state: (rows, N) as in :data:`rlstack.sim.bases.layout.STATE`; place and turn are read.
-            boxes: (6 boxes, N), box after box: centre x and y, cosine and sine of its yaw, half x, half y; m, map.
+            state: (rows, N) as in :data:`rlstack.sim.bases.layout.STATE`; only position and heading are read.
+            boxes: (6 boxes, N), box after box: centre x and y, cosine and sine of the yaw, half x, half y; m, map.
             circles: (5 circles, N), circle after circle: centre x and y, radius, velocity x and y; m, map.
             ranges: (rays, N) m, written.
-            noise: (rays, N) unit normals; needed with noise or dropouts.
+            noise: (rays, N) standard normal values; required with noise or dropouts.
 
         Raises:
-            KeyError, TypeError, ValueError: As in calling a kernel.
+            KeyError, TypeError, ValueError: As for calling a kernel.
         """
         arrays = {
             "position": state[STATE["position"]],
@@ -208,10 +208,10 @@ def _spacing(angles: NDArray[Any]) -> float:
 
 
 def _box(box: Rows, place: Rows, c: Any, s: Any) -> tuple[Any, list[Any]]:
-    """Return whether the lidar is in the box, and q1 and q2 of its near sides in base_link with two bounds.
+    """Return whether the lidar is inside the box, and q1 and q2 of its near sides in base_link with two bounds.
 
-    With w1 = q1 . u and w2 = q2 . u a ray meets the box if w1 >= bound2 w2 and w2 >= bound1 w1, and its nearness then
-    is the lesser of both. Of a box of which one side alone is seen, the other line goes through that side's end.
+    With w1 = q1 . u and w2 = q2 . u, a ray hits the box if w1 >= bound2 w2 and w2 >= bound1 w1; its inverse range is
+    the lesser of both. If only one side of the box is visible, the other line goes through the end of that side.
     """
     dx, dy = box[0] - place[0], box[1] - place[1]
     dx, dy = c * dx + s * dy, c * dy - s * dx
@@ -239,7 +239,7 @@ def _meets_box(vectors: list[Any], ux: Any, uy: Any) -> tuple[Any, Any]:
 
 
 def _circle(circle: Rows, place: Rows, c: Any, s: Any) -> tuple[Any, list[Any]]:
-    """Return whether the lidar is in the circle, and q towards its centre in base_link with the square of its size."""
+    """Return whether the lidar is inside the circle, and q towards its centre in base_link with its squared size."""
     dx, dy, radius = circle[0] - place[0], circle[1] - place[1], circle[2]
     dx, dy = c * dx + s * dy, c * dy - s * dx
     distance = np.sqrt(dx * dx + dy * dy)
@@ -250,7 +250,7 @@ def _circle(circle: Rows, place: Rows, c: Any, s: Any) -> tuple[Any, list[Any]]:
 
 
 def _meets_circle(vectors: list[Any], ux: Any, uy: Any) -> tuple[Any, Any]:
-    # both roots' nearness: their product is known, so that the nearer is a sum and loses no digits
+    # the product of both roots' inverse ranges is known, so the nearer root is a sum without cancellation
     qx, qy, size = vectors
     ahead, aside = qx * ux + qy * uy, qx * uy - qy * ux
     rest = size - aside * aside

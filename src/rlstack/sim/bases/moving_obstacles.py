@@ -1,8 +1,7 @@
-"""Moving obstacles in maps: people and other robots that go to and fro over the free floor.
+"""Moving obstacles in maps: people and other robots that move back and forth over the free floor.
 
-Each walks between places from which a straight way leads to the next, with room for the robot beside it: it may be met
-anywhere on it, and can be passed. How they avoid what stands, each other and perhaps the robot, is
-:mod:`rlstack.sim.bases.people`'s.
+Each moves between waypoints connected by straight paths that leave room for the robot to pass.
+:mod:`rlstack.sim.bases.people` implements how they avoid static obstacles, each other and possibly the robot.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from rlstack.sim.bases.scenes import Scenes, absent_people
 from rlstack.sim.maps.floor_map import FloorMap
 
 MARGIN_M = 0.05
-"""Beside each way there is room for the robot and twice this."""
+"""Margin: beside each path there is room for the robot plus twice this."""
 BEGIN_M = 0.5
-"""From who moves to the robot at the start, at least, edge to edge."""
+"""Least initial gap between a mover and the robot, edge to edge."""
 LEAST_M = 1.0
-"""Of a way to and fro, in a map of the usual size."""
+"""Least length of a path, in a map of the usual size."""
 
 _PLACES = 28
 _ALONG = 33
@@ -34,14 +33,14 @@ _ALONG = 33
 
 @dataclass(frozen=True, kw_only=True)
 class MovingObstacles:
-    """The moving obstacles of each map."""
+    """Settings of the moving obstacles in each map."""
 
     count: tuple[int, int] = value((0, 0), at_least=0, at_most=8)
-    """The least and the greatest number; fewer where a map has no room for them."""
+    """Least and greatest number; fewer if a map has no room."""
     speed_m_s: tuple[float, float] = value((0.05, 0.25), unit="m/s", above=0.0)
     radius_m: tuple[float, float] = value((0.1, 0.25), unit="m", above=0.0)
     sees_robot: float = value(0.5, at_least=0.0, at_most=1.0)
-    """Share of them that avoid the robot; all avoid each other and what stands still."""
+    """Share that avoids the robot; all avoid each other and static obstacles."""
 
     def __post_init__(self) -> None:
         for name in ("count", "speed_m_s", "radius_m"):
@@ -51,7 +50,7 @@ class MovingObstacles:
 
     @property
     def most(self) -> int:
-        """How many there may be."""
+        """Greatest number of moving obstacles."""
         return self.count[1]
 
 
@@ -62,17 +61,17 @@ def moving_scenes(
     radius_m: float,
     places: int | None = None,
 ) -> Scenes:
-    """Return maps with what moves in them.
+    """Return maps with moving obstacles.
 
     Args:
         rng: Random numbers.
-        maps: R of them; those that share the array of their boxes, as pools have them, are looked at once.
-        moving: What is drawn.
-        radius_m: Of the robot.
-        places: For movers in each; None: as many as there may be.
+        maps: R maps; maps that share their array of boxes, as in pools, are analysed once.
+        moving: Settings of the movers.
+        radius_m: Radius of the robot.
+        places: Slots for movers in each map; None: the greatest number.
 
     Raises:
-        UserError: There are fewer places than movers.
+        UserError: There are fewer slots than movers.
     """
     many = moving.most if places is None else places
     if many < moving.most:
@@ -88,7 +87,7 @@ def moving_scenes(
 
 
 def _ways(rng: np.random.Generator, floor: FloorMap, least_m: float, radius_m: float) -> tuple[Array, Array]:
-    """Return places (K, 2) and how wide, m, the straight ways (K, K) between them are; less than 0 if too short."""
+    """Return waypoints (K, 2) and the widths (K, K) of the straight paths between them, m; negative if too short."""
     scale = min(floor.size_m) / 8.0
     drawn = rng.uniform(-0.5, 0.5, (6 * _PLACES, 2)) * np.array(floor.size_m)
     places = drawn[floor.distance(drawn) >= _room(least_m, radius_m)][:_PLACES]
@@ -97,7 +96,7 @@ def _ways(rng: np.random.Generator, floor: FloorMap, least_m: float, radius_m: f
     length = np.linalg.norm(places[other] - places[one], axis=1)
     share = np.linspace(0.0, 1.0, _ALONG)[:, None, None]
     along = places[one] + share * (places[other] - places[one])
-    # between two samples it is nearer by at most half their distance
+    # between two samples the clearance is less by at most half their distance
     free = floor.distance(along.reshape(-1, 2)).reshape(_ALONG, -1).min(axis=0, initial=np.inf)
     free = np.where(length >= LEAST_M * scale, free - 0.5 * length / (_ALONG - 1), -1.0)
     wide = np.full((count, count), -1.0)
@@ -106,7 +105,7 @@ def _ways(rng: np.random.Generator, floor: FloorMap, least_m: float, radius_m: f
 
 
 def _room(mover_m: float, radius_m: float) -> float:
-    """Return how far from the middle of a mover's way obstacles are, so that the robot gets past on either side, m."""
+    """Return the clearance in m that a mover's path needs, so that the robot can pass on either side."""
     return mover_m + 2.0 * (radius_m + MARGIN_M)
 
 
@@ -120,7 +119,7 @@ def _put(
     circles: Array,
     persons: Array,
 ) -> None:
-    """Write movers into a map's rows (P, 5) and (P, PERSON_WIDTH)."""
+    """Write movers to a map's rows (P, 5) and (P, PERSON_WIDTH)."""
     wanted = int(rng.integers(moving.count[0], moving.count[1] + 1))
     taken = np.zeros((0, 3))
     crosses = _crosses(floor, places)
@@ -133,7 +132,7 @@ def _put(
         pairs = np.argwhere(fits & begins[:, None])
         if not len(pairs):
             continue
-        # who crosses the robot's way is met; others hardly ever are
+        # movers that cross the robot's path are encountered; others hardly ever are
         met = pairs[crosses[pairs[:, 0], pairs[:, 1]]]
         first, second = rng.choice(met if len(met) else pairs)
         third = rng.choice(np.flatnonzero(fits[second]))
@@ -148,7 +147,7 @@ def _put(
 
 
 def _crosses(floor: FloorMap, places: Array) -> NDArray[np.bool_]:
-    """Return which straight ways (K, K) cross the straight line from the robot's start to its goal."""
+    """Return which straight paths (K, K) cross the straight line from the robot's start to its goal."""
     start, goal = floor.start[:2], floor.goal[:2]
     along = goal - start
 

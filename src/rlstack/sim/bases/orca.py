@@ -1,9 +1,9 @@
-"""Optimal reciprocal collision avoidance of one walker, as one expression: fused, no branches.
+"""Optimal reciprocal collision avoidance (ORCA) of one agent, as a branch-free expression for fused kernels.
 
-The method is that of van den Berg, Guy, Lin and Manocha, "Reciprocal n-body collision avoidance" (ISRR 2011): every
-neighbour allows a half plane of velocities, and the velocity nearest to the wanted one that is in all of them is taken;
-where there is none, the one that breaks them least. The linear programs are solved incrementally, with every ``if``
-as a choice between two values, so that many walkers are solved side by side.
+The method of van den Berg, Guy, Lin and Manocha, "Reciprocal n-body collision avoidance" (ISRR 2011): every neighbour
+permits a half plane of velocities, and the agent takes the velocity in all of them that is nearest to the preferred
+one, or, if there is none, the one that violates them least. The linear programs are solved incrementally, with every
+``if`` as a selection, so that many agents are solved in parallel.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _FAR = 1e3
 
 @dataclass(frozen=True)
 class Line:
-    """Velocities to the left of a line are allowed.
+    """The boundary of a half plane; velocities to its left are permitted.
 
     Args:
         x, y: A point on it, m/s.
-        dx, dy: Its direction, of length 1.
+        dx, dy: Its unit direction.
     """
 
     x: Any
@@ -35,18 +35,18 @@ class Line:
     dy: Any
 
     def broken(self, vx: Any, vy: Any) -> Any:
-        """Return how far a velocity is on the wrong side, m/s; below 0 it is allowed."""
+        """Return by how much a velocity violates the line, m/s; negative if it is permitted."""
         return self.dx * (self.y - vy) - self.dy * (self.x - vx)
 
 
 def beside(me: Sequence[Any], other: Sequence[Any], horizon_s: float, period_s: float) -> Line:
-    """Return the line of another walker, who takes half of the avoiding.
+    """Return the line of another agent, which shares half of the avoidance.
 
     Args:
         me: x, y, radius, vx, vy (m, m/s).
-        other: The same.
-        horizon_s: For how long their velocities must be safe.
-        period_s: In what time those who overlap part.
+        other: The other agent, in the same format.
+        horizon_s: Time for which velocities must be collision-free.
+        period_s: Time in which overlapping agents must separate.
     """
     x, y, radius, vx, vy = me
     px, py, pvx, pvy = other[0] - x, other[1] - y, vx - other[3], vy - other[4]
@@ -57,7 +57,7 @@ def beside(me: Sequence[Any], other: Sequence[Any], horizon_s: float, period_s: 
     wx, wy = pvx - inverse * px, pvy - inverse * py
     length = np.sqrt(wx * wx + wy * wy + 1e-12)
     ux, uy = wx / length, wy / length
-    # from the end cap of the velocity obstacle, or from one of its legs
+    # projection on the velocity obstacle's end cap or on one of its legs
     along = wx * px + wy * py
     cap = overlap | (greater(0.0, along) & greater(along * along, reach * reach * length * length))
     leg = np.sqrt(maximum(apart - reach * reach, 0.0))
@@ -72,23 +72,23 @@ def beside(me: Sequence[Any], other: Sequence[Any], horizon_s: float, period_s: 
 
 
 def before(nx: Any, ny: Any, speed: Any) -> Line:
-    """Return the line of what stands still: at most ``speed`` m/s in the direction (nx, ny)."""
+    """Return the line of a static obstacle: at most ``speed`` m/s in the direction (nx, ny)."""
     return Line(speed * nx, speed * ny, -ny, nx)
 
 
 def velocity(fixed: Sequence[Line], moving: Sequence[Line], wanted: Sequence[Any], most: Any) -> tuple[Any, Any]:
-    """Return the allowed velocity nearest to the wanted one.
+    """Return the permitted velocity nearest to the preferred one.
 
     Args:
-        fixed: Lines that must hold where they can.
-        moving: Lines that are broken, as little as can be, where not all can hold.
-        wanted: vx, vy, m/s.
+        fixed: Lines of static obstacles, which take precedence.
+        moving: Lines that are violated as little as possible if not all can hold.
+        wanted: Preferred velocity vx, vy, m/s.
         most: Greatest speed, m/s.
     """
     lines = [*fixed, *moving]
     x, y = shorter(wanted[0], wanted[1], most)
     x, y, failed = _nearest(lines, most, (x, y), towards=False)
-    # beyond the line that could not hold, break the worst line least (the third linear program)
+    # from the infeasible line on, minimize the greatest violation (the third linear program)
     worst = 0.0 * x
     for i in range(len(fixed), len(lines)):
         line = lines[i]
@@ -102,7 +102,7 @@ def velocity(fixed: Sequence[Line], moving: Sequence[Line], wanted: Sequence[Any
 
 
 def _nearest(lines: Sequence[Line], most: Any, wanted: tuple[Any, Any], *, towards: bool) -> tuple[Any, Any, Any]:
-    """Return the velocity and, for each line (or of the last one, ``towards``), whether one could not hold until it."""
+    """Return the velocity and whether the program became infeasible, up to each line (or the last, ``towards``)."""
     wx, wy = wanted
     x, y = (wx * most, wy * most) if towards else (wx, wy)
     failed: Any = greater(0.0 * x, 1.0)
@@ -136,7 +136,7 @@ def _nearest(lines: Sequence[Line], most: Any, wanted: tuple[Any, Any], *, towar
 
 
 def _bisector(line: Line, other: Line) -> Line:
-    """Return where both lines are broken by as much, with ``other`` broken less to the left."""
+    """Return the line on which both are violated equally; to its left, ``other`` is violated less."""
     cross = line.dx * other.dy - line.dy * other.dx
     flat = greater(_PARALLEL, np.abs(cross))
     same = flat & greater(line.dx * other.dx + line.dy * other.dy, 0.0)
@@ -145,11 +145,11 @@ def _bisector(line: Line, other: Line) -> Line:
     y = where(flat, 0.5 * (line.y + other.y), line.y + t * line.dy)
     dx, dy = other.dx - line.dx, other.dy - line.dy
     scale = 1.0 / np.sqrt(maximum(dx * dx + dy * dy, 1e-12))
-    # two of one direction: the other one is never in the way
+    # parallel lines of one direction: the other one is never binding
     return Line(where(same, 0.0, x), where(same, -_FAR, y), where(same, 1.0, dx * scale), where(same, 0.0, dy * scale))
 
 
 def shorter(x: Any, y: Any, most: Any) -> tuple[Any, Any]:
-    """Return a vector, made as long as ``most`` if it is longer."""
+    """Return a vector with its length clipped to ``most``."""
     share = minimum(most / np.sqrt(x * x + y * y + 1e-12), 1.0)
     return x * share, y * share

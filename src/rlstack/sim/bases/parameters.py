@@ -1,4 +1,4 @@
-"""The parameter rows of N bases: what the robot file says, with each one's departures from it."""
+"""Parameter rows of N bases: nominal values of the robot file, or values drawn from its ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlstack.sim.bases.dynamics import BaseModel
 from rlstack.sim.bases.layout import PARAMETER_WIDTH, PARAMETERS
 
 _UNLIMITED = 1e4
-"""Jerk of a base whose file gives no limit, m/s^3 or rad/s^3."""
+"""Jerk limit of a base without one in its file, m/s^3 or rad/s^3."""
 
 _AT_ONCE_S = 1e-3
 """Least time constant, s."""
@@ -24,14 +24,14 @@ _AT_ONCE_S = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class Speeds:
-    """Limits of a task tighter than the robot's; left out: the robot's own."""
+    """A task's speed limits, tighter than the robot's; by default the robot's own."""
 
     forward_m_s: float | None = value(None, unit="m/s", above=0.0)
     backward_m_s: float | None = value(None, unit="m/s", at_least=0.0)
     turning_rad_s: float | None = value(None, unit="rad/s", above=0.0)
 
     def range(self, robot: WheeledBase) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the least and the greatest command of ``robot`` under these limits, in its command's order."""
+        """Return the least and greatest command of ``robot`` under these limits, in the command's order."""
         limits = robot.limits
         forward = min(limits.linear_velocity_m_s, self.forward_m_s or limits.linear_velocity_m_s)
         asked = limits.linear_velocity_m_s if self.backward_m_s is None else self.backward_m_s
@@ -48,17 +48,17 @@ def base_model(robot: WheeledBase, rate_hz: float, max_delay_s: float) -> BaseMo
 
 
 def nominal(robot: WheeledBase, count: int) -> NDArray[np.float32]:
-    """Return the rows (PARAMETER_WIDTH, N) of ``count`` robots just as the file says."""
+    """Return the rows (PARAMETER_WIDTH, N) of ``count`` robots with the file's nominal values."""
     return _rows(robot, {name: np.full(count, getattr(robot.response, name)) for name in NUMBERS})
 
 
 def drawn(robot: WheeledBase, count: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Return the rows (PARAMETER_WIDTH, N) of ``count`` robots, each number uniform in its range in the file."""
+    """Draw the rows (PARAMETER_WIDTH, N) of ``count`` robots, uniformly from the file's ranges."""
     return _rows(robot, {name: rng.uniform(*robot.response.range_of(name), count) for name in NUMBERS})
 
 
 def longest_delay_s(robot: WheeledBase) -> float:
-    """Return the longest delay of a command that the file allows, s."""
+    """Return the longest command delay in the file, s."""
     return robot.response.range_of("command_delay_s")[1]
 
 
@@ -93,7 +93,7 @@ def _steering(robot: WheeledBase) -> tuple[float, float, float]:
         return 0.0, 1.0, 0.0
     steered = [wheel.position_m[0] for wheel in robot.wheels if wheel.steering]
     wheelbase = abs(sum(steered) / len(steered) - robot.axle_m)
-    # of the angle in the middle, a little less than what the inner wheel may turn
+    # of the mean steering angle, a little less than the inner wheel's limit
     inner = np.tan(robot.steering.position_max_rad) / wheelbase
     track = max(abs(wheel.position_m[1]) for wheel in robot.wheels if wheel.steering)
     return float(inner / (1.0 + inner * track)), wheelbase, robot.steering.velocity_max_rad_s

@@ -1,4 +1,4 @@
-"""PedestrianCrowd around robots that drive, in the batch simulator and in engines alike."""
+"""Pedestrians around mobile bases, in the batch simulator and in engines."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rlstack.sim.world import World
 from rlstack.sim.worlds._pieces import ORANGE
 
 HEIGHT_M = 1.7
-"""Of people in engines' worlds: above any lidar of a base."""
+"""Height of people in engines' worlds: above any lidar of a base."""
 
 _THERE_M = 0.02
-"""Who has a smaller radius is not there."""
+"""People with a smaller radius are absent."""
 
 
 class PedestrianCrowd:
     """P people around each of N robots; see :class:`rlstack.sim.bases.people.WalkingPeople`.
 
     Args:
-        scenes: Where they are and where they go.
-        pool: The maps, whose boxes and circles they avoid.
-        robot: What drives among them.
+        scenes: Their initial positions and waypoints.
+        pool: The maps with the boxes and circles that they avoid.
+        robot: The robot among them.
         period_s: Control period.
     """
 
@@ -40,18 +40,18 @@ class PedestrianCrowd:
 
     @property
     def people(self) -> Array:
-        """(N, P, 5): place, radius, velocity, m and m/s."""
+        """(N, P, 5): position, radius, velocity, m and m/s."""
         return self._walking.people
 
     def step(self, pose: Array, twist: Array) -> None:
-        """Let a period pass, with robots at ``pose`` (N, 3) that move as ``twist`` (N, 3) says."""
+        """Advance one period, with robots at ``pose`` (N, 3) with ``twist`` (N, 3)."""
         self._walking.step(pose, twist)
 
     def gap(self, pose: Array) -> Array:
-        """Return (N,) m from each footprint to the nearest person; below 0 they overlap.
+        """Return the least gap (N,) in m between each footprint and the nearest person; negative if they overlap.
 
-        Since the last call, robots at ``pose`` (N, 3) and people are taken to have moved straight: the least on the
-        way counts. Call it once a period.
+        Robots at ``pose`` (N, 3) and people are assumed to have moved straight since the last call, and the least gap
+        on the way counts. Call it once per period.
         """
         people, (x, y, yaw) = self.people, pose.T
         cos, sin = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
@@ -67,7 +67,7 @@ class PedestrianCrowd:
 
 
 def with_pedestrians(world: World, people: Array) -> World:
-    """Return a world with people (P, 5) in it, who are moved from outside by :func:`move_pedestrians`."""
+    """Return a world with people (P, 5) as kinematic obstacles for :func:`move_pedestrians`."""
     bodies = tuple(
         Obstacle(
             name=_name(number),
@@ -84,7 +84,7 @@ def with_pedestrians(world: World, people: Array) -> World:
 
 
 def move_pedestrians(engine: Engine, people: Array) -> None:
-    """Put the people (P, 5) of a :func:`with_pedestrians` world where they are now."""
+    """Move the people (P, 5) of a :func:`with_pedestrians` world to their present positions."""
     for number, (x, y, radius) in enumerate(people[:, :3]):
         if radius > _THERE_M:
             engine.move_obstacle(_name(number), np.array([x, y, 0.5 * HEIGHT_M]))

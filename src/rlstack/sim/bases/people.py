@@ -1,10 +1,10 @@
-"""People who walk among the robots of the batch simulator: ORCA, social force, or straight ahead.
+"""Simulated pedestrians in the batch simulator: ORCA, social force or straight walking.
 
 Each robot has its own people. They are circles (``circles``, five rows each: x, y, radius, velocity x, y), so lidar
-rays hit them and robots collide with them. A person walks through waypoints in order. Who they avoid is each person's
-own: other people and what stands still, the robot, or nobody.
+rays hit them and robots collide with them. A person walks through waypoints in order. Each person has a setting for
+whom to avoid: other people and static obstacles, the robot, or nobody.
 
-One kernel moves one person of every robot; it is compiled once and launched for each person on its rows.
+One kernel moves one person of every robot; it is compiled once and launched on each person's rows.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ from rlstack.sim.batch.layout import slices
 Rows = np.ndarray[Any, Any]
 
 WAYPOINTS = 4
-"""Places that a person goes to, one after the other, and then from the first on."""
+"""Number of waypoints of a person, visited in a cycle."""
 
 PERSON = slices(
     {
         "waypoints": 2 * WAYPOINTS,  # m, x and y of each
-        "speed": 1,  # m/s that the person likes
-        "avoids": 1,  # 1: other people and what stands still; 0: nobody
-        "sees_robot": 1,  # 1: the robot as well
-        "stays": 1,  # 1: at the last waypoint; 0: goes on to the first
+        "speed": 1,  # m/s, preferred speed
+        "avoids": 1,  # 1: avoids other people and static obstacles; 0: nobody
+        "sees_robot": 1,  # 1: avoids the robot as well
+        "stays": 1,  # 1: stops at the last waypoint; 0: continues with the first
     }
 )
-"""Rows of what a person is, by name."""
+"""Rows of a person's settings by name."""
 
 PERSON_WIDTH = PERSON["stays"].stop
 
 _AROUND_M = 0.6
-"""People begin to walk round what stands in their way when it is nearer than this."""
+"""Distance at which people start to walk around static obstacles."""
 
 WALK = slices({"leg": 1, "stuck": 1})
-"""Rows of how far a person has come: which waypoint is next, s without getting nearer to it."""
+"""Rows of a person's progress: index of the next waypoint, s without progress towards it."""
 
 WALK_WIDTH = WALK["stuck"].stop
 
 
 @dataclass(frozen=True)
 class Orca:
-    """Parameters of ORCA; the defaults are those of CrowdNav's people (arXiv 1809.08835, its public source)."""
+    """Parameters of ORCA; the defaults are those of CrowdNav's people (arXiv 1809.08835 and its public source)."""
 
     horizon_s: float = 5.0
-    """For how long two velocities must be safe."""
+    """Time horizon for other agents."""
     horizon_fixed_s: float = 1.0
-    """The same before what stands still; RVO2 takes its outlines, here it is a half plane before the nearest point."""
+    """Time horizon for static obstacles, each a half plane at its nearest point (RVO2 uses the whole outline)."""
     margin_m: float = 0.01
-    """Added to everybody's radius."""
+    """Margin added to every radius."""
     neighbours: int = 6
-    """How many of the nearest people are avoided, the robot apart; RVO2's ``maxNeighbors``."""
+    """Number of nearest people to avoid besides the robot; RVO2's ``maxNeighbors``."""
     fixed: int = 3
-    """How many of the nearest things that stand still are avoided."""
+    """Number of nearest static obstacles to avoid."""
 
 
 @dataclass(frozen=True)
@@ -75,24 +75,24 @@ class SocialForce:
     wall_strength_m2_s2: float = 10.0
     wall_range_m: float = 0.2
     step_s: float = 2.0
-    """How far ahead others are taken to step."""
+    """Time of the step that others are assumed to take."""
     behind: float = 0.5
-    """Share of the force of whom one does not see."""
+    """Factor of the force from people outside of the field of view."""
     cosine_of_view: float = -0.17364818
-    """Of half of the 200 degrees that one sees."""
+    """Cosine of half the field of view of 200 degrees."""
     fastest: float = 1.3
-    """Greatest speed over the one that is liked."""
+    """Greatest speed relative to the preferred one."""
     substeps: int = 2
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Numbers of people, circles and boxes in the rows.
+    """Number of people, circles and boxes in the rows.
 
     Args:
-        people: How many for each robot.
-        circles: Rows groups in ``circles``; people are the last of them, those before stand still.
-        boxes: In ``boxes``.
+        people: Number of people per robot.
+        circles: Number of circles in ``circles``; the last ones are people, the others static.
+        boxes: Number of boxes in ``boxes``.
     """
 
     people: int
@@ -109,12 +109,12 @@ class Crowd:
     """Moves all people by one control period.
 
     Args:
-        layout: What the arrays hold.
+        layout: Layout of the arrays.
         period_s: Control period.
-        rule: How people walk.
-        device: Where the kernels run.
-        reach_m: A waypoint is reached within this distance of it.
-        patience_s: Who has got no further for as long goes to the next waypoint instead.
+        rule: Walking model and its parameters.
+        device: Device of the kernels.
+        reach_m: Distance at which a waypoint counts as reached.
+        patience_s: Time without progress after which a person skips to the next waypoint.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Crowd:
 
     @cached_property
     def kernel(self) -> Kernel:
-        """``next`` (5) and ``next_walk`` of the person ``me``.
+        """Computes ``next`` (5) and ``next_walk`` of the person ``me``.
 
         Inputs: ``me`` 5, ``walk``, ``person``, all ``circles``, ``robot`` 5 (x, y, radius, vx, vy) and all ``boxes``.
         """
@@ -147,12 +147,12 @@ class Crowd:
         return Kernel(self._step, rows, device=self.device)
 
     def prepare(self, arrays: Mapping[str, Any]) -> Callable[[], None]:
-        """Return what moves everybody whenever it is called.
+        """Return a function that advances all people by one period.
 
         Args:
             arrays: (rows, N) each: ``circles``, ``robot``, ``boxes``, ``walk`` and ``person`` (person after person),
-                and what is written: ``next_circles`` and ``next_walk``, other memory than what is read. Rows of
-                ``next_circles`` that are not people's are not touched.
+                and the outputs ``next_circles`` and ``next_walk``, which share no memory with the inputs. Only people's
+                rows of ``next_circles`` are written.
         """
         launches = []
         for k in range(self.layout.people):
@@ -185,7 +185,7 @@ class Crowd:
         toward = self._waypoint(person, walk[WALK["leg"]][0])
         dx, dy = toward[0] - x, toward[1] - y
         away = np.sqrt(dx * dx + dy * dy + 1e-12)
-        # as CrowdNav's people: the last metre is taken slower and slower
+        # as CrowdNav's people do: slow down over the last metre
         share = speed / maximum(away, speed)
         wanted = dx * share, dy * share
         others = circles.reshape(-1, CIRCLE_ROWS)
@@ -237,7 +237,7 @@ class Crowd:
         lines = []
         for gap, nx, ny in nearest:
             gap = gap - rule.margin_m
-            # who is in it already gets out within a second
+            # a person already inside leaves within a second
             limit = maximum(where(greater(gap, 0.0), gap / rule.horizon_fixed_s, gap), -0.5 * speed)
             lines.append(orca.before(nx, ny, where(greater(avoids, 0.5), limit, 1e3)))
         return orca.velocity(lines, moving, wanted, speed)
@@ -259,7 +259,7 @@ class Crowd:
         fx = fy = 0.0
         for ox, oy, _, ovx, ovy in people:
             px, py = _social(rule, x - ox, y - oy, ovx, ovy)
-            # felt in full when it comes from where one looks
+            # full force from people within the field of view
             ahead = -(px * ex + py * ey)
             seen = greater(ahead, rule.cosine_of_view * np.sqrt(px * px + py * py + 1e-12))
             weight = where(seen, 1.0, rule.behind)
@@ -280,7 +280,7 @@ class Crowd:
 
 
 def _social(rule: SocialForce, rx: Any, ry: Any, vx: Any, vy: Any) -> tuple[Any, Any]:
-    """Return the push away from whom one is (rx, ry) m off: the slope of a potential over an ellipse of their step."""
+    """Return the repulsion at (rx, ry) m from another person: the gradient of a potential elliptic along their step."""
     sx, sy = rx - rule.step_s * vx, ry - rule.step_s * vy
     near, far = np.sqrt(rx * rx + ry * ry + 1e-9), np.sqrt(sx * sx + sy * sy + 1e-9)
     step = rule.step_s * rule.step_s * (vx * vx + vy * vy)
@@ -291,7 +291,7 @@ def _social(rule: SocialForce, rx: Any, ry: Any, vx: Any, vy: Any) -> tuple[Any,
 
 
 def _other(other: Rows, me: Rows, avoids: Any) -> list[Any]:
-    """Return another person; far away if it is oneself, or who does not matter."""
+    """Return another person's rows; far away for the person itself and people to ignore."""
     same = greater(1e-10, (other[0] - me[0]) * (other[0] - me[0]) + (other[1] - me[1]) * (other[1] - me[1]))
     away = where(same | greater(0.5, avoids), 1e3, 0.0)
     return [other[0] + away, other[1] + away, *other[2:]]
@@ -309,7 +309,7 @@ def _beside_circle(me: Rows, still: Rows) -> tuple[Any, Any, Any]:
 
 
 def _beside_box(me: Rows, box: Rows) -> tuple[Any, Any, Any]:
-    """Return the gap to a box and the direction to its nearest point; inside it, to its middle."""
+    """Return the gap to a box and the direction to its nearest point; from inside, to its centre."""
     cx, cy, cos, sin, half_x, half_y = box
     rx, ry = me[0] - cx, me[1] - cy
     px, py = cos * rx + sin * ry, cos * ry - sin * rx
@@ -323,7 +323,7 @@ def _beside_box(me: Rows, box: Rows) -> tuple[Any, Any, Any]:
 
 
 def _around(wanted: Any, velocity: Any, speed: Any, much: Any, *nearest: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-    """Return the wanted velocity, turned along what is in the way: on the side to which one moves already."""
+    """Return the preferred velocity, rotated along obstacles in the way, on the side of the present motion."""
     wx, wy = wanted
     for gap, nx, ny in nearest:
         length = np.sqrt(wx * wx + wy * wy + 1e-12)
@@ -336,7 +336,7 @@ def _around(wanted: Any, velocity: Any, speed: Any, much: Any, *nearest: tuple[A
 
 
 def _nearest(things: Sequence[tuple[Any, ...]], count: int) -> list[Any]:
-    """Return the ``count`` things with the smallest gaps, which come first, in order."""
+    """Return the ``count`` things with the smallest gaps, sorted by gap."""
     kept: list[tuple[Any, ...]] = []
     for thing in things:
         for k, old in enumerate(kept):
@@ -352,13 +352,13 @@ class WalkingPeople:
     """P people around each of N robots, in its map.
 
     Args:
-        people: (N, 5 P) where they start, as in :mod:`rlstack.sim.bases.layout`.
-        persons: (N, PERSON_WIDTH P) as in :mod:`rlstack.sim.bases.people`.
-        boxes: (N, 6 B) of the maps.
-        still: (N, 5 C) circles that stand still; None: there are none.
-        radius_m: Of the robot, for those who see it.
+        people: (N, 5 P) initial circles, as in :mod:`rlstack.sim.bases.layout`.
+        persons: (N, PERSON_WIDTH P) settings, as in :mod:`rlstack.sim.bases.people`.
+        boxes: (N, 6 B) boxes of the maps.
+        still: (N, 5 C) static circles, or None.
+        radius_m: Radius of the robot, for people that avoid it.
         period_s: Control period.
-        rule: How they walk; ORCA if left out.
+        rule: Walking model and its parameters; ORCA by default.
     """
 
     def __init__(
@@ -394,11 +394,11 @@ class WalkingPeople:
 
     @property
     def people(self) -> Array:
-        """(N, P, 5): place, radius, velocity, m and m/s."""
+        """(N, P, 5): position, radius, velocity, m and m/s."""
         return self._now[self._first :].T.reshape(self._shape).astype(float)
 
     def step(self, pose: Array, twist: Array) -> None:
-        """Let a period pass, with robots at ``pose`` (N, 3) that move as ``twist`` (N, 3) says."""
+        """Advance one period, with robots at ``pose`` (N, 3) with ``twist`` (N, 3)."""
         cos, sin = np.cos(pose[:, 2]), np.sin(pose[:, 2])
         self._robot[:2] = pose[:, :2].T
         self._robot[3], self._robot[4] = twist[:, 0] * cos - twist[:, 1] * sin, twist[:, 0] * sin + twist[:, 1] * cos

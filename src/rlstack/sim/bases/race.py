@@ -1,4 +1,4 @@
-"""Races in the batch simulator: N cars, each alone on a track, driven from outside."""
+"""Race simulation: N cars, each alone on its track."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rlstack.sim.bases.wall_lidar import WallLidar
 from rlstack.sim.maps.tracks import CORNERS, SAMPLES, Track
 
 BEHIND, AHEAD = 8, 36
-"""Corners of each wall around a car that its lidar may see."""
+"""Corners of each wall around a car that its lidar may hit."""
 
 _AROUND = 4
-"""Corners either way that its outline may touch: more than a meter."""
+"""Corners in either direction that its outline may touch: more than a metre."""
 
 
 class TrackProgress:
     """Progress of cars along their tracks, and their clearance from the walls.
 
     Args:
-        tracks: One for each of N cars.
-        robot: Whose outline.
+        tracks: One track for each of N cars.
+        robot: The car, for its outline.
     """
 
     def __init__(self, tracks: Sequence[Track], robot: WheeledBase) -> None:
@@ -41,11 +41,11 @@ class TrackProgress:
         self._laps = np.zeros(len(tracks), dtype=int)
 
     def start(self) -> None:
-        """Cars are at the start of their tracks."""
+        """Reset all cars to the start of their tracks."""
         self._index[:], self._laps[:] = 0, 0
 
     def follow(self, position: Array) -> Array:
-        """Return how far cars at (N, 2) have come since the start along the middle (N,), m; call it every period."""
+        """Return the progress (N,) of cars at (N, 2) along the centre line since the start, m; call it every period."""
         reach = np.arange(-16, 24)
         near = (self._index[:, None] + reach) % SAMPLES
         points = self._middle[self._cars[:, None], near]
@@ -65,7 +65,7 @@ class TrackProgress:
         return self._walls[self._cars[:, None, None], np.arange(2)[None, :, None], near[:, None, :]]
 
     def clearance(self, pose: Array) -> Array:
-        """Return the least distance from cars' outlines at (N, 3), x, y, yaw, to the walls; below 0 across one, m."""
+        """Return the least distance of cars' outlines at (N, 3), x, y, yaw, from the walls, m; negative across one."""
         c, s = np.cos(pose[:, 2:]), np.sin(pose[:, 2:])
         x, y = self._outline.T
         points = np.stack([pose[:, :1] + c * x - s * y, pose[:, 1:2] + s * x + c * y], axis=2)[:, :, None]
@@ -77,7 +77,7 @@ class TrackProgress:
             share = np.clip((offset * edge).sum(axis=3) / (edge * edge).sum(axis=3), 0.0, 1.0)
             away = np.linalg.norm(offset - share[..., None] * edge, axis=3)
             nearest = away.argmin(axis=2)[..., None]
-            # on the track's side of the piece that it is nearest to
+            # on the track's side of the nearest wall piece
             inside = side * (offset[..., 0] * edge[..., 1] - offset[..., 1] * edge[..., 0]) > 0.0
             sign = np.where(np.take_along_axis(inside, nearest, axis=2), 1.0, -1.0)
             least = np.minimum(least, (sign * np.take_along_axis(away, nearest, axis=2)).min(axis=(1, 2)))
@@ -85,7 +85,7 @@ class TrackProgress:
 
 
 def outline(robot: WheeledBase, spacing_m: float = 0.05) -> Array:
-    """Return points (K, 2) on the outline of a base, m in base_link, at most that far apart."""
+    """Return points (K, 2) on the outline of a base, m in base_link, at most ``spacing_m`` apart."""
     corners = robot.corners_m
     points = []
     for begin, end in zip(corners, np.roll(corners, -1, axis=0)):
@@ -98,11 +98,11 @@ class RaceSimulator(PlanarSimulator):
     """N cars, each alone on its track, at rest at the start.
 
     Args:
-        robot: What drives; its lidar is called ``scan``.
+        robot: The car; its lidar is called ``scan``.
         tracks: N.
         rate_hz: Control rate; :meth:`step` advances one period.
-        parameters: (PARAMETER_WIDTH, N); left out: as the robot file says.
-        seed: Of the lidar's noise.
+        parameters: (PARAMETER_WIDTH, N); by default the robot file's nominal values.
+        seed: Seed of the lidar noise.
     """
 
     def __init__(
@@ -129,20 +129,20 @@ class RaceSimulator(PlanarSimulator):
         ).prepare(self._state, self._walls, self._ranges)
         self.marshal.start()
         self.come_m = np.zeros(count)
-        """(N,) how far each has come along the middle since the start, m."""
+        """(N,) progress along the centre line since the start, m."""
 
     def step(self, command: Array) -> None:
-        """Let one period pass under ``command`` (N, 2), m/s and rad/s; it comes now."""
+        """Advance one period under ``command`` (N, 2), m/s and rad/s, which arrives now."""
         super().step(command)
         self.come_m = self.marshal.follow(self.pose()[:, :2])
 
     def scan(self) -> Array:
-        """Return (N, rays) m, all finite as in the signal ``scan``, with the lidar's noise."""
+        """Return noisy ranges (N, rays) m, all finite, as the signal ``scan``."""
         self._walls[:] = self.marshal.walls().reshape(self.count, -1).T
         self._measure()
         noise = self._rng.standard_normal(self._ranges.shape, dtype=np.float32) * self._lidar.noise_m
         return np.clip(self._ranges + noise, self._lidar.range_min_m, self._lidar.range_max_m).T.astype(float)
 
     def clearance(self) -> Array:
-        """Return (N,) m from each outline to the walls; below 0 it is across one."""
+        """Return the clearance (N,) of each outline from the walls, m; negative across one."""
         return self.marshal.clearance(self.pose())

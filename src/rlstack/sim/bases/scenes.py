@@ -1,7 +1,7 @@
-"""Scenes with people: where they start and where they go, drawn from a random generator.
+"""Random pedestrian scenes: initial positions and waypoints.
 
 Two published settings: CrowdNav's circle crossing (Chen et al., arXiv 1809.08835) and HEIGHT's furnished hall (Liu et
-al., arXiv 2411.12150), with the numbers of their public sources.
+al., arXiv 2411.12150), with the values of their public sources.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rlstack.sim.bases.people import PERSON, PERSON_WIDTH, WAYPOINTS
 from rlstack.sim.maps.floor_map import FloorMap, distance
 
 CROSSING_M = 4.0
-"""Radius of CrowdNav's circle."""
+"""Radius of the circle in CrowdNav."""
 DISCOMFORT_M = 0.2
-"""Its least gap at the start."""
+"""Least initial gap in CrowdNav."""
 
 HALL_M = 4.5
-"""Half the side of HEIGHT's hall."""
+"""Half the side of the hall in HEIGHT."""
 _WALL_M = 0.1
 _CELL_M = 0.1
 _TRIES = 400
@@ -32,10 +32,10 @@ _CANDIDATES = 96
 
 @dataclass(frozen=True)
 class Scenes:
-    """R scenes, each with a way to go for one robot.
+    """R scenes, each with a start and goal for one robot.
 
     Args:
-        maps: Their floors, with start and goal.
+        maps: Their maps, with start and goal.
         people: (R, 5 P) circles as in :mod:`rlstack.sim.bases.layout`; absent people are far away.
         persons: (R, PERSON_WIDTH P) as in :mod:`rlstack.sim.bases.people`.
     """
@@ -54,25 +54,25 @@ class Scenes:
 
 @dataclass(frozen=True, kw_only=True)
 class Hall:
-    """HEIGHT's setting: a square hall with boxes in it, people who cross it, some who stand, few who see the robot."""
+    """Settings of HEIGHT: a square hall with boxes, crossing people, some standing, few that avoid the robot."""
 
     walking: tuple[int, int] = (5, 9)
     standing: tuple[int, int] = (0, 2)
     boxes: tuple[int, int] = (8, 12)
     goal_m: tuple[float, float] = (5.0, 6.0)
-    """Straight from start to goal."""
+    """Straight-line distance from start to goal."""
     radius_m: float = 0.25
     speed_m_s: float = 0.5
     sees_robot: float = 0.2
-    """Share of those who walk."""
+    """Share of walking people."""
     avoiding: float = 1.0
-    """Share of those who walk that avoid anybody; the others go straight on."""
+    """Share of walking people that avoid others; the rest walk straight."""
     room_m: float = 0.25
-    """Between people and boxes or the robot at the start."""
+    """Least initial gap between people and boxes or the robot."""
 
     def crowded(self, times: float) -> Hall:
         """Return a hall with ``times`` as many people on average."""
-        # the least rounded up and the most down, so that the mean of the two is scaled
+        # least rounded up and greatest rounded down, to scale their mean
         bounds = [
             (int(np.ceil(times * least - 1e-9)), int(np.floor(times * most + 1e-9)))
             for least, most in (self.walking, self.standing)
@@ -81,7 +81,7 @@ class Hall:
 
 
 def circle_crossing(rng: np.random.Generator, count: int, people: int = 5) -> Scenes:
-    """Return scenes of CrowdNav: people cross a circle, and so does the robot, whom nobody sees."""
+    """Draw scenes of CrowdNav: people and the robot, which nobody avoids, cross a circle."""
     start = np.zeros((count, people, 2))
     ends = np.array([[0.0, -CROSSING_M], [0.0, CROSSING_M]])
     for k in range(people):
@@ -98,7 +98,7 @@ def circle_crossing(rng: np.random.Generator, count: int, people: int = 5) -> Sc
 
 
 def crossing_scenes(start: Array) -> Scenes:
-    """Return scenes of CrowdNav with people who start at (R, P, 2), m."""
+    """Return scenes of CrowdNav with people that start at (R, P, 2), m."""
     count, people = start.shape[:2]
     circles, persons = absent_people(count, people)
     circles[..., :2], circles[..., 2] = start, 0.3
@@ -122,17 +122,17 @@ def crossing_scenes(start: Array) -> Scenes:
 
 
 def halls(rng: np.random.Generator, count: int, people: int, hall: Hall, radius_m: float) -> Scenes:
-    """Return scenes in halls.
+    """Draw scenes in halls.
 
     Args:
         rng: Random numbers.
         count: R.
-        people: P, places for people; there are at least as many as ``hall`` may ask for.
-        hall: What is drawn.
-        radius_m: Of the robot.
+        people: P slots for people, at least the greatest number in ``hall``.
+        hall: Settings of the halls.
+        radius_m: Radius of the robot.
 
     Raises:
-        UserError: There are places for fewer people than may be there.
+        UserError: There are fewer slots than people.
     """
     if people < hall.walking[1] + hall.standing[1]:
         raise UserError(
@@ -148,7 +148,7 @@ def halls(rng: np.random.Generator, count: int, people: int, hall: Hall, radius_
 
 
 def _floor(rng: np.random.Generator, hall: Hall, radius_m: float) -> FloorMap | None:
-    """Return a hall with boxes a metre apart where there is room, and a way; None if none was found."""
+    """Draw a hall with boxes a metre apart where there is room, and a path; None if none was found."""
     wanted, gap, boxes = int(rng.integers(hall.boxes[0], hall.boxes[1] + 1)), 1.0, np.zeros((0, 4))
     tries = 0
     while len(boxes) < wanted:
@@ -172,7 +172,7 @@ def _floor(rng: np.random.Generator, hall: Hall, radius_m: float) -> FloorMap | 
     if not fits.any():
         return None
     start, goal = start[fits], goal[fits]
-    # a way that is blocked by many, if one is among those drawn
+    # prefer a straight line that many boxes block
     share: Array = np.linspace(0.0, 1.0, 40)[:, None, None]
     along: Array = start + (goal - start) * share
     crossed = np.zeros(len(start), dtype=int)
@@ -197,7 +197,7 @@ def _floor(rng: np.random.Generator, hall: Hall, radius_m: float) -> FloorMap | 
 
 
 def _way(boxes: Array, start: Array, goal: Array, radius_m: float) -> float | None:
-    """Return the length of a way over the cells' middles, m; None if there is none."""
+    """Return the length of a path over cell centres, m; None if there is none."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
 
@@ -222,7 +222,7 @@ def _way(boxes: Array, start: Array, goal: Array, radius_m: float) -> float | No
 
 
 def _peopled(rng: np.random.Generator, hall: Hall, floor: FloorMap, circles: Array, persons: Array) -> bool:
-    """Put people on a floor, who cross it as on a circle of 4 m; return False if there is no room for them."""
+    """Place people that cross the floor as on a circle of 4 m; return False if there is no room."""
     walking = int(rng.integers(hall.walking[0], hall.walking[1] + 1))
     standing = int(rng.integers(hall.standing[0], hall.standing[1] + 1))
     robot, goal, wide = floor.start[:2], floor.goal[:2], hall.radius_m + hall.room_m
@@ -261,9 +261,9 @@ def _peopled(rng: np.random.Generator, hall: Hall, floor: FloorMap, circles: Arr
 
 
 def absent_people(count: int, people: int) -> tuple[Array, Array]:
-    """Return circles (R, P, 5) and persons (R, P, PERSON_WIDTH) of people who are not there."""
+    """Return circles (R, P, 5) and persons (R, P, PERSON_WIDTH) of absent people."""
     circles, persons = np.zeros((count, people, CIRCLE_ROWS)), np.zeros((count, people, PERSON_WIDTH))
-    # apart from each other, so that nobody is taken for oneself
+    # at different positions, so that no person is mistaken for itself
     circles[..., 0] = ABSENT_M + 10.0 * np.arange(people)
     circles[..., 1], circles[..., 2] = ABSENT_M, ABSENT_SIZE_M
     persons[..., PERSON["waypoints"]] = np.tile(circles[..., :2], (1, 1, WAYPOINTS))

@@ -1,4 +1,4 @@
-"""N bases, each in its own map, stepped by commands."""
+"""The batch simulator of mobile bases: N bases, each in its own map."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from rlstack.sim.bases.lidar import BaseLidar
 from rlstack.sim.bases.parameters import base_model, longest_delay_s, nominal
 from rlstack.sim.vector import BATCH
 
-# What is compiled knows nothing of the robots that it is called for: one is enough for all simulators, of which making
-# these takes most of the time.
+# Compiled kernels hold no robot data, so all simulators share them; compiling takes most of a simulator's
+# construction time.
 
 
 @lru_cache(maxsize=16)
@@ -63,7 +63,7 @@ def _lidar_of(lidar: Lidar, boxes: int, circles: int) -> BaseLidar:
 
 
 def planar_signals(pose: Array, twist: Array) -> dict[str, Array]:
-    """Return the signals of robots on a plane, at ``pose`` (N, 3) and with ``twist`` (N, 3)."""
+    """Return the signals of planar robots at ``pose`` (N, 3) with ``twist`` (N, 3)."""
     level = np.zeros((len(pose), 1))
     return {
         "position": np.concatenate([pose[:, :2], level], axis=1),
@@ -74,14 +74,14 @@ def planar_signals(pose: Array, twist: Array) -> dict[str, Array]:
 
 
 class PlanarSimulator:
-    """N bases that advance together, float32, at rest at the origin; a subclass adds what is around them.
+    """N bases that advance together in float32, initially at rest at the origin; subclasses add surroundings.
 
     Args:
-        robot: What drives.
+        robot: The base.
         count: N.
         rate_hz: Control rate; :meth:`step` advances one period.
-        parameters: (PARAMETER_WIDTH, N); left out: as the robot file says.
-        seed: Of the lidar's noise.
+        parameters: (PARAMETER_WIDTH, N); by default the robot file's nominal values.
+        seed: Seed of the lidar noise.
     """
 
     label = BATCH
@@ -106,7 +106,7 @@ class PlanarSimulator:
         self.place(np.zeros((count, 3)))
 
     def place(self, pose: Array) -> None:
-        """Put the robots at rest at (N, 3): x and y in m, yaw in rad."""
+        """Place the robots at rest at (N, 3): x and y in m, yaw in rad."""
         self._state[:] = 0.0
         self._state[STATE["position"]] = pose[:, :2].T
         self._state[STATE["turn"]] = np.stack([np.sin(0.5 * pose[:, 2]), np.cos(0.5 * pose[:, 2])])
@@ -114,7 +114,7 @@ class PlanarSimulator:
             command[:] = 0.0
 
     def step(self, command: Array) -> None:
-        """Let one period pass under ``command`` (N, command_width), m/s and rad/s; it comes now."""
+        """Advance one period under ``command`` (N, command_width), m/s and rad/s, which arrives now."""
         for older, newer in zip(reversed(self._commands), reversed(self._commands[:-1])):
             older[:] = newer
         self._commands[0][:] = np.asarray(command).T
@@ -123,21 +123,21 @@ class PlanarSimulator:
         self._state[:] = self._next
 
     def stop(self, which: Mask) -> None:
-        """Let the robots ``which`` (N,) stand still where they are."""
+        """Stop the robots ``which`` (N,) at once where they are."""
         for name in ("velocity", "yaw_rate", "setpoint", "ramp"):
             self._state[STATE[name]][:, which] = 0.0
 
     def pose(self) -> Array:
-        """Return (N, 3): x and y in m, yaw in rad."""
+        """Return the poses (N, 3): x and y in m, yaw in rad."""
         z, w = self._state[STATE["turn"]].astype(float)
         return np.stack([*self._state[STATE["position"]].astype(float), 2.0 * np.arctan2(z, w)], axis=1)
 
     def twist(self) -> Array:
-        """Return (N, 3): speed ahead and to the left, m/s, and turning rate, rad/s."""
+        """Return the twists (N, 3): forward and leftward speed, m/s, and yaw rate, rad/s."""
         return np.concatenate([self._state[STATE["velocity"]], self._state[STATE["yaw_rate"]]]).T.astype(float)
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Put the robots at rest at ``position`` (N, 3) and ``orientation`` (N, 4)."""
+        """Place the robots at rest at ``position`` (N, 3) and ``orientation`` (N, 4)."""
         self.place(np.concatenate([state["position"][:, :2], frames.yaw(state["orientation"])[:, None]], axis=1))
 
     def state(self) -> dict[str, Array]:
@@ -145,19 +145,19 @@ class PlanarSimulator:
         return planar_signals(self.pose(), self.twist())
 
     def close(self) -> None:
-        """Release nothing: it is all memory."""
+        """Do nothing: there are no resources to release."""
 
 
 class BaseSimulator(PlanarSimulator):
     """N bases among boxes and circles.
 
     Args:
-        robot: What drives.
+        robot: The base.
         boxes: (N, 6 B) as in :mod:`rlstack.sim.bases.layout`.
-        circles: (N, 5 C); the last ones may be people, see :meth:`set_circles`.
+        circles: (N, 5 C) circles; the last ones may be people, see :meth:`set_circles`.
         rate_hz: Control rate; :meth:`step` advances one period.
-        parameters: (PARAMETER_WIDTH, N); left out: as the robot file says.
-        seed: Of the lidar's noise.
+        parameters: (PARAMETER_WIDTH, N); by default the robot file's nominal values.
+        seed: Seed of the lidar noise.
     """
 
     def __init__(
@@ -184,12 +184,12 @@ class BaseSimulator(PlanarSimulator):
             self._measure = self._lidar.prepare(self._state, self._boxes, self._circles, self._ranges, self._noise)
 
     def set_circles(self, first: int, circles: Array) -> None:
-        """Move circles: from the one numbered ``first`` on, (N, k, 5) centre, radius, velocity, m and m/s."""
+        """Set the circles from index ``first`` on to (N, k, 5): centre, radius, velocity, m and m/s."""
         rows = circles.reshape(self.count, -1).T
         self._circles[CIRCLE_ROWS * first : CIRCLE_ROWS * first + len(rows)] = rows
 
     def scan(self, *, noise: bool = True) -> Array:
-        """Return (N, rays) m, all finite as in the signal ``scan``, with the lidar's noise."""
+        """Return ranges (N, rays) m, all finite, as the signal ``scan``, by default with noise."""
         if self._lidar is None:
             raise ValueError(f"{self.robot.name} has no lidar called scan")
         self._noise[:] = self._rng.standard_normal(self._noise.shape, dtype=np.float32) if noise else 0.0
@@ -197,7 +197,7 @@ class BaseSimulator(PlanarSimulator):
         return self._ranges.T.astype(float)
 
     def clearance(self) -> Array:
-        """Return (N,) m from each footprint to the nearest obstacle; below 0 they overlap."""
+        """Return the clearance (N,) of each footprint from the nearest obstacle, m; negative if they overlap."""
         arrays: dict[str, Any] = {"state": self._state, "boxes": self._boxes, "circles": self._circles}
         self._free({**arrays, "clearance": self._clearance})
         return self._clearance[0].astype(float)

@@ -1,7 +1,7 @@
-"""A planar lidar between two polyline walls: what a car on a race track measures.
+"""Planar lidars between two polyline walls, as of cars on a race track.
 
-As in :mod:`rlstack.sim.bases.lidar`, each piece becomes a vector q once a robot, so that the inverse of a ray's range
-is its product with the ray's direction; a ray meets a piece if it goes between the piece's ends.
+As in :mod:`rlstack.sim.bases.lidar`, each wall piece becomes a vector q once per robot, whose product with a ray's
+direction is the inverse range; a ray hits a piece if it passes between the piece's ends.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _LEAST = 1e-9
 
 
 class WallLidar:
-    """Measures ranges (rays, N) of N robots, each between walls of its own.
+    """Measures ranges (rays, N) of N robots, each between its own walls.
 
     Args:
-        angles_rad: Of the rays in base_link (rays,).
-        mount_xy_m: The lidar's place in base_link.
+        angles_rad: (rays,) ray angles in base_link.
+        mount_xy_m: Position of the lidar in base_link.
         range_min_m: Least range that is reported.
-        range_max_m: Greatest range that is reported, also of a ray that meets nothing.
-        corners: Of each of the two walls.
-        device: Where the arrays are.
-        slopes: Whether it also tells at what slant each ray meets its wall, which gives the ranges' derivatives.
+        range_max_m: Greatest range that is reported, also for rays without a hit.
+        corners: Number of corners of each of the two walls.
+        device: Device of the arrays.
+        slopes: Whether to compute the angle between each ray and its wall, too, for the ranges' derivatives.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class WallLidar:
         )
 
     def prepare(self, state: Any, walls: Any, ranges: Any, slopes: Any = None) -> Callable[[], None]:
-        """Return what measures on these arrays whenever it is called; they must stay where they are.
+        """Return a function that measures on these arrays, which must not move in memory.
 
         Args:
-            state: (rows, N) as in :data:`rlstack.sim.bases.layout.STATE`; place and turn are read.
-            walls: (4 corners, N): x and y of the left wall's corners, one after the other, then of the right one's; m.
+            state: (rows, N) as in :data:`rlstack.sim.bases.layout.STATE`; only position and heading are read.
+            walls: (4 corners, N): x and y of the left wall's corners in order, then of the right wall's; m.
             ranges: (rays, N) m, written.
-            slopes: (rays, N), written if asked for at first: cotangent of the angle from the ray to the wall it meets,
-                0 where it meets none. A ray turned to the left by d rad has a range longer by range x slope x d.
+            slopes: (rays, N), written if enabled: cotangent of the angle from the ray to the wall that it hits, 0
+            without a hit. Rotating a ray left by d rad increases its range by range x slope x d.
         """
         rows = {"position": state[STATE["position"]], "turn": state[STATE["turn"]], "walls": walls, "ranges": ranges}
         return self._cast.prepare({**rows, "slopes": slopes} if self._slopes else rows)
