@@ -1,4 +1,4 @@
-"""What every robot, simulated or real, must be able to do."""
+"""The interface of every robot, simulated or real."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Signals = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything that was sensed at one instant.
+    """All measurements at one instant.
 
     Args:
         time_s: Simulated or robot time of the measurement, s.
@@ -31,13 +31,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Capture:
-    """What one camera or lidar saw.
+    """One capture of a camera or lidar.
 
     Args:
-        time_s: Simulated or robot time at which it was taken, s.
+        time_s: Simulated or robot time of the capture, s.
         arrays: By kind. A camera's: ``rgb`` (height, width, 3) uint8, and ``depth`` (height, width) float32 m along the
             optical axis. A lidar's: ``ranges`` (rays,), or (rings, rays) where it has several rings, float32 m. Depths
-            and ranges follow REP-117: +inf nothing within reach, -inf too near to measure, NaN not measured.
+            and ranges follow REP-117: +inf nothing within range, -inf too near to measure, NaN not measured.
     """
 
     time_s: float
@@ -46,12 +46,12 @@ class Capture:
 
 @runtime_checkable
 class Backend(Protocol):
-    """One robot. Nothing above this protocol can tell a simulator from hardware.
+    """One robot, simulated or real: callers treat both alike.
 
-    One that moves about senses ``position``, ``orientation``, ``linear_velocity``, ``angular_velocity`` and, where it
-    can, ``linear_acceleration``. A quadrotor may sense ``measured_rotor_speed`` and takes the command ``rotor_speed``;
-    a wheeled base may sense ``joint_position`` and ``joint_velocity`` and takes ``twist``; an arm senses them and takes
-    ``joint_target``.
+    A mobile robot senses ``position``, ``orientation``, ``linear_velocity``, ``angular_velocity`` and
+    possibly ``linear_acceleration``. A quadrotor may sense ``measured_rotor_speed`` and takes the command
+    ``rotor_speed``; a wheeled base may sense ``joint_position`` and ``joint_velocity`` and takes ``twist``; an arm
+    senses them and takes ``joint_target``.
     """
 
     robot: RobotSpec
@@ -71,28 +71,28 @@ class Backend(Protocol):
         """Return the newest measurement."""
 
     def capture(self, name: str) -> Capture:
-        """Return what the camera or lidar ``name`` sees: a simulator now, a robot newest.
+        """Return a capture of the camera or lidar ``name``: a simulator's present one, a robot's newest.
 
         Raises:
-            UserError: It is not one of :attr:`captured`, or there is no way to render here.
+            UserError: It is not one of :attr:`captured`, or rendering is not available here.
         """
 
     def write(self, command: Signals) -> Signals:
-        """Send a command and return what was really sent after the robot's own limits.
+        """Send a command and return the one actually sent, after the robot's own limits.
 
         Raises:
             ValueError: A value is not finite or an array has the wrong shape; nothing was sent.
         """
 
     def step(self, duration_s: float) -> None:
-        """Let ``duration_s`` of simulated time pass under the last command (only if it owns time)."""
+        """Advance simulated time by ``duration_s`` under the last command (only if it owns time)."""
 
     def reset(self, state: Signals | None = None) -> None:
-        """Put the robot at rest on the ground, or into ``state`` (simulators only).
+        """Reset the robot to rest on the ground, or to ``state`` (simulators only).
 
         ``state`` holds ``position`` and ``orientation`` (world), ``linear_velocity`` (**world** frame),
-        ``angular_velocity`` (body) and ``rotor_speed``, or ``joint_position`` and ``joint_velocity``; what is left out
-        is as at rest. Time goes on, never back.
+        ``angular_velocity`` (body) and ``rotor_speed``, or ``joint_position`` and ``joint_velocity``; missing
+        signals are as at rest. Time continues, never backwards.
         """
 
     def disarm(self) -> None:
@@ -103,4 +103,4 @@ class Backend(Protocol):
 
 
 BACKENDS = Registry("backend", "rlstack.sim.backends", "BACKEND", "rlstack.backends")
-"""Each entry is called with a RobotSpec and keyword options and returns an unconnected Backend."""
+"""Factories, each called with a RobotSpec and keyword options, that return an unconnected Backend."""

@@ -1,8 +1,8 @@
-"""Read a few fields straight out of a serialized message, because making the whole message costs ten times as much.
+"""Read single fields of a serialized message, ten times as fast as deserializing all of it.
 
-An Odometry carries two covariance matrices that a controller never looks at. A reader is compiled for each message
-class and set of fields; it steps over what is not wanted. Plain little-endian CDR only, which is what ROS 2
-writes on x86-64 and ARM; :func:`readable` tells, so that anything else can be read the ordinary way.
+An Odometry has two covariance matrices that a controller never reads. A reader is compiled for each message class and
+set of fields; it skips the others. It supports plain little-endian CDR only, which ROS 2 writes on x86-64 and ARM;
+:func:`readable` checks that, and other data needs regular deserialization.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from rlstack.errors import UserError
 
 _HEADER = 4
-"""Bytes before the data: the encapsulation; alignment counts from its end."""
+"""Bytes before the data (the encapsulation); alignment counts from its end."""
 _SIZES = {
     "boolean": ("?", 1),
     "octet": ("B", 1),
@@ -43,7 +43,7 @@ def readable(data: bytes) -> bool:
 
 
 def leaves(message_class: Any, prefix: str = "") -> Iterator[Leaf]:
-    """Yield the primitive fields of a message class in the order in which they are serialized."""
+    """Yield the primitive fields of a message class in the order of serialization."""
     for (name, _), kind in zip(message_class.get_fields_and_field_types().items(), message_class.SLOT_TYPES):
         path = f"{prefix}{name}"
         described = type(kind).__name__
@@ -69,8 +69,8 @@ def leaves(message_class: Any, prefix: str = "") -> Iterator[Leaf]:
 def compile_reader(message_class: Any, wanted: Sequence[str]) -> Callable[[bytes], tuple[Any, ...]]:
     """Return a function from serialized data to the values of the ``wanted`` primitive fields, in that order.
 
-    Numbers come as int or float, lists of numbers as arrays that view the data, texts as str, lists of texts as
-    the bytes that they take (equal bytes are equal lists; :func:`texts` reads them).
+    Numbers are int or float, lists of numbers are array views of the data, texts are str, and lists of texts are
+    their bytes (equal bytes are equal lists; :func:`texts` decodes them).
 
     Args:
         message_class: The message's class.
@@ -85,7 +85,7 @@ def compile_reader(message_class: Any, wanted: Sequence[str]) -> Callable[[bytes
     run: list[Leaf] = []
 
     def flush() -> None:
-        """Write the code for numbers of one size that follow each other: one alignment, one read."""
+        """Write the code for consecutive numbers of one size: one alignment, one read."""
         if not run:
             return
         size = struct.calcsize("<" + run[0][2])
@@ -138,7 +138,7 @@ def compile_reader(message_class: Any, wanted: Sequence[str]) -> Callable[[bytes
 
 
 def texts(data: bytes) -> list[str]:
-    """Return the texts in the bytes that :func:`compile_reader` gives for a list of texts."""
+    """Return the texts in the bytes that :func:`compile_reader` returns for a list of texts."""
     (count,) = struct.unpack_from("<I", data, 0)
     found, o = [], 4
     for _ in range(count):

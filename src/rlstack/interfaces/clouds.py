@@ -1,4 +1,4 @@
-"""Point clouds: ``sensor_msgs/PointCloud2`` to and from arrays, without Python touching a point."""
+"""Point clouds: ``sensor_msgs/PointCloud2`` to and from arrays, vectorised."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rlstack.interfaces.messages import set_stamp
 from rlstack.robots import Lidar
 
 _KINDS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
-"""Kind of number by ``sensor_msgs/PointField.datatype``."""
+"""Number type by ``sensor_msgs/PointField.datatype``."""
 _FLOAT32 = 7
 
 
 class CloudMessage:
-    """One PointCloud2 that is filled again: x, y, z float32 m and, with ``coloured``, rgb as PCL and RViz pack it.
+    """One PointCloud2 that is refilled: x, y, z float32 m and, with ``coloured``, rgb as PCL and RViz pack it.
 
     Args:
         message: An empty ``sensor_msgs/PointCloud2``.
-        frame: ``header.frame_id``, in which the points are.
+        frame: ``header.frame_id``, the points' frame.
         coloured: Whether points have colours.
     """
 
@@ -43,12 +43,12 @@ class CloudMessage:
         """Return the filled message.
 
         Args:
-            stamp_ns: When what it shows was measured.
+            stamp_ns: Measurement time, ns.
             points: (points, 3) m.
-            colours: (points, 3) red, green, blue, where the message has them.
+            colours: (points, 3) red, green, blue, if the message has colours.
 
         Raises:
-            ValueError: The shapes do not go together.
+            ValueError: The shapes do not match.
         """
         count = len(points)
         coloured = len(self._names) > 3
@@ -73,8 +73,8 @@ def cloud_points(message: Any, finite: bool = True) -> NDArray[np.float32]:
     """Return a PointCloud2's points (points, 3) float32 m in its frame.
 
     Args:
-        message: With fields x, y, z of any kind of number, at any place.
-        finite: Leave out points that are not.
+        message: With fields x, y, z of any number type, at any offset.
+        finite: Drop non-finite points.
 
     Raises:
         ValueError: It has no such fields, or fewer bytes than its size needs.
@@ -99,10 +99,10 @@ def cloud_colours(message: Any) -> NDArray[np.uint8]:
 
 
 def lidar_points(lidar: Lidar, ranges: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what a lidar hit, (points, 3) m in its own frame; rays that hit nothing are left out.
+    """Return a lidar's hits, (points, 3) m in its own frame; rays without a hit are dropped.
 
     Args:
-        lidar: That measured.
+        lidar: The lidar.
         ranges: (rays,) or (rings, rays) m.
     """
     distances = np.asarray(ranges, dtype=float).reshape(lidar.rings, lidar.rays)

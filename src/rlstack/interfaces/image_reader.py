@@ -1,8 +1,8 @@
-"""From a ``sensor_msgs/Image`` to the signals ``NAME_image`` and ``NAME_image_age``: what a policy was made to see.
+"""Convert ``sensor_msgs/Image`` to a policy's image signals ``NAME_image`` and ``NAME_image_age``.
 
-A picture comes at its camera's own rate, and late. A policy gets the newest one with its age, the stamp of the joint
-states that a step answers minus the picture's own; what to make of that is up to its graph, which can keep past joint
-states in its memory. A picture of another size, kind or camera is refused unless the policy says that it may be fitted.
+Images arrive at their camera's own rate, with latency. A policy gets the newest one with its age: the stamp of the
+joint states that a step answers minus the image's own. Its graph can account for that, and may keep past joint states
+in its memory. An image of another size, encoding or camera is refused unless the policy allows fitting it.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from rlstack.robots.sensing import rotation_from_rpy, sensor_frame
 from rlstack.schema import value
 
 Fit = Literal["exact", "resize", "crop"]
-"""What may be done to a picture of another size: nothing; made smaller where it has the same sides' ratio; or cut to
-that ratio about its middle before."""
+"""How an image of another size may be fitted: not at all; scaled down if the aspect ratio is the same; or cropped to
+that ratio about its centre first."""
 
 MAX_AGE_S = 0.25
-"""How old a picture may be unless a policy says otherwise: at 15 Hz and 30 ms late, the next three have not come."""
+"""Default maximum age of an image: at 15 Hz and 30 ms of latency, the next three have not arrived."""
 
 COLOURED = ("rgb8", "bgr8", "rgba8", "bgra8")
-"""Encodings that are taken; the last number of the latter two is left out."""
+"""Supported encodings; the last channel of the latter two is dropped."""
 
 PICTURE_TYPE = topics.CAMERA_TYPES[topics.IMAGE]
 
 _SAME_M, _SAME_RAD, _SAME_VIEW = 0.05, 0.1, 0.05
-"""How far a camera may be from where a policy had it in training, and its view's half angles' tangents, as a share:
-mounts are measured by hand, and training moves cameras about by as much."""
+"""Allowed departures of a camera's pose, and of the tangents of its half angles of view (a share), from training:
+mounts are measured by hand, and training randomizes cameras by as much."""
 _RATIO = 0.01
-"""How far the ratio of two pictures' sides may be apart to count as one, as a share: of a rounded row or column."""
+"""Relative tolerance within which two aspect ratios are equal: the rounding of one row or column."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureGeometry:
-    """What a policy sees: the size of a picture, and the camera that it is of."""
+    """Image geometry of a policy: the image size, and the camera."""
 
     width: int = value(unit="pixels", at_least=1, at_most=4096)
     height: int = value(unit="pixels", at_least=1, at_most=4096)
     horizontal_fov_rad: float = value(unit="rad", above=0.0, at_most=3.0)
-    """Of this picture, from its left edge to its right edge."""
+    """Horizontal field of view of this image."""
     frames: tuple[str, ...]
-    """Names that its frame may have in messages, our own first."""
+    """Names that its frame may have in messages, ours first."""
     link: str = ""
-    """That the camera sits on; empty: ``base_link``."""
+    """Link that carries the camera; empty: ``base_link``."""
     position_m: tuple[float, float, float] = value(unit="m")
     rpy_rad: tuple[float, float, float] = value(unit="rad")
-    """Of the camera's body frame in that link."""
+    """Pose of the camera's body frame in that link."""
     fit: Fit = "exact"
-    """What may be done to a camera's picture of another size."""
+    """How images of another size may be fitted."""
     max_age_s: float = value(MAX_AGE_S, unit="s", above=0.0, at_most=10.0)
-    """An older picture is none: the policy does not act on it."""
+    """An older image counts as missing: the policy does not act on it."""
 
     def __post_init__(self) -> None:
         if not self.frames:
@@ -77,15 +77,15 @@ def picture_geometry(
     fit: Fit = "exact",
     max_age_s: float = MAX_AGE_S,
 ) -> PictureGeometry:
-    """Return what a policy sees that sees pictures of a robot file's camera.
+    """Return the image geometry of a policy that sees a robot file's camera.
 
     Args:
-        camera: Of the robot file.
+        camera: The camera in the robot file.
         name: Its name there.
-        width: Of what the policy sees, where that is another size, pixels.
-        height: Likewise.
-        fit: How the camera's pictures become those.
-        max_age_s: As of :class:`PictureGeometry`.
+        width: Width of the policy's image, if it differs, pixels.
+        height: Height of the policy's image, if it differs, pixels.
+        fit: How the camera's images are fitted.
+        max_age_s: Maximum age; see :class:`PictureGeometry`.
 
     Raises:
         ValueError: The size is another one and ``fit`` does not allow that.
@@ -105,10 +105,10 @@ def picture_geometry(
 
 
 def check_pictured(wanted: PictureGeometry, camera: Camera, name: str) -> None:
-    """Refuse a camera whose pictures are not what a policy was made to see.
+    """Refuse a camera whose images differ from the policy's.
 
     Raises:
-        ValueError: With the numbers of both.
+        ValueError: With the values of both.
     """
     if not camera.rgb:
         raise ValueError(f"the camera '{name}' has no colours")
@@ -125,7 +125,7 @@ def check_pictured(wanted: PictureGeometry, camera: Camera, name: str) -> None:
 
 
 def _check_view(wanted: PictureGeometry, camera: Camera, name: str) -> None:
-    """Refuse a camera that sees more or less than was seen in training, beside it, or bent; there pixels are square."""
+    """Refuse a camera with a different field of view, an off-centre axis or distortion; pixels are square."""
     size = (wanted.width, wanted.height)
     counts = kept(camera.width, camera.height, size, wanted.fit)
     across = math.tan(0.5 * wanted.horizontal_fov_rad)
@@ -156,10 +156,10 @@ def _check_view(wanted: PictureGeometry, camera: Camera, name: str) -> None:
 
 
 def kept(width: int, height: int, wanted: tuple[int, int], fit: Fit) -> tuple[int, int]:
-    """Return which columns and rows of a picture, about its middle, become the wanted (width, height).
+    """Return the columns and rows of an image, about its centre, that become the wanted (width, height).
 
     Raises:
-        ValueError: It is not what was asked for, and cannot be made so.
+        ValueError: The size differs and cannot be fitted.
     """
     said = f"a picture of {width} x {height} pixels is not {wanted[0]} x {wanted[1]}"
     if (width, height) == wanted:
@@ -177,16 +177,16 @@ def kept(width: int, height: int, wanted: tuple[int, int], fit: Fit) -> tuple[in
 
 
 def is_picture(signal: Signal) -> bool:
-    """Return whether a signal is a picture, and not its age."""
+    """Return whether a signal is an image rather than its age."""
     return len(signal.shape) == 3 and signal.type == PICTURE_TYPE
 
 
 class PictureReader:
-    """Reads serialized Images of one camera as what a policy was made to see.
+    """Reads serialized Images of one camera as a policy's image.
 
     Args:
-        wanted: What that is.
-        name: Of the signal.
+        wanted: The policy's image geometry.
+        name: Name of the signal.
         frames: Further names that the camera's frame may have.
     """
 
@@ -197,10 +197,10 @@ class PictureReader:
         self._read = cdr.compile_reader(self._class, _FIELDS)
 
     def __call__(self, data: bytes) -> tuple[int, dict[str, NDArray[Any]]]:
-        """Return the stamp in ns and the picture (height, width, 3), uint8.
+        """Return the stamp in ns and the image (height, width, 3), uint8.
 
         Raises:
-            ValueError: It is of another frame, kind or size, and may not or cannot be fitted.
+            ValueError: Its frame, encoding or size differs and cannot be fitted.
         """
         if cdr.readable(data):
             message: Any = SimpleNamespace(**dict(zip(_NAMES, self._read(data))))
@@ -221,10 +221,10 @@ class PictureReader:
 
 
 def fitted(picture: NDArray[np.uint8], wanted: PictureGeometry) -> NDArray[np.uint8]:
-    """Return a picture (rows, columns, 3) in the size that a policy was made for.
+    """Return an image (rows, columns, 3) at the policy's size.
 
     Raises:
-        ValueError: It may not or cannot be made so.
+        ValueError: The size differs and cannot be fitted.
     """
     height, width = picture.shape[:2]
     if (width, height) == (wanted.width, wanted.height):
@@ -235,7 +235,7 @@ def fitted(picture: NDArray[np.uint8], wanted: PictureGeometry) -> NDArray[np.ui
 
 
 def shrunk(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
-    """Return a picture (rows, columns, 3) made smaller: each pixel is the mean of what it covers, rounded."""
+    """Return an image (rows, columns, 3) scaled down: each pixel is the rounded mean of the area that it covers."""
     narrow = _averaged(_averaged(picture, height).swapaxes(0, 1), width).swapaxes(0, 1)
     return np.rint(narrow).astype(np.uint8)
 
@@ -255,9 +255,9 @@ def _averaged(values: NDArray[Any], count: int) -> NDArray[np.float32]:
 
 
 def age_s(observed_ns: int, taken_ns: int) -> float:
-    """Return how old a picture is for the observation that a step answers, s; one that is newer is of now.
+    """Return an image's age relative to the observation that a step answers, s; 0 if it is newer.
 
-    In whole microseconds, so that rounded stamps make no difference between a run over topics and one in process.
+    It is in whole microseconds, so that rounded stamps give the same age over topics and in process.
     """
     return 1e-6 * max(round((observed_ns - taken_ns) / 1000), 0)
 
@@ -270,6 +270,6 @@ _NAMES = tuple(field.rpartition(".")[2] for field in _FIELDS)
 
 
 def _half_view(camera: Camera, size: tuple[int, int], fit: Fit) -> float:
-    """Return the tangent of half of what the fitted picture sees from left to right."""
+    """Return the tangent of half the fitted image's horizontal field of view."""
     columns, _ = kept(camera.width, camera.height, size, fit)
     return 0.5 * columns / float(camera.intrinsics[0, 0])

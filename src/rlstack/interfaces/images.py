@@ -1,6 +1,6 @@
 """Images: ``sensor_msgs/Image`` and ``sensor_msgs/CameraInfo`` to and from arrays.
 
-No pixel is touched in Python: arrays are views of a message's memory, and messages take an array's memory in one copy.
+No Python loops over pixels: arrays are views of a message's memory, and messages copy an array's memory at once.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ ENCODINGS: dict[str, tuple[str, int]] = {
     "32FC1": ("f4", 1),
     "64FC1": ("f8", 1),
 }
-"""Kind of number and channels by ``encoding``; for others see :func:`rlstack.perception.images.decoded`."""
+"""Number type and channels by ``encoding``; for others see :func:`rlstack.perception.images.decoded`."""
 
 DISTORTION_MODEL = "plumb_bob"
 
 
 def filled(data: NDArray[Any]) -> array.array[int]:
-    """Return an array's bytes as what rclpy takes for ``uint8[]`` without looking at each of them."""
+    """Return an array's bytes in the form that rclpy accepts for ``uint8[]`` without checking each element."""
     taken = array.array("B")
     taken.frombytes(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
     return taken
 
 
 class ImageMessage:
-    """One Image that is filled again for every picture.
+    """One Image that is refilled for every capture.
 
     Args:
         message: An empty ``sensor_msgs/Image``.
         frame: ``header.frame_id``: a camera's optical frame.
-        encoding: One of :data:`ENCODINGS`, such as ``rgb8`` or, of depth in m, ``32FC1``.
+        encoding: One of :data:`ENCODINGS`, such as ``rgb8`` or, for depth in m, ``32FC1``.
     """
 
     def __init__(self, message: Any, frame: str, encoding: str) -> None:
@@ -61,11 +61,11 @@ class ImageMessage:
         """Return the filled message.
 
         Args:
-            stamp_ns: When it was taken.
-            image: (height, width), or (height, width, channels), of the encoding's kind of number.
+            stamp_ns: Capture time, ns.
+            image: (height, width), or (height, width, channels), of the encoding's number type.
 
         Raises:
-            ValueError: It has another shape or kind of number.
+            ValueError: It has another shape or number type.
         """
         shape = image.shape[:2] if self._channels == 1 else (*image.shape[:2], self._channels)
         if image.ndim < 2 or image.shape != shape or image.dtype != self._kind:
@@ -79,7 +79,7 @@ class ImageMessage:
 
 
 def image_array(message: Any) -> NDArray[Any]:
-    """Return an Image as an array (height, width) or (height, width, channels), a view of its data where that can be.
+    """Return an Image as an array (height, width) or (height, width, channels), a view of its data if possible.
 
     Raises:
         ValueError: The encoding is not one of :data:`ENCODINGS`, or there are fewer bytes than the size needs.
@@ -103,7 +103,7 @@ def image_array(message: Any) -> NDArray[Any]:
 
 
 def rgb_array(message: Any) -> NDArray[np.uint8]:
-    """Return an Image of 8 bit in any order of colours, or grey, as (height, width, 3) red, green, blue.
+    """Return an 8-bit Image, of any channel order or grey, as (height, width, 3) red, green, blue.
 
     Raises:
         ValueError: It has another encoding, or too few bytes.
@@ -117,7 +117,7 @@ def rgb_array(message: Any) -> NDArray[np.uint8]:
 
 
 def depth_array(message: Any) -> NDArray[np.float32]:
-    """Return a depth Image (height, width) in m: ``32FC1`` as it is, ``16UC1`` mm with 0 as NaN (REP-118).
+    """Return a depth Image (height, width) in m: ``32FC1`` unchanged, ``16UC1`` from mm with 0 as NaN (REP-118).
 
     Raises:
         ValueError: It has another encoding, or too few bytes.
@@ -132,12 +132,12 @@ def depth_array(message: Any) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a ``sensor_msgs/CameraInfo`` says, as OpenCV takes it.
+    """Camera calibration from ``sensor_msgs/CameraInfo``, in OpenCV's form.
 
     Args:
         width: Pixels.
         height: Pixels.
-        matrix: K (3, 3) of the image as it comes.
+        matrix: K (3, 3) of the raw image.
         distortion: (5,) k1, k2, p1, p2, k3; zeros for a pinhole.
         rectification: R (3, 3).
         projection: P (3, 4) of the rectified image.
@@ -152,24 +152,24 @@ class Calibration:
 
     @property
     def distorted(self) -> bool:
-        """Whether the lens bends lines."""
+        """Whether the lens distorts."""
         return bool(self.distortion.any())
 
 
 def calibration(camera: Camera) -> Calibration:
-    """Return what a camera's ``camera_info`` says: K, its distortion, no rotation, and K again for rectified images."""
+    """Return a camera's ``camera_info``: K, its distortion, no rotation, and K again for rectified images."""
     matrix = camera.intrinsics.copy()
     projection = np.hstack((matrix, np.zeros((3, 1))))
     return Calibration(camera.width, camera.height, matrix, np.array(camera.distortion), np.eye(3), projection)
 
 
 class CameraInfoMessage:
-    """One CameraInfo that is stamped again for every picture.
+    """One CameraInfo that is stamped again for every image.
 
     Args:
         message: An empty ``sensor_msgs/CameraInfo``.
         frame: ``header.frame_id``, that of the images.
-        known: Of the camera.
+        known: Its calibration.
     """
 
     def __init__(self, message: Any, frame: str, known: Calibration) -> None:
@@ -180,16 +180,16 @@ class CameraInfoMessage:
         message.k, message.r, message.p = known.matrix.ravel(), known.rectification.ravel(), known.projection.ravel()
 
     def fill(self, stamp_ns: int) -> Any:
-        """Return the message with the stamp of the image that it goes with."""
+        """Return the message with the stamp of its image."""
         set_stamp(self.message.header.stamp, stamp_ns)
         return self.message
 
 
 def read_camera_info(message: Any) -> Calibration:
-    """Return what a CameraInfo says.
+    """Return the calibration in a CameraInfo.
 
     Raises:
-        ValueError: The camera is not calibrated (K is zero), or its distortion is not of OpenCV's five numbers.
+        ValueError: The camera is not calibrated (K is zero), or its distortion lacks OpenCV's five parameters.
     """
     matrix = np.array(message.k, dtype=float).reshape(3, 3)
     if not (matrix[0, 0] > 0.0 and matrix[1, 1] > 0.0):

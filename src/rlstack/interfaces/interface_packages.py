@@ -1,6 +1,6 @@
-"""Make a ROS interface package where ROS 2 comes as wheels and lacks it: rosidl writes it, a compiler builds it.
+"""Build ROS interface packages that the ROS 2 wheels lack, with rosidl and a C++ compiler.
 
-One package holds one interface. It goes beside the other messages of the environment and is known there to `pip`, under
+One package has one interface. It is installed beside the environment's other messages and registered with `pip`, under
 the name of its :class:`Package`.
 """
 
@@ -31,18 +31,18 @@ from rlstack.errors import UserError
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """What is to be made.
+    """A package to build.
 
     Args:
-        name: Of the ROS package.
+        name: Name of the ROS package.
         interface: Its one interface, such as ``msg/TFMessage`` or ``action/NavigateToPose``.
-        text: The interface as ROS people write it: the content of the ``.msg`` or ``.action`` file.
-        idl: The same as rosidl reads it.
-        needed: ROS packages whose messages are in it, or in what rosidl makes of it.
-        hash: The interface's type hash in ROS 2 Jazzy, by which others know it.
-        left_out: What does not work without it, for sentences: ``/tf is left out``.
-        command: Makes it.
-        version: Of ROS' own.
+        text: The interface definition: the content of the ``.msg`` or ``.action`` file.
+        idl: The same as IDL, which rosidl reads.
+        needed: ROS packages whose messages it uses, or rosidl's output for it.
+        hash: The interface's type hash in ROS 2 Jazzy, which others match.
+        left_out: What does not work without it, for error messages: ``/tf is left out``.
+        command: The command that builds it.
+        version: Version of the ROS release's package.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Package:
 
     @property
     def distribution(self) -> str:
-        """What `pip` calls it."""
+        """Its name for `pip`."""
         return f"rlstack-{self.name.replace('_', '-')}"
 
     @property
     def information(self) -> str:
-        """The folder of what `pip` knows of it."""
+        """The folder of its `pip` metadata."""
         return f"{self.distribution.replace('-', '_')}-{self.version}.dist-info"
 
     @property
@@ -95,11 +95,11 @@ Summary: ROS 2's {self.type}, generated on this machine by rlstack
 """
 
     def is_installed(self) -> bool:
-        """Return whether it can be imported, from wherever it comes."""
+        """Return whether it can be imported, from any source."""
         return importlib.util.find_spec(self.name) is not None
 
     def is_ours(self) -> bool:
-        """Return whether this Python's environment has one that was made here."""
+        """Return whether this Python's environment has one that was built here."""
         return (site_packages(Path(sys.prefix)) / self.information).is_dir()
 
 
@@ -112,8 +112,8 @@ _GENERATORS = {
     "typesupport_fastrtps_c": ("rosidl_typesupport_fastrtps_c.cli", "GenerateFastRTPSCTypesupport"),
     "typesupport_introspection_c": ("rosidl_typesupport_introspection_c.cli", "GenerateIntrospectionCTypesupport"),
 }
-# Libraries in the order in which they need each other; the last one is what Python imports. It needs all the others, so
-# that they are loaded, each from beside it, when ROS asks for them by name.
+# Libraries in dependency order; Python imports the last one. It needs all the others, so that they are loaded, each
+# from the same folder, when ROS requests them by name.
 _LIBRARIES = {
     "lib{0}__rosidl_generator_c.so": ("c", "rosidl_generator_c"),
     "lib{0}__rosidl_typesupport_fastrtps_c.so": ("typesupport_fastrtps_c", "rosidl_typesupport_fastrtps_c"),
@@ -144,24 +144,24 @@ def site_packages(prefix: Path) -> Path:
 
 
 def generate(package: Package, prefix: str | Path | None = None) -> Path:
-    """Generate, compile and install a package; one that is there from before is replaced as a whole.
+    """Generate, compile and install a package; an existing one is replaced as a whole.
 
     Args:
-        package: What to make.
-        prefix: Where to: an environment's folder; None takes this Python's environment.
+        package: The package.
+        prefix: The folder of an environment; None: this Python's environment.
 
     Returns:
         The folder of the Python package.
 
     Raises:
-        UserError: There is no compiler, no Python header, no rosidl, or the folder cannot be written; what to do.
+        UserError: There is no compiler, no Python header, no rosidl, or the folder is not writable; with the remedy.
     """
     root = Path(sys.prefix if prefix is None else prefix)
     compilers = _compilers(package)
     ros = _ros_prefix(package)
     try:
         root.mkdir(parents=True, exist_ok=True)
-        # on the same file system as where it goes, so that it gets there by renaming
+        # on the same file system as the destination, so that it can be moved by renaming
         with tempfile.TemporaryDirectory(prefix=f".{package.name}-", dir=root) as folder:
             work = Path(folder)
             built = work / package.name
@@ -177,7 +177,7 @@ def generate(package: Package, prefix: str | Path | None = None) -> Path:
 
 
 def remove(package: Package, prefix: str | Path | None = None) -> bool:
-    """Delete what :func:`generate` has installed; return whether there was anything."""
+    """Delete an installation of :func:`generate`; return whether there was one."""
     folder = site_packages(Path(sys.prefix if prefix is None else prefix))
     record = folder / package.information / "RECORD"
     if not record.is_file():
@@ -186,9 +186,9 @@ def remove(package: Package, prefix: str | Path | None = None) -> bool:
         paths = [folder / row[0] for row in csv.reader(file)]
     for path in paths:
         path.unlink(missing_ok=True)
-    shutil.rmtree(folder / package.name, ignore_errors=True)  # with what Python has compiled there
+    shutil.rmtree(folder / package.name, ignore_errors=True)  # including Python's compiled files
     for parent in sorted({path.parent for path in paths}, key=lambda p: -len(p.parts)):
-        with contextlib.suppress(OSError):  # others have files there
+        with contextlib.suppress(OSError):  # other packages have files there
             parent.rmdir()
     return True
 
@@ -236,7 +236,7 @@ def _ros_prefix(package: Package) -> Path:
 
 
 def _sources(package: Package, work: Path, ros: Path) -> Path:
-    """Let rosidl write the sources, each generator's into a folder of its own; return the type's description."""
+    """Generate the sources with rosidl, each generator's in its own folder; return the type's description."""
     interface = work / "interface" / f"{package.interface}.idl"
     interface.parent.mkdir(parents=True)
     interface.write_text(package.idl)
@@ -301,7 +301,7 @@ def _compile(package: Package, work: Path, ros: Path, compilers: tuple[list[str]
     for part, _ in _LIBRARIES.values():
         for source in sorted((work / part).rglob("*.c*")):
             cpp = source.suffix == ".cpp"
-            # what generators give the same name differs: a part's own headers first
+            # generators use the same names for different headers: a part's own come first
             own = [part, "c", "typesupport_fastrtps_c", "typesupport_introspection_c"]
             jobs[source.with_suffix(source.suffix + ".o")] = (
                 *(compilers[1] if cpp else compilers[0]),
@@ -348,7 +348,7 @@ def _collect(package: Package, work: Path, built: Path) -> None:
 
 
 def _install(package: Package, root: Path, built: Path, description: Path) -> Path:
-    """Move everything to its place, the package last: it is there as a whole or not at all."""
+    """Move everything to its place, the package last, so that it is never incomplete."""
     site = site_packages(root)
     share = root / "share" / package.name
     index = root / "share" / "ament_index" / "resource_index"
@@ -384,13 +384,13 @@ def _install(package: Package, root: Path, built: Path, description: Path) -> Pa
 
 
 def _checked(data: bytes) -> list[str]:
-    """Return hash and size as a RECORD states them."""
+    """Return hash and size in the format of a RECORD file."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
     return [f"sha256={digest}", str(len(data))]
 
 
 def run(package: Package, description: str, arguments: Sequence[str] | None = None) -> int:
-    """Run a command line that makes a package; return 0 where it is there afterwards, 2 where it could not be made."""
+    """Run the command line that builds a package; return 0 if it exists afterwards, 2 if it could not be built."""
     parser = argparse.ArgumentParser(prog=package.command, description=description)
     parser.add_argument("--prefix", help="an environment's folder to install it in, instead of this Python's")
     parser.add_argument("--again", action="store_true", help="make it anew if the one there was made by this command")

@@ -1,11 +1,11 @@
-"""``sensor_msgs/LaserScan`` to and from arrays, and as the signal ``scan``: one finite number for each ray of a policy.
+"""``sensor_msgs/LaserScan`` to and from arrays, and as the signal ``scan``: one finite range for each ray of a policy.
 
-REP-117: +Inf is nothing within reach, -Inf something too near to measure, NaN not measured. The signal has them as
+REP-117: +Inf is nothing within range, -Inf something too near to measure, NaN not measured. The signal has them as
 ``range_max``, ``range_min``, and the shorter of the nearest measured neighbours within :data:`NEIGHBOUR_RAD`, or
-``range_min`` where there is none: what is not known counts as blocked. A scan that only reaches as far as another
-``range_max`` says no more than that: where it saw nothing, the signal ends there.
+``range_min`` if there is none: unknown counts as blocked. If a scan's own ``range_max`` is shorter, rays without a
+return have that value.
 
-A scan with other angles is resampled where nothing has to be invented (:class:`Resampling`), else refused.
+A scan with other angles is resampled where it has enough measurements (:class:`Resampling`), otherwise refused.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from rlstack.robots.sensing import sensor_frame
 from rlstack.schema import value
 
 NEIGHBOUR_RAD = math.radians(5.0)
-"""How far a ray that was not measured looks for neighbours that were."""
+"""How far a ray without a measurement looks for neighbours with one."""
 
 MOST_COARSE = 2.0
-"""How far apart measured rays may be, in steps."""
+"""Largest spacing of measured rays, in wanted steps."""
 
 _TURN = 2.0 * math.pi
 _SLACK = 1e-3
-"""Of a step: messages carry angles as float32."""
+"""Angle tolerance as a share of a step: messages carry angles as float32."""
 _SAME_M, _SAME_RAD = 0.01, 0.01
-"""Two mounts that differ by less are one: a robot file rounds, and so does a calibration."""
+"""Tolerance within which two mounts are equal: robot files and calibrations are rounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanGeometry:
-    """Which rays a scan has, what they reach, and where the lidar sits: of a robot's lidar with one ring."""
+    """Scan geometry of a robot's lidar with one ring: its rays, range and mount."""
 
     rays: int = value(unit="rays", at_least=1, at_most=65536)
     angle_min_rad: float = value(unit="rad", at_least=-2.0 * _TURN, at_most=2.0 * _TURN)
-    """Of the first ray, from straight ahead towards the left."""
+    """Angle of the first ray, from straight ahead towards the left."""
     angle_increment_rad: float = value(unit="rad", at_least=0.0, at_most=_TURN)
-    """From one ray to the next; 0 for a single ray."""
+    """Angle from one ray to the next; 0 for a single ray."""
     range_min_m: float = value(unit="m", at_least=0.0)
     range_max_m: float = value(unit="m", above=0.0)
     frames: tuple[str, ...]
-    """Names that its frame may have in messages, our own first."""
+    """Names that its frame may have in messages, ours first."""
     position_m: tuple[float, float, float] = value(unit="m")
     rpy_rad: tuple[float, float, float] = value(unit="rad")
-    """Of that frame in ``base_link``."""
+    """Pose of that frame in ``base_link``."""
 
     def __post_init__(self) -> None:
         if self.range_max_m <= self.range_min_m:
@@ -87,10 +87,10 @@ def scan_geometry(lidar: Lidar, name: str = "scan") -> ScanGeometry:
 
 
 def check_scanned(wanted: ScanGeometry, lidar: Lidar, name: str = "scan") -> None:
-    """Refuse a lidar whose scans are not what ``wanted`` describes and cannot become it.
+    """Refuse a lidar whose scans differ from ``wanted`` and cannot be converted.
 
     Raises:
-        ValueError: It sits elsewhere, or looks elsewhere; a sentence with both numbers.
+        ValueError: Its pose or view differs; the text has both values.
     """
     for key, most in (("position_m", _SAME_M), ("rpy_rad", _SAME_RAD)):
         here, there = getattr(lidar, key), getattr(wanted, key)
@@ -100,23 +100,23 @@ def check_scanned(wanted: ScanGeometry, lidar: Lidar, name: str = "scan") -> Non
 
 
 class Resampling:
-    """Which measured rays each wanted ray is read off: the one next to it, or the shortest of those it stands for.
+    """Resampling of a scan: each wanted ray takes the nearest measured ray, or the shortest of those that it covers.
 
     A wanted ray takes the shortest of the measured rays that are within half a step of it, its own step or the
     measured one, whichever is wider; so no measured ray between the first and the last wanted ones is overlooked. That
     is possible where measured rays are at most :data:`MOST_COARSE` wanted steps apart, and each wanted ray has a
     measured one within half a measured step, or is between two that are at most :data:`MOST_COARSE` steps apart, of
-    the shorter ones, or between the last and the first of a turn, at most :data:`NEIGHBOUR_RAD` apart. All numbers that
-    come out were measured.
+    the shorter ones, or between the last and the first of a full circle, at most :data:`NEIGHBOUR_RAD` apart. All
+    returned values were measured.
 
     Args:
-        angle_min_rad: Of the first measured ray.
-        angle_increment_rad: To the next one; may be negative.
-        rays: How many were measured.
-        wanted: What is to come out.
+        angle_min_rad: Angle of the first measured ray.
+        angle_increment_rad: Angle to the next one; may be negative.
+        rays: Number of measured rays.
+        wanted: The geometry to resample to.
 
     Raises:
-        ValueError: It is not possible; a sentence with the numbers of both.
+        ValueError: It is not possible; the text has the values of both.
     """
 
     def __init__(self, angle_min_rad: float, angle_increment_rad: float, rays: int, wanted: ScanGeometry) -> None:
@@ -143,7 +143,7 @@ class Resampling:
         nearest = np.minimum(np.abs(at - angles[left]), np.abs(angles[right] - at))
         gap = angles[right] - angles[left]
         between = gap <= MOST_COARSE * min(step, wanted_step) * (1.0 + _SLACK)
-        # where a turn begins and ends a spinning lidar leaves out a ray or two: as if they had not been measured
+        # spinning lidars skip a ray or two where a revolution begins and ends: these count as not measured
         between |= (gap > step * (1.0 + _SLACK)) & (gap <= NEIGHBOUR_RAD)
         near = nearest <= 0.5 * step + slack
         if not (near | between).all():
@@ -153,7 +153,7 @@ class Resampling:
         most = int((last - first).max()) + 1
         self._chosen = order[np.minimum(first[:, None] + np.arange(most), last[:, None])]
         self.changes = most > 1 or not np.array_equal(self._chosen[:, 0], np.arange(rays))
-        """Whether what comes out differs from what comes in."""
+        """Whether the output differs from the input."""
 
     def __call__(self, ranges: Array) -> Array:
         """Return the wanted ranges (..., rays) of measured ones (..., measured rays), finite."""
@@ -163,13 +163,13 @@ class Resampling:
 def finite_ranges(
     ranges: NDArray[Any], *, increment_rad: float, range_min_m: float, range_max_m: float, turns: bool = False
 ) -> Array:
-    """Return ranges (..., rays) m with a number for each ray, by the rules at the top of this module.
+    """Return ranges (..., rays) m with a finite value for each ray, by the rules at the top of this module.
 
     Args:
-        ranges: As measured, with NaN and infinities as of REP-117; numbers outside the limits count as them.
+        ranges: As measured, with NaN and infinities by REP-117; values outside the limits count as infinite.
         increment_rad: Between neighbouring rays.
-        range_min_m: Of the lidar.
-        range_max_m: Likewise.
+        range_min_m: Minimum range of the lidar.
+        range_max_m: Maximum range of the lidar.
         turns: Whether the last ray has the first one for a neighbour.
     """
     measured = np.asarray(ranges, dtype=np.float64)
@@ -189,14 +189,14 @@ def finite_ranges(
 
 
 class ScanReader:
-    """From a serialized LaserScan to its stamp and the signal ``scan``, see the module's own description.
+    """Reads a serialized LaserScan's stamp and the signal ``scan``; see the module's docstring.
 
     Args:
-        wanted: What the policy was made for.
+        wanted: The policy's scan geometry.
         frames: Names that the lidar's frame may have besides those of ``wanted``.
-        zero_is_far: Take a range of exactly 0 for nothing within reach, as drivers older than REP-117 mean it; else it
+        zero_is_far: Treat a range of exactly 0 as nothing within range, as drivers older than REP-117 do; otherwise it
             counts as not measured.
-        name: Of the signal.
+        name: Name of the signal.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class ScanReader:
         """Return the stamp in ns and the signal, (rays,) m.
 
         Raises:
-            ValueError: It is in another frame, or its rays cannot become the wanted ones; a sentence with both.
+            ValueError: It is in another frame, or its rays cannot be resampled; the text has both geometries.
         """
         if self._read is None:
             self._read = cdr.compile_reader(topics.message_type(topics.SCAN_TYPE), _FIELDS)
@@ -240,7 +240,7 @@ class ScanReader:
         """Return the signal (rays,) of the fields of a LaserScan.
 
         Raises:
-            ValueError: As of calling this.
+            ValueError: It is in another frame, or its rays cannot be resampled.
         """
         if frame.rpartition("/")[2] not in self._frames:
             raise ValueError(
@@ -254,7 +254,7 @@ class ScanReader:
             self._resampling, self._key = Resampling(*key, self.wanted), key
         measured = np.array(ranges, dtype=np.float64)
         measured[measured == 0.0] = self._zero
-        # as the message has it: what is beyond its limits was not seen, or too near
+        # by the message's own limits: beyond them is no return, or too near
         measured[measured > range_max] = np.inf
         measured[measured < range_min] = -np.inf
         wanted = self.wanted
@@ -276,7 +276,7 @@ _FIELDS = (
 
 
 def _around(angles: Array) -> tuple[NDArray[np.intp], Array]:
-    """Return rays in the order of their angles, from a turn below 0 to two turns above it, and these angles."""
+    """Return rays sorted by angle, from one circle below 0 to two circles above it, and these angles."""
     turned = np.mod(angles, _TURN)
     order = np.argsort(turned, kind="stable")
     placed = turned[order]
@@ -284,7 +284,7 @@ def _around(angles: Array) -> tuple[NDArray[np.intp], Array]:
 
 
 def _last_known(values: Array, reach: int) -> Array:
-    """Return for each place the last value before it, or at it, that is a number and at most ``reach`` away; or NaN."""
+    """Return for each position the last value at or before it that is a number and within ``reach``; or NaN."""
     places = np.arange(values.shape[-1])
     known = np.maximum.accumulate(np.where(np.isnan(values), -1, places), axis=-1)
     found = np.take_along_axis(values, np.maximum(known, 0), axis=-1)
@@ -297,12 +297,12 @@ def _said(rays: int, angle_min_rad: float, increment_rad: float) -> str:
 
 
 class ScanMessage:
-    """One LaserScan that is filled again for every turn; ranges follow REP-117, intensities are not given.
+    """One LaserScan that is refilled for every scan; ranges follow REP-117, intensities are empty.
 
     Args:
         message: An empty ``sensor_msgs/LaserScan``.
         frame: ``header.frame_id``: the lidar's own, whose x axis is at angle 0.
-        lidar: With one ring.
+        lidar: A lidar with one ring.
     """
 
     def __init__(self, message: Any, frame: str, lidar: Lidar) -> None:
@@ -319,11 +319,11 @@ class ScanMessage:
         """Return the filled message.
 
         Args:
-            stamp_ns: When the scan was taken.
+            stamp_ns: Time of the scan, ns.
             ranges: (rays,) m.
 
         Raises:
-            ValueError: There are more or fewer than the lidar has.
+            ValueError: The number of rays is not the lidar's.
         """
         if np.shape(ranges) != (self._rays,):
             raise ValueError(f"a scan of {np.shape(ranges)} is none of {self._rays} rays")
@@ -333,9 +333,9 @@ class ScanMessage:
 
 
 def scan_ranges(message: Any) -> NDArray[np.float32]:
-    """Return a LaserScan's ranges (rays,) m, a view of its data; what is outside its limits becomes infinite (REP-117).
+    """Return a LaserScan's ranges (rays,) m, a view of its data; values outside its limits become infinite (REP-117).
 
-    Drivers older than that convention send 0 or ``range_max`` where nothing came back.
+    Drivers older than that convention send 0 or ``range_max`` where there was no return.
     """
     ranges: NDArray[np.float32] = np.frombuffer(message.ranges, dtype=np.float32)
     far, near = ranges > message.range_max, ranges < message.range_min
@@ -350,7 +350,7 @@ def scan_angles(message: Any) -> Array:
 
 
 def scan_points(message: Any) -> Array:
-    """Return what a LaserScan hit, (points, 3) m in its frame; rays that hit nothing are left out."""
+    """Return a LaserScan's hits, (points, 3) m in its frame; rays without a hit are dropped."""
     ranges = scan_ranges(message).astype(float)
     hit = np.isfinite(ranges)
     angles, ranges = scan_angles(message)[hit], ranges[hit]

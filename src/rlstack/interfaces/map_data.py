@@ -1,4 +1,4 @@
-"""Maps of a floor: ``nav_msgs/OccupancyGrid`` to and from arrays."""
+"""Occupancy grids: ``nav_msgs/OccupancyGrid`` to and from arrays."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ OCCUPIED = 100
 
 @dataclass(frozen=True)
 class Occupancy:
-    """A map, as a message says it.
+    """The content of an occupancy grid message.
 
     Args:
         cells: (rows, columns) int8: 0 free to 100 occupied, -1 unknown. Columns go along x, rows along y.
         resolution_m: Size of a cell.
-        origin_m: x, y of the first cell's own corner, not its middle.
-        yaw_rad: Of the map's x axis in its frame.
-        frame: In which it is.
-        stamp_ns: When it was made.
+        origin_m: x, y of the first cell's corner, not its centre.
+        yaw_rad: Yaw of the map's x axis in its frame.
+        frame: The map's frame.
+        stamp_ns: Time of creation, ns.
     """
 
     cells: NDArray[np.int8]
@@ -42,7 +42,7 @@ def map_message(occupancy: Occupancy) -> Any:
     """Return the ``nav_msgs/OccupancyGrid`` of a map.
 
     Raises:
-        ValueError: Cells are not of two axes or not from -1 to 100, or the resolution is not above 0.
+        ValueError: Cells do not have two axes or are not from -1 to 100, or the resolution is not above 0.
     """
     cells = np.asarray(occupancy.cells)
     if cells.ndim != 2 or (cells.size and not -1 <= cells.min() <= cells.max() <= OCCUPIED):
@@ -66,7 +66,7 @@ def read_map(message: Any) -> Occupancy:
     """Return the map of a ``nav_msgs/OccupancyGrid``.
 
     Raises:
-        ValueError: It has another number of cells than its size says, no resolution, or is not level.
+        ValueError: The number of cells does not match its size, or it has no resolution or is not level.
     """
     info = message.info
     rows, columns = info.height, info.width
@@ -78,10 +78,10 @@ def read_map(message: Any) -> Occupancy:
     turn = info.origin.orientation
     if abs(turn.x) > 1e-3 or abs(turn.y) > 1e-3:
         raise ValueError("a map that is not level is none of a floor")
-    yaw = 2.0 * math.atan2(turn.z, turn.w)  # a quaternion of zeros, which some drivers send, is no turn
+    yaw = 2.0 * math.atan2(turn.z, turn.w)  # a quaternion of zeros, which some drivers send, means no rotation
     return Occupancy(
         cells=cells.reshape(rows, columns),
-        # float32 on its way: 0.05 must not become 0.05000000074505806
+        # through float32: 0.05 must not become 0.05000000074505806
         resolution_m=float(np.format_float_positional(np.float32(info.resolution), unique=True)),
         origin_m=(info.origin.position.x, info.origin.position.y),
         yaw_rad=math.remainder(yaw, 2.0 * math.pi),

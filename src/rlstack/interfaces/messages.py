@@ -1,6 +1,6 @@
-"""Conversions between ROS messages and arrays, compiled once per field so that the control path pays little.
+"""Conversions between ROS messages and arrays, compiled once per field to keep the control path fast.
 
-Nothing here imports ROS: messages are read and filled through their attributes.
+It imports no ROS: messages are read and filled through their attributes.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def seconds_to_ns(seconds: float) -> int:
 def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> Reader:
     """Return a function that reads a dotted ``field`` of a message as a float64 array.
 
-    Vectors and points come as x, y, z and quaternions as x, y, z, w, a number as one element; several numbers, given
-    with ", " between, as one array. With ``names`` (of joints or rotors) the values are matched by the message's
+    Vectors and points become x, y, z, quaternions x, y, z, w, and a number one element; several numbers, separated by
+    ", ", become one array. With ``names`` (of joints or rotors) the values are matched by the message's
     ``name`` list, so its order does not matter.
 
     Args:
         message_class: The message's class.
         field: Such as ``pose.pose.position``.
-        names: The order of the elements; empty where they have no names.
+        names: The order of the elements; empty if they have no names.
 
     Raises:
         UserError: The message has no such field, or it is not a vector, a quaternion, a list of numbers or a number.
@@ -77,9 +77,9 @@ def field_reader(message_class: Any, field: str, names: Sequence[str] = ()) -> R
 
 
 def leaf_fields(message_class: Any, field: str) -> list[str]:
-    """Return the fields of numbers that a vector (x, y, z) or quaternion (x, y, z, w) is made of; none for a list.
+    """Return the number fields of a vector (x, y, z) or quaternion (x, y, z, w); none for a list.
 
-    A number is made of itself, and several numbers, given with ", " between, of themselves.
+    A number is its own field; several numbers are separated by ", ".
 
     Raises:
         UserError: The message has no such field, or it is not a vector, a quaternion, a list of numbers or a number.
@@ -102,10 +102,10 @@ def leaf_fields(message_class: Any, field: str) -> list[str]:
 
 
 class NameOrder:
-    """Put values that come with names into a wanted order.
+    """Sorts named values into a given order.
 
     Args:
-        names: The wanted order.
+        names: The order.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -114,15 +114,15 @@ class NameOrder:
         self._order: NDArray[np.intp] | None = None
 
     def arrange(self, key: Any, names: Callable[[], list[str]], values: Array) -> Array:
-        """Return ``values`` in the wanted order; none at all, without names, stay none.
+        """Return ``values`` in order; an empty list without names stays empty.
 
         Args:
-            key: Equal keys stand for equal names, which are then not looked at again.
-            names: Gives the names that the values came with.
+            key: Cache key: equal keys mean equal names.
+            names: Returns the names of the values.
             values: One number for each name.
 
         Raises:
-            ValueError: A name is missing, unknown or doubled, or there are not as many values as names.
+            ValueError: A name is missing, unknown or duplicated, or the numbers of values and names differ.
         """
         if key != self._key:
             came = names()
@@ -161,7 +161,7 @@ def pose_message(
 
     Args:
         position: (3,) m.
-        orientation: (4,) unit quaternion xyzw; None: not turned.
+        orientation: (4,) unit quaternion xyzw; None: identity.
         stamp_ns: Its stamp.
         frame: Its ``header.frame_id``.
     """
@@ -186,7 +186,7 @@ def path_message(
         frame: ``header.frame_id`` of the path and of every pose.
 
     Raises:
-        ValueError: The shapes do not go together.
+        ValueError: The shapes do not match.
     """
     shape = np.shape(time_s)
     if len(shape) != 1 or np.shape(position) != (*shape, 3) or np.shape(orientation) != (*shape, 4):
@@ -204,7 +204,7 @@ def path_message(
 
 
 class RotorMessage:
-    """One JointState that is filled again for every command, so that sending one allocates next to nothing.
+    """One JointState that is refilled for every command, so that sending one allocates almost nothing.
 
     Args:
         message: An empty ``sensor_msgs/JointState``.
@@ -225,18 +225,18 @@ class RotorMessage:
         return self.message
 
     def fill_off(self, stamp_ns: int) -> Any:
-        """Return the message without any rotor, which means: motors off, now."""
+        """Return the message without rotors, which stops the motors."""
         set_stamp(self.message.header.stamp, stamp_ns)
         self.message.name, self.message.velocity = [], self._none
         return self.message
 
 
 class JointMessage:
-    """One JointState that is filled again for every reading, with positions and velocities.
+    """One JointState that is refilled for every reading, with positions and velocities.
 
     Args:
         message: An empty ``sensor_msgs/JointState``.
-        names: Of the joints, in the order of the arrays.
+        names: Joint names in the order of the arrays.
     """
 
     def __init__(self, message: Any, names: Sequence[str]) -> None:
@@ -252,16 +252,16 @@ class JointMessage:
 
 
 class OdometryMessage:
-    """One Odometry that is filled again for every reading.
+    """One Odometry that is refilled for every reading.
 
     Args:
         message: An empty ``nav_msgs/Odometry``.
         world_frame: ``header.frame_id``.
-        body_frame: ``child_frame_id``, in which the twist is given.
+        body_frame: ``child_frame_id``, the twist's frame.
         position_noise_m: Standard deviations for the covariance diagonals.
-        orientation_noise_rad: As above.
-        linear_velocity_noise_m_s: As above.
-        angular_velocity_noise_rad_s: As above.
+        orientation_noise_rad: Likewise.
+        linear_velocity_noise_m_s: Likewise.
+        angular_velocity_noise_rad_s: Likewise.
     """
 
     def __init__(
@@ -295,13 +295,13 @@ class OdometryMessage:
 
 
 class ImuMessage:
-    """One Imu that is filled again for every reading; its orientation is marked as not given.
+    """One Imu that is refilled for every reading; its orientation is marked as unavailable.
 
     Args:
         message: An empty ``sensor_msgs/Imu``.
         body_frame: ``header.frame_id``.
         angular_velocity_noise_rad_s: Standard deviation for the covariance diagonal.
-        linear_acceleration_noise_m_s2: As above.
+        linear_acceleration_noise_m_s2: Likewise.
     """
 
     def __init__(
@@ -314,7 +314,7 @@ class ImuMessage:
     ) -> None:
         self.message = message
         message.header.frame_id = body_frame
-        message.orientation_covariance = np.array([-1.0, *[0.0] * 8])  # sensor_msgs/Imu: -1 says "no such estimate"
+        message.orientation_covariance = np.array([-1.0, *[0.0] * 8])  # sensor_msgs/Imu: -1 means "no such estimate"
         message.angular_velocity_covariance = _diagonal([angular_velocity_noise_rad_s] * 3)
         message.linear_acceleration_covariance = _diagonal([linear_acceleration_noise_m_s2] * 3)
 
@@ -339,7 +339,7 @@ def _diagonal(standard_deviations: Sequence[float]) -> Array:
 
 
 class BatteryMessage:
-    """One BatteryState that is filled again; what is not measured is NaN, as the message asks.
+    """One BatteryState that is refilled; unmeasured values are NaN, as the message requires.
 
     Args:
         message: An empty ``sensor_msgs/BatteryState``.
@@ -355,9 +355,9 @@ class BatteryMessage:
         """Return the filled message.
 
         Args:
-            stamp_ns: When it was measured.
+            stamp_ns: Measurement time, ns.
             voltage: V.
-            current: A, below 0 while it discharges.
+            current: A, negative while discharging.
             percentage: 0 to 1.
         """
         message = self.message

@@ -1,4 +1,4 @@
-"""Read a serialized path in one go: making a message of a thousand poses takes longer than a control period."""
+"""Read a serialized path at once: deserializing a thousand poses takes longer than a control period."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
 from rlstack.interfaces.signal_reader import GoalPath, checked_path, read_path
 
 _BODY = 4
-"""Bytes before the data: the encapsulation; alignment counts from its end."""
+"""Bytes before the data (the encapsulation); alignment counts from its end."""
 
 _NUMBERS = 7
-"""Of a pose: x, y, z and a quaternion's x, y, z, w, all float64."""
+"""Values of a pose: x, y, z and a quaternion's x, y, z, w, all float64."""
 
 
 def read_path_data(data: bytes) -> tuple[int, GoalPath]:
-    """Return the stamp of a serialized ``nav_msgs/Path`` in ns, and what it says.
+    """Return the stamp of a serialized ``nav_msgs/Path`` in ns, and its content.
 
     Raises:
-        ValueError: As of :func:`rlstack.interfaces.signal_reader.read_path`.
+        ValueError: The path is invalid; see :func:`rlstack.interfaces.signal_reader.read_path`.
     """
     found = _regular(data) if cdr.readable(data) else None
     if found is not None:
@@ -34,7 +34,7 @@ def read_path_data(data: bytes) -> tuple[int, GoalPath]:
 
 
 def _regular(data: bytes) -> tuple[int, GoalPath] | None:
-    """Read a path whose poses all name the same frame, so that all take the same room; None if they do not."""
+    """Read a path whose poses all have the same frame, and so the same size; None if they do not."""
     sec, nanosec, letters = struct.unpack_from("<iII", data, _BODY)
     end = 12 + letters
     frame = _text(data[_BODY + 12 : _BODY + end])
@@ -45,7 +45,7 @@ def _regular(data: bytes) -> tuple[int, GoalPath] | None:
         return None
     (letters,) = struct.unpack_from("<I", data, _BODY + start + 8)
     first = _poses(data, start, 1, _aligned(start + 12 + letters, 8) - start, letters)
-    # Whatever precedes the first pose, the others begin where float64 may.
+    # Whatever precedes the first pose, the others start at a float64 boundary.
     second = start + first.dtype.itemsize
     apart = _aligned(12 + letters, 8)
     if not 0 <= len(data) - _BODY - second - (count - 1) * (apart + 8 * _NUMBERS) < 4:
@@ -60,7 +60,7 @@ def _regular(data: bytes) -> tuple[int, GoalPath] | None:
 
 
 def _poses(data: bytes, start: int, count: int, numbers: int, letters: int) -> np.ndarray[Any, Any]:
-    """Return ``count`` poses from ``start`` on, whose numbers begin ``numbers`` bytes after each pose does."""
+    """Return ``count`` poses from ``start`` on, whose values start ``numbers`` bytes after each pose does."""
     kind = np.dtype(
         {
             "names": ["sec", "nanosec", "letters", "frame", "numbers"],

@@ -1,7 +1,7 @@
 """People around a robot: ``sensor_msgs/PointCloud2`` to and from arrays.
 
-Each point is one of them, with the float32 fields x, y, z, vx, vy and radius, m and m/s in ``odom``, and the uint32
-field id, which stays with a person from one message to the next. Fields may come in any order, and others beside them.
+Each point is a person, with the float32 fields x, y, z, vx, vy and radius, m and m/s in ``odom``, and the uint32 field
+id, which is constant for a person. Fields may have any order, and there may be others.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rlstack.interfaces.messages import set_stamp, stamp_to_ns
 from rlstack.interfaces.signals import FAR_M
 
 RADIUS_M = 0.25
-"""Of a person where a message gives none: the radius of HEIGHT's simulated people (arXiv 2411.12150)."""
+"""Default radius of a person: that of HEIGHT's simulated people (arXiv 2411.12150)."""
 
 NOBODY = {
     "people_position": np.array([[FAR_M, 0.0, 0.0]]),
     "people_velocity": np.zeros((1, 3)),
     "people_radius": np.array([0.01]),
 }
-"""The signals where nobody is seen: graphs and planners need at least one. Read only."""
+"""The signals when nobody is seen: graphs and planners need at least one person. Read only."""
 for _array in NOBODY.values():
     _array.flags.writeable = False
 
@@ -38,7 +38,7 @@ _FLOAT32, _UINT32 = 7, 6
 
 
 class PeopleMessage:
-    """One PointCloud2 that is filled again, in the frame ``odom``."""
+    """One PointCloud2 that is refilled, in the frame ``odom``."""
 
     def __init__(self, frame: str = topics.WORLD_FRAME) -> None:
         self.message: Any = topics.type_of(topics.PEOPLE)()
@@ -57,14 +57,14 @@ class PeopleMessage:
         """Return the filled message.
 
         Args:
-            stamp_ns: When they were there.
+            stamp_ns: Measurement time, ns.
             position: (people, 2) or (people, 3) m.
             velocity: (people, 2) or (people, 3) m/s; the third is not sent.
             radius: (people,) m.
-            ids: (people,) from 0 on; left out: their number in the list.
+            ids: (people,) from 0 on; by default their index.
 
         Raises:
-            ValueError: The shapes do not go together.
+            ValueError: The shapes do not match.
         """
         count = len(radius)
         where, moving = np.asarray(position, dtype=float), np.asarray(velocity, dtype=float)
@@ -88,8 +88,8 @@ class PeopleMessage:
 def read_people(message: Any) -> dict[str, Array]:
     """Return the signals ``people_position``, ``people_velocity`` (people, 3) and ``people_radius`` (people,).
 
-    People whose numbers are not finite are left out. Velocities and radii that the cloud does not give are 0 and
-    :data:`RADIUS_M`. Where nobody is left it is :data:`NOBODY`.
+    People with non-finite values are dropped. Missing velocities and radii are 0 and :data:`RADIUS_M`. If nobody is
+    left, the result is :data:`NOBODY`.
 
     Raises:
         ValueError: It is in another frame, has no fields x, y, or fewer bytes than its size needs.
@@ -114,10 +114,10 @@ def read_people(message: Any) -> dict[str, Array]:
 
 
 class PeopleReader:
-    """From a serialized PointCloud2 to its stamp in ns and the signals of :func:`read_people`."""
+    """Reads a serialized PointCloud2's stamp in ns and the signals of :func:`read_people`."""
 
     def __call__(self, data: bytes) -> tuple[int, dict[str, Array]]:
-        """Raise ``ValueError`` as :func:`read_people` does."""
+        """Return the stamp and the signals; raise ``ValueError`` as :func:`read_people` does."""
         from rclpy.serialization import deserialize_message
 
         message = deserialize_message(data, topics.type_of(topics.PEOPLE))

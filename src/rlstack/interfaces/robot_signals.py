@@ -1,4 +1,4 @@
-"""What each kind of robot has on the common topics: the names of its elements, and the ranges of its commands."""
+"""Signals of a kind of robot on the common topics: the names of its elements, and the ranges of its commands."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from rlstack.kinds import find_kind
 from rlstack.robots import RobotSpec
 
 Range = tuple[tuple[float, ...], tuple[float, ...]]
-"""Least and greatest value of each element of a command."""
+"""Minimum and maximum of each element of a command."""
 
 
 class RobotSignals:
-    """The part ``signals`` of a kind, made once, without a robot; as it stands, for robots of joints."""
+    """The part ``signals`` of a kind, created once, without a robot; by default for robots with joints."""
 
     def element_names(self, robot: Any) -> dict[str, tuple[str, ...]]:
-        """Return the names of the robot's elements by the name of their number, such as ``rotors``."""
+        """Return the names of the robot's elements by the name of their size, such as ``rotors``."""
         return {"joints": tuple(joint.name for joint in robot.drives)} if robot.drives else {}
 
     def command_range(self, robot: Any, name: str) -> Range | None:
-        """Return the range of a command that the robot takes; None: it takes no such command.
+        """Return the range of a command; None if the robot does not take it.
 
-        Joints that are all driven by position take their targets, rad or m.
+        Robots whose joints are all position-controlled take joint targets, rad or m.
         """
         if name != "joint_target" or not all(joint.mode == "position" for joint in robot.drives):
             return None
@@ -31,13 +31,13 @@ class RobotSignals:
 
 
 def signals_of(robot: RobotSpec) -> RobotSignals:
-    """Return what the robot's kind has on the topics."""
+    """Return the signals of the robot's kind."""
     found: RobotSignals = find_kind(robot.kind).load("signals")
     return found
 
 
 def element_names(robot: RobotSpec) -> dict[str, tuple[str, ...]]:
-    """Return the names of a robot's elements, in the file's order, by the name of their number in shapes."""
+    """Return the names of a robot's elements, in the file's order, by the name of their size in shapes."""
     return signals_of(robot).element_names(robot)
 
 
@@ -53,10 +53,10 @@ def sizes(robot: RobotSpec) -> dict[str, int]:
 
 
 def shape_of(signal: Signal, robot: RobotSpec) -> tuple[int | str, ...]:
-    """Return a signal's shape for a robot; sizes that may differ from call to call keep their names.
+    """Return a signal's shape for a robot; sizes that may vary between calls keep their names.
 
     Raises:
-        UserError: The robot has no such thing.
+        UserError: The robot lacks the sensor or element.
     """
     known = sizes(robot)
     for size in signal.shape:
@@ -70,7 +70,7 @@ def shape_of(signal: Signal, robot: RobotSpec) -> tuple[int | str, ...]:
 
 
 def command_range(robot: RobotSpec, name: str) -> Range:
-    """Return the least and the greatest value of each element that ``robot`` takes as the command ``name``.
+    """Return the minimum and maximum of each element of the command ``name`` to ``robot``.
 
     Raises:
         UserError: The robot has no limits for such a command.

@@ -1,4 +1,4 @@
-"""Sampling rate and latency of cameras and lidars: the same on a robot node and in process."""
+"""Sampling rate and latency of cameras and lidars, on a robot node and in process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 _SLACK_SAMPLES = 1e-6
 _SLACK_NS = 1000
-"""For stamps that were rounded."""
+"""Tolerance for rounded stamps."""
 
 
 def samples_until(since_ns: int, rate_hz: float) -> int:
@@ -24,24 +24,24 @@ def samples_arrived(since_ns: int, rate_hz: float, latency_ns: int, step_ns: int
     """Return the number of the newest sample that has arrived ``since_ns`` after the first, polled every ``step_ns``.
 
     Args:
-        since_ns: From the first one.
+        since_ns: Time since the first one.
         rate_hz: Sampling rate.
-        latency_ns: From a sample to its arrival; the first arrives at once.
-        step_ns: Between two polls; what is sampled or arrives in between counts at the later one.
+        latency_ns: Time from a sample to its arrival; the first arrives at once.
+        step_ns: Polling period; samples and arrivals in between count at the later poll.
     """
     late_ns = -((_SLACK_NS - latency_ns) // step_ns) * step_ns if latency_ns > _SLACK_NS else 0
     return samples_until(max(since_ns - late_ns, 0), rate_hz)
 
 
 class SensorQueue(Generic[T]):
-    """Tells when a sensor is due, and releases samples once their latency is over.
+    """Schedules a sensor's samples, and releases each after its latency.
 
-    Samples are counted from the last :meth:`restart`, so that episodes are equal whenever they begin. The first
-    arrives at once: a camera has been running before, and nothing has moved yet.
+    Samples are counted from the last :meth:`restart`, so that episodes are equal whenever they begin. The first arrives
+    at once, as from a camera that was already running while nothing moved.
 
     Args:
         rate_hz: Sampling rate.
-        latency_ns: From a sample to its arrival.
+        latency_ns: Time from a sample to its arrival.
     """
 
     def __init__(self, rate_hz: float, latency_ns: int = 0) -> None:
@@ -49,7 +49,7 @@ class SensorQueue(Generic[T]):
         self.restart(0)
 
     def restart(self, now_ns: int) -> None:
-        """Drop all samples and take one at once: the robot was put elsewhere.
+        """Drop all samples and take one at once, after the robot was moved.
 
         Args:
             now_ns: The robot's time, as in the other methods.
@@ -57,7 +57,7 @@ class SensorQueue(Generic[T]):
         self._began_ns, self._count, self._sampled = now_ns, -1, False
         self._queue: deque[tuple[int, int, T]] = deque()
         self.newest: tuple[int, T] | None = None
-        """The last sample that arrived, with its stamp, ns; None: nothing yet."""
+        """The last sample that arrived, with its stamp, ns; None before the first."""
 
     def is_due(self, now_ns: int) -> bool:
         """Return whether the sensor takes a sample now."""
@@ -69,7 +69,7 @@ class SensorQueue(Generic[T]):
         Args:
             now_ns: When it was due.
             stamp_ns: Its own stamp.
-            sample: What was sensed.
+            sample: The measurement.
         """
         latency_ns = self.latency_ns if self._sampled else 0
         self._count, self._sampled = samples_until(now_ns - self._began_ns, self.rate_hz), True

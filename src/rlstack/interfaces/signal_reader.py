@@ -1,4 +1,4 @@
-"""From a serialized message to its stamp and its signals as arrays: what a control loop reads at its rate."""
+"""Read a serialized message's stamp and signals as arrays, fast enough for control loops."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rlstack.interfaces.messages import NANOSECONDS, NameOrder, Reader, field_re
 
 
 class SignalReader:
-    """Reads some fields of one type of stamped message, without making the message.
+    """Reads some fields of one type of stamped message, without deserializing all of it.
 
     Args:
         message_class: The message's class; it has a ``header``.
         fields: Dotted field by signal name, see :func:`rlstack.interfaces.messages.field_reader`.
-        element_names: By signal name, the order of the elements of a field that comes with names.
-        in_world: Whether only messages in the world's frame are taken.
+        element_names: Order of the elements of named fields, by signal name.
+        in_world: Whether only messages in the world's frame are accepted.
 
     Raises:
         UserError: The message has no such field, or it cannot be read as an array.
@@ -77,8 +77,8 @@ class SignalReader:
         """Return the stamp in ns and the signals.
 
         Raises:
-            ValueError: Elements have other names than the ones wanted, or the message is in another frame. No names and
-                no values are an empty array.
+            ValueError: The elements' names differ, or the message is in another frame. No names and no values are an
+                empty array.
         """
         if not cdr.readable(data):
             return self._read_ordinarily(data)
@@ -113,16 +113,16 @@ def _check_frame(frame: str) -> None:
 
 
 _FAR_NS = 60 * NANOSECONDS
-"""A path that ended or will begin longer from now than this is shown as if it were this long: the robot rests at its
-end or start in any case, and in float32, which graphs take, times far from 0 would not differ from point to point."""
+"""Times of a path that are further from now than this are clamped to it: the robot rests at its end or start anyway,
+and in float32, which graphs use, distant times would be equal from point to point."""
 
 _UNIT_WITHIN = 1e-3
-"""How far a quaternion's length may be from 1: drivers send float32 and round."""
+"""Tolerance of a quaternion's length from 1: drivers send float32 and round."""
 
 
 @dataclass(frozen=True)
 class GoalPath:
-    """What a ``nav_msgs/Path`` says, checked.
+    """The validated content of a ``nav_msgs/Path``.
 
     Args:
         stamp_ns: (points,) when each pose is due, ns, increasing.
@@ -135,10 +135,10 @@ class GoalPath:
     orientation: Array
 
     def signals(self, stamp_ns: int) -> dict[str, Array]:
-        """Return ``path_time``, ``path_position`` and ``path_orientation`` as seen at ``stamp_ns``.
+        """Return ``path_time``, ``path_position`` and ``path_orientation`` at ``stamp_ns``.
 
         Args:
-            stamp_ns: Of the observation that a step answers, ns.
+            stamp_ns: Stamp of the observation that a step answers, ns.
         """
         first, last = int(self.stamp_ns[0]), int(self.stamp_ns[-1])
         now = min(max(stamp_ns, first - _FAR_NS), last + _FAR_NS)
@@ -150,11 +150,11 @@ class GoalPath:
 
 
 def read_path(message: Any) -> GoalPath:
-    """Return what a ``nav_msgs/Path`` says.
+    """Return the content of a ``nav_msgs/Path``.
 
     Raises:
         ValueError: It is in another frame, has too few poses, stamps that do not increase, a position that is not
-            finite, or an orientation that is no unit quaternion; a sentence says which pose.
+            finite, or an orientation that is not a unit quaternion; the text says which pose.
     """
     poses = message.poses
     frames = [header.frame_id for header in (message.header, *(p.header for p in poses))]
@@ -169,13 +169,13 @@ def checked_path(frames: Sequence[str], stamp_ns: NDArray[np.int64], position: A
     """Return the path of these arrays, see :class:`GoalPath`.
 
     Args:
-        frames: In which the path and its poses are given.
-        stamp_ns: As of the path, like the others.
-        position: As above.
-        orientation: As above.
+        frames: The frames of the path and its poses.
+        stamp_ns: See :class:`GoalPath`.
+        position: See :class:`GoalPath`.
+        orientation: See :class:`GoalPath`.
 
     Raises:
-        ValueError: As of :func:`read_path`.
+        ValueError: See :func:`read_path`.
     """
     least, count = catalogue.DYNAMIC["points"], len(stamp_ns)
     if count < least:

@@ -1,7 +1,6 @@
-"""The catalogue of signals: what a named array means and which topic and field it comes from or goes to.
+"""The catalogue of signals: the meaning of each named array, and the topic and field that carries it.
 
-It is the only place that ties a name to a topic, a unit and a frame. Policy files quote it, and loading
-a policy checks the quote against it.
+It alone defines a name's topic, unit and frame. Policy files copy its entries, and loading a policy compares them.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ class Signal:
     """A named physical quantity.
 
     Args:
-        name: What policies and backends call it.
-        shape: Of one robot's value; a name in :data:`ROBOT_SIZES` stands for a number that the robot's file gives, one
-            in :data:`DYNAMIC` for a size that may differ from one call to the next.
+        name: Its name in policies and backends.
+        shape: Shape for one robot; a name in :data:`ROBOT_SIZES` is a size from the robot's file, one in
+            :data:`DYNAMIC` a size that may vary between calls.
         unit: SI.
         frame: The frame it is expressed in; empty where none applies.
-        topic: Relative topic name under the robot's namespace; empty for what the robot file says.
+        topic: Relative topic name under the robot's namespace; empty for values from the robot file.
         type: ROS message type; empty likewise.
         field: Dotted path in the message, with ``[]`` after a list whose elements are all read; vectors are read as
             x, y, z and quaternions as x, y, z, w, a number as one element. Several numbers are given with ", " between.
@@ -49,7 +48,7 @@ _OBJECT = ("object", "geometry_msgs/msg/PoseStamped")
 _MAP = ("map", "nav_msgs/msg/OccupancyGrid")
 
 PICTURED = ("wrist", "scene")
-"""Cameras whose pictures are signals, ``NAME_image`` and ``NAME_image_age``: on the hand, and looking at the table."""
+"""Cameras whose images are signals, ``NAME_image`` and ``NAME_image_age``: on the hand, and facing the table."""
 
 ROBOT_SIZES = {
     "rotors": True,
@@ -57,23 +56,23 @@ ROBOT_SIZES = {
     "rays": False,
     **{f"{camera}_{size}": False for camera in PICTURED for size in ("rows", "columns")},
 }
-"""Sizes in shapes that are the robot's, and whether its elements have names; ``rays`` are those of its lidar ``scan``,
-rows and columns those of the pictures of its camera so called. See
+"""Sizes in shapes that depend on the robot, and whether its elements have names; ``rays`` are those of its lidar
+``scan``, rows and columns those of its camera's images. See
 :func:`rlstack.interfaces.robot_signals.element_names`."""
 
 DYNAMIC = {"points": 2, "people": 1, "map_rows": 2, "map_columns": 2}
-"""Sizes in shapes that may differ from one call to the next, with the least that is allowed; signals that name the
-same one have the same size in every call."""
+"""Sizes in shapes that may vary between calls, with their minimum; signals that share one have the same size in every
+call."""
 
 FAR_M = 1000.0
-"""Where, along x in ``odom``, one of the people stands who is not there."""
+"""Position along x in ``odom`` of the placeholder person when nobody is seen."""
 
 INCREASING = frozenset({"path_time"})
 """Signals whose values must increase along their last axis."""
 
 
 def _picture(camera: str) -> tuple[Signal, Signal]:
-    """Return the signals of a camera's pictures: the newest one, and how old it is when the policy acts."""
+    """Return the signals of a camera's images: the newest one, and its age when the policy acts."""
     source, shape = (f"{camera}/image_raw", "sensor_msgs/msg/Image"), (f"{camera}_rows", f"{camera}_columns", 3)
     image = Signal(f"{camera}_image", shape, "0 to 255, RGB", f"{camera}_optical_frame", *source, "data")
     return image, Signal(f"{camera}_image_age", (1,), "s", "", *source, "header.stamp")
@@ -118,11 +117,11 @@ SENSED: dict[str, Signal] = {
         *(signal for camera in PICTURED for signal in _picture(camera)),
     )
 }
-"""What comes over topics. ``path_time`` is each pose's stamp minus that of the observation that the step answers;
-``scan`` has a number for each ray of the robot's lidar ``scan``, see :mod:`rlstack.interfaces.laser_scans`; where
-nobody is seen, one of the people is there all the same, too far to matter, see :mod:`rlstack.interfaces.people_data`. A
-picture is uint8, which a graph takes as float32 of the same numbers; its age is the stamp of the observation that the
-step answers minus its own, see :mod:`rlstack.interfaces.image_reader`."""
+"""Sensed signals. ``path_time`` is each pose's stamp minus that of the observation that the step answers;
+``scan`` has a value for each ray of the robot's lidar ``scan``, see :mod:`rlstack.interfaces.laser_scans`; when nobody
+is seen there is one placeholder person, too far to matter, see :mod:`rlstack.interfaces.people_data`. An image is
+uint8, which a graph receives as float32 of the same values; its age is the stamp of the observation that the step
+answers minus its own, see :mod:`rlstack.interfaces.image_reader`."""
 
 ROBOT_FILE: dict[str, Signal] = {
     s.name: s
@@ -133,7 +132,9 @@ ROBOT_FILE: dict[str, Signal] = {
         Signal("rotor_speed_max", (1,), "rad/s", "", "", "", "rotor_model.speed_max_rad_s"),
     )
 }
-"""What a policy for a family of robots learns of the one it flies, in the robot file's order; no topic gives it."""
+"""Inputs that describe the present robot to a policy for a family of robots, in the robot file's order; they have no
+topic.
+"""
 
 COMMANDED: dict[str, Signal] = {
     s.name: s
@@ -160,11 +161,11 @@ COMMANDED: dict[str, Signal] = {
         Signal("waypoint", (3,), "m", "odom", *_GOAL, "pose.position"),
     )
 }
-"""What a policy can command; the policy node sends it under ``policy/``, the guard under the topic itself."""
+"""Commands of policies; the policy node publishes them under ``policy/``, the guard under the topic itself."""
 
 
 def camera_of(signal: Signal) -> str:
-    """Return the name of the camera whose picture, or picture's age, a signal is; empty: of none."""
+    """Return the name of the camera of an image signal or image age; empty for other signals."""
     camera, _, kind = signal.topic.partition("/")
     return camera if camera in PICTURED and kind == "image_raw" else ""
 
@@ -177,7 +178,7 @@ def sensed(name: str) -> Signal:
 
 
 def fed(name: str) -> Signal:
-    """Return what a policy for a family takes under ``name``: a sensed signal, or one of the robot file.
+    """Return the input ``name`` of a policy for a family: a sensed signal, or one from the robot file.
 
     Raises:
         UserError: There is none; with the nearest names.

@@ -1,17 +1,17 @@
-"""The topics of teleoperation: whoever publishes these is a teleoperator, of a simulated arm as of a real one."""
+"""The topics of teleoperation: any node that publishes them can teleoperate a simulated or a real arm."""
 
 from __future__ import annotations
 
 TWIST = "teleop/twist"
-"""How the tool is to move: m/s and rad/s, in ``base_link`` or in the tool's own frame, as ``header.frame_id`` says."""
+"""Motion of the tool: m/s and rad/s, in ``base_link`` or in the tool's own frame, by ``header.frame_id``."""
 GRIPPER = "teleop/gripper"
-"""What the gripper is to do: 1 opens at its joints' full speed, -1 closes, 0 leaves it."""
+"""Motion of the gripper: 1 opens at its joints' full speed, -1 closes, 0 holds."""
 JOINTS = "teleop/joints"
-"""Where the joints are to be, rad or m, by name: what a leader arm sends instead of a twist."""
+"""Joint targets, rad or m, by name: what a leader arm sends instead of a twist."""
 INTERVENE = "teleop/intervene"
-"""Whether the human leads; while not, whatever else commands the arm goes on. Latched."""
+"""Whether the human is in control; otherwise other commands of the arm continue. Latched."""
 ALONE = "policy_alone/cmd/joints"
-"""Where a policy sends its commands that a human may correct: the arm's teleoperation node passes them on as
+"""Topic of a policy's commands that a human may correct: the arm's teleoperation node forwards them as
 ``policy/cmd/joints`` while nobody intervenes."""
 
 TYPES: dict[str, str] = {

@@ -1,4 +1,4 @@
-"""Time on the topics: which topics are due, and what time it is on the stamps' clock."""
+"""Timing on the topics: which topics are due, and the present time on the stamps' clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rlstack.interfaces.messages import NANOSECONDS
 
 JUMP_NS = NANOSECONDS // 2
-"""Stamps that go back, or ahead by more than this on a clock that is not the system's, are of another flight."""
+"""Stamps that go back, or ahead by more than this on a clock other than the system's, belong to another run."""
 
 _LIVE_WITHIN_NS = 10 * NANOSECONDS
 _RATE_WINDOW_NS = NANOSECONDS // 2
@@ -17,8 +17,8 @@ class Schedule:
     """Which topics are due at each tick of a timer.
 
     Args:
-        rates_hz: By topic.
-        tick_hz: How often :meth:`due` is called; a topic that is faster is due at every tick.
+        rates_hz: Rate by topic.
+        tick_hz: Rate of calls of :meth:`due`; a faster topic is due at every tick.
     """
 
     def __init__(self, rates_hz: Mapping[str, float], tick_hz: float) -> None:
@@ -26,19 +26,19 @@ class Schedule:
         self._tick = 0
 
     def due(self) -> list[str]:
-        """Return the topics that are due now, and go on to the next tick; all are due at the first."""
+        """Return the topics that are due now, and advance to the next tick; all are due at the first."""
         tick = self._tick
         self._tick += 1
-        # The margin keeps a rate that divides the tick's from slipping to the next tick by rounding.
+        # The margin keeps rounding from moving a rate that divides the tick's to the next tick.
         return [t for t, s in self._shares.items() if int(tick * s + 1e-9) > int((tick - 1) * s + 1e-9) or tick == 0]
 
 
 class StampClock:
-    """Tells the time on the clock of the observations' stamps, without subscribing to ``/clock``.
+    """The clock of the observations' stamps, without a subscription to ``/clock``.
 
-    Stamps near the system's clock (a real robot) are ages of that clock, so transport delays count. Other stamps (a
-    simulator that owns time) are taken as the present when they come, and time goes on from there at the rate
-    at which stamps have been advancing, so a simulation slower or faster than real time ages right.
+    Stamps near the system's clock (a real robot) are on that clock, so transport delays count. Other stamps (a
+    simulator that owns time) are the present on arrival, and time continues from there at the rate at which stamps have
+    been advancing, so ages are right in simulations slower or faster than real time.
     """
 
     def __init__(self) -> None:
@@ -50,10 +50,10 @@ class StampClock:
         self._live = False
 
     def observe(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> bool:
-        """Take in a stamp that has just arrived; return whether it is of another flight than the one before.
+        """Add a stamp that has just arrived; return whether it belongs to another run than the one before.
 
-        It is if it lies before that, or by more than :data:`JUMP_NS` after it. Where both are near the system's clock
-        the latter only means that nothing came for a while.
+        It does if it is before that, or more than :data:`JUMP_NS` after it. If both are near the system's clock, the
+        latter only means a gap between messages.
         """
         last, self._stamp_ns, self._arrived_ns = self._stamp_ns, stamp_ns, monotonic_ns
         was_live, self._live = self._live, abs(system_ns - stamp_ns) < _LIVE_WITHIN_NS

@@ -1,4 +1,4 @@
-"""Which reader makes signals of a topic's serialized messages."""
+"""Select the reader for a topic's serialized messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.trajectory_data import TrajectoryReader
 
 Read = Callable[[bytes], tuple[Any, dict[str, NDArray[np.float64]]]]
-"""From serialized data to the stamp, ns, and signals; raises ``ValueError`` for what cannot be taken."""
+"""Converts serialized data to the stamp, ns, and signals; raises ``ValueError`` for invalid data."""
 
 
 def topic_reader(
@@ -32,10 +32,10 @@ def topic_reader(
     Args:
         message_type: Full name, such as ``nav_msgs/msg/Odometry``.
         fields: Dotted field by signal name.
-        element_names: By signal name, of a field that comes with names.
-        scan: What a scan is wanted like.
-        scan_frames: As ``frames`` of :class:`ScanReader`.
-        zero_is_far: As there.
+        element_names: Names of the elements of named fields, by signal name.
+        scan: The wanted scan geometry.
+        scan_frames: ``frames`` of :class:`ScanReader`.
+        zero_is_far: ``zero_is_far`` of :class:`ScanReader`.
 
     Raises:
         UserError: The message has no such field, or it cannot be read as an array.
@@ -54,5 +54,5 @@ def topic_reader(
     if message_type == topics.TYPES[topics.JOINT_COMMAND]:
         (name,) = fields
         return TrajectoryReader((element_names or {}).get(name, ()), name=name)
-    in_world = message_type == topics.TYPES[topics.OBJECT]  # who tracks things may say where they are from a camera
+    in_world = message_type == topics.TYPES[topics.OBJECT]  # trackers may publish poses in a camera's frame
     return SignalReader(topics.message_type(message_type), fields, element_names, in_world=in_world)

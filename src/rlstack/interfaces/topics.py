@@ -1,4 +1,4 @@
-"""The names, types and quality of service of the common topics; only ROS nodes need what touches rclpy here."""
+"""The names, types and quality of service of the common topics; only functions that ROS nodes use import rclpy."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ ROTOR_COMMAND = "cmd/rotors"
 TWIST_COMMAND = "cmd_vel"
 JOINT_COMMAND = "cmd/joints"
 OBJECT = "object"
-"""What an arm handles, as whoever tracks it says."""
+"""Pose of the object that an arm handles, from a tracker."""
 PEOPLE = "people"
 MAP = "map"
 SCAN = "scan"
-"""Of the lidar that is a signal; its type is :data:`SCAN_TYPE`, as of any other lidar with one ring."""
+"""Topic of the lidar that is a signal; its type is :data:`SCAN_TYPE`, as of any other lidar with one ring."""
 POLICY_PREFIX = "policy/"
-"""The policy node sends its commands under this; the guard alone publishes the topics without it."""
+"""Prefix of the policy node's commands; the guard alone publishes the topics without it."""
 GUARD_MODE = "guard/mode"
 GUARD_INTERVENTIONS = "guard/interventions"
-"""How often the guard has taken over from the policy since it was configured."""
+"""Number of times that the guard has taken over from the policy since it was configured."""
 DIAGNOSTICS = "diagnostics"
 MARKERS = "markers"
 ROBOT_DESCRIPTION = "robot_description"
 WORLD_MARKERS = "/markers/world"
-"""Absolute, as are the next three: one world, one tree of frames and one clock for all robots of a simulation."""
+"""Absolute, like the next three: all robots of a simulation share one world, one frame tree and one clock."""
 TF = "/tf"
 TF_STATIC = "/tf_static"
 CLOCK = "/clock"
@@ -85,19 +85,19 @@ CAMERA_TYPES: dict[str, str] = {
 }
 """Message type by what follows a camera's name in its topics, see :func:`camera_topic`."""
 PLAIN_TWIST = "geometry_msgs/msg/Twist"
-"""What some robots take on ``cmd_vel`` instead: the same without a stamp."""
+"""Type that some robots take on ``cmd_vel`` instead: the same without a stamp."""
 PLAIN_JOINTS = "std_msgs/msg/Float64MultiArray"
-"""What some controllers of joints take on ``cmd/joints`` instead: targets alone, in the robot file's order."""
+"""Type that some joint controllers take on ``cmd/joints`` instead: targets alone, in the robot file's order."""
 SCAN_TYPE = "sensor_msgs/msg/LaserScan"
-"""Of a lidar with one ring, on the topic of its name."""
+"""Type of a lidar with one ring, on the topic of its name."""
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
-"""Of a lidar with several rings, likewise."""
+"""Type of a lidar with several rings, likewise."""
 
 Quality = Literal["sensor_out", "sensor_in", "sensor_in_reliable", "command", "latched", "event", "tf"]
 
 
 def in_world(frame: str) -> bool:
-    """Return whether a header's ``frame_id``, with or without a robot's prefix, is the world's; none stands for it."""
+    """Return whether a header's ``frame_id``, with or without a robot's prefix, is the world's; empty counts as it."""
     return frame.rpartition("/")[2] in _WORLD_FRAMES
 
 
@@ -125,7 +125,7 @@ def type_of(topic: str) -> Any:
 
 
 def camera_topic(camera: str, kind: str) -> str:
-    """Return the topic of one of :data:`CAMERA_TYPES` of the camera so called, such as ``camera/image_raw``."""
+    """Return the topic of one of :data:`CAMERA_TYPES` of a camera, such as ``camera/image_raw``."""
     return f"{camera}/{kind}"
 
 
@@ -134,8 +134,8 @@ def quality(use: Quality) -> QoSProfile:
 
     Sensors follow REP-2003: reliable writers, best-effort readers, newest value only. In lock step a lost
     message would stop time, so there the readers are reliable too. Commands are reliable with depth 1;
-    a latched topic (guard mode, goal) reaches whoever comes later. A latched reader hears latched writers only.
-    Transforms are kept as tf2's own broadcasters keep them.
+    a latched topic (guard mode, goal) reaches late subscribers. A latched reader receives from latched writers only.
+    Transforms use the settings of tf2's own broadcasters.
     """
     from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 

@@ -1,7 +1,6 @@
-"""Targets of joints: ``trajectory_msgs/JointTrajectory``, or ``std_msgs/Float64MultiArray``, to and from arrays.
+"""Joint targets: ``trajectory_msgs/JointTrajectory``, or ``std_msgs/Float64MultiArray``, to and from arrays.
 
-A trajectory has one point: where every joint is to be driven now, by name. Who streams targets at a control rate plans
-no further ahead.
+A trajectory has one point, the present target of every joint by name: targets are streamed at the control rate.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from rlstack.interfaces.messages import NANOSECONDS, NameOrder, set_stamp, stamp
 
 
 class TrajectoryMessage:
-    """One message that is filled again for every command, of the type that its topic has.
+    """One message, of its topic's type, that is refilled for every command.
 
     Args:
-        names: Of the joints, in the order of the arrays.
-        plain: Make a Float64MultiArray, which has neither stamp nor names.
+        names: Joint names in the order of the arrays.
+        plain: Use a Float64MultiArray, which has neither stamp nor names.
         reach_s: ``time_from_start`` of the point, s: a controller of ros2_control interpolates to it, and drops what
             is due before it comes.
     """
@@ -40,7 +39,7 @@ class TrajectoryMessage:
         """Return the message with targets (joints,), rad or m, and the stamp of the observation that it answers.
 
         Raises:
-            ValueError: There is not one number for each joint.
+            ValueError: There is not one value for each joint.
         """
         if np.shape(target) != (len(self._names),):
             raise ValueError(f"joint targets of the shape {np.shape(target)} are not allowed: must be of {self._names}")
@@ -54,10 +53,10 @@ class TrajectoryMessage:
         return self.message
 
     def fill_off(self, stamp_ns: int) -> Any:
-        """Return the message without joints, which means: stop where you are.
+        """Return the message without joints, which stops the arm in place.
 
-        None where it has no names: ros2_control's forward_command_controller fails on a message without numbers, and is
-        deactivated. It stays at its last targets if nothing comes.
+        None if it has no names: ros2_control's forward_command_controller fails on a message without values, and is
+        deactivated. Without messages it keeps its last targets.
         """
         if self.plain:
             return None
@@ -67,12 +66,12 @@ class TrajectoryMessage:
 
 
 class TrajectoryReader:
-    """From a serialized message to its stamp and the joints' targets.
+    """Reads a serialized message's stamp and joint targets.
 
     Args:
-        names: Of the joints, in the order that is wanted.
-        plain: The message is a Float64MultiArray, whose numbers are in this order.
-        name: Of the signal.
+        names: Joint names in the wanted order.
+        plain: The message is a Float64MultiArray, whose values are in this order.
+        name: Name of the signal.
     """
 
     def __init__(self, names: Sequence[str], *, plain: bool = False, name: str = "joint_target") -> None:
@@ -80,10 +79,10 @@ class TrajectoryReader:
         self._order, self._plain, self._name = NameOrder(names), plain, name
 
     def __call__(self, data: bytes) -> tuple[int | None, dict[str, Array]]:
-        """Return the stamp in ns and the signal (joints,), empty for "stop"; None where there is no stamp, or one of 0.
+        """Return the stamp in ns and the signal (joints,), empty for "stop"; None for a stamp that is missing or 0.
 
         Raises:
-            ValueError: The joints are others, there is not one point, or not one number for each joint.
+            ValueError: The joints differ, there is not exactly one point, or not one value for each joint.
         """
         from rclpy.serialization import deserialize_message
 

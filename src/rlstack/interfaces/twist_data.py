@@ -1,4 +1,4 @@
-"""Twists: ``geometry_msgs/TwistStamped``, or ``Twist`` for robots that want it, to and from arrays.
+"""Twists: ``geometry_msgs/TwistStamped``, or ``Twist`` for robots that need it, to and from arrays.
 
 An array is (2,): forward m/s and turning rad/s, or (3,) for a holonomic base: forward, to the left, turning.
 """
@@ -17,11 +17,11 @@ _NUMBERS = ("linear.x", "linear.y", "angular.z")
 
 
 class TwistMessage:
-    """One message that is filled again for every command, of the type that its topic has.
+    """One message, of its topic's type, that is refilled for every command.
 
     Args:
-        frame: ``header.frame_id``, in which the base's own axes are.
-        plain: Make a Twist, which has neither stamp nor frame.
+        frame: ``header.frame_id``, the base's own frame.
+        plain: Use a Twist, which has neither stamp nor frame.
     """
 
     def __init__(self, frame: str = topics.BODY_FRAME, *, plain: bool = False) -> None:
@@ -49,10 +49,10 @@ class TwistMessage:
 
 
 class TwistReader:
-    """From a serialized message to its stamp and its twist.
+    """Reads a serialized message's stamp and twist.
 
     Args:
-        name: Of the signal: ``twist`` (2,) or ``planar_twist`` (3,).
+        name: Name of the signal: ``twist`` (2,) or ``planar_twist`` (3,).
         plain: The message is a Twist.
     """
 
@@ -65,9 +65,9 @@ class TwistReader:
         self._read = cdr.compile_reader(self.type, self._fields)
 
     def __call__(self, data: bytes) -> tuple[int | None, dict[str, Array]]:
-        """Return the stamp in ns and the signal; None where the message bears no stamp, or one of 0.
+        """Return the stamp in ns and the signal; None for a stamp that is missing or 0.
 
-        A base that cannot go sideways has no use for ``linear.y``, and it is not looked at.
+        ``linear.y`` is ignored for bases that cannot move sideways.
         """
         if cdr.readable(data):
             *stamp, x, y, turn = self._read(data)
