@@ -170,7 +170,7 @@ def changed(tmp_path: Path, name: str, change: Callable[[dict[str, Any]], Any]) 
             lambda d: d["links"][2].update(parent="jaw"),
             r"links\[2\]: parent: 'jaw' is not one of the links befo",
         ),
-        ("so100", lambda d: d["links"][2].update(name="shoulder"), r"links\[2\]: the name 'shoulder' is there twice"),
+        ("so100", lambda d: d["links"][2].update(name="shoulder"), r"links\[2\]: the name 'shoulder' is used twice"),
         ("so100", lambda d: d["links"][0].update(joint="gripper"), r"links\[0\]: 'base_link' is the first"),
         ("so100", lambda d: d["links"][1].update(axis=[0, 0, 0]), r"links\[1\]: axis: .* must have a length"),
         (

@@ -1,4 +1,4 @@
-"""What a robot is: its file, its frames, its actuators, and the models that simulators load."""
+"""Robot descriptions: files, frames, actuators, and the models that simulators load."""
 
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor

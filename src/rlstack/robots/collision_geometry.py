@@ -1,4 +1,4 @@
-"""Edges of links' collision shapes, from a robot's URDF: the guard bounds the robot's extent by them."""
+"""Edges of links' collision shapes, from a robot's URDF; the guard bounds the robot's extent with them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rlstack.robots.spec import RobotSpec
 from rlstack.robots.urdf import to_urdf
 
 _AROUND = 12
-"""Points on the circles of cylinders."""
+"""Number of points on the circles of cylinders."""
 
 
 def read_collision_edges(robot: RobotSpec) -> tuple[Model, dict[str, Array]]:
-    """Return a robot's model and by link its edges (E, 2, 3), m in ``base_link`` with all joints at zero.
+    """Return a robot's model and its edges (E, 2, 3) by link, m in ``base_link`` with all joints at zero.
 
-    They are those of boxes, of prisms about cylinders, spheres and capsules, and of meshes' faces: between two planes a
-    solid is in the convex hull of its corners there and of where its edges cross the planes. Meshes are read from OBJ
-    and STL files; a link with a mesh of another kind is as if it had none.
+    They are the edges of boxes, of prisms around cylinders, spheres and capsules, and of mesh faces: between two planes
+    a solid lies in the convex hull of its corners there and of its edges' intersections with the planes. Meshes are
+    read from OBJ and STL files; other meshes are ignored.
 
     Raises:
         UserError: There is no URDF of it, or it or a mesh cannot be read.
@@ -58,7 +58,7 @@ def edges_of(geometry: ET.Element | None, where: str) -> Array:
     """Return the edges (E, 2, 3), m, of a URDF's geometry element in its own frame.
 
     Raises:
-        UserError: It is a mesh that cannot be read; ``where`` says whose.
+        UserError: It is an unreadable mesh; ``where`` names its owner.
     """
     none = np.empty((0, 2, 3))
     if geometry is None or not len(geometry):
@@ -95,7 +95,7 @@ def _obj(path: Path) -> Array:
     faces = [[int(word.split("/")[0]) for word in row[1:]] for row in rows if row[:1] == ["f"]]
     if not faces:
         raise ValueError("it has no faces")
-    # numbered from 1, or backwards from -1; with the diagonals, so that it does not matter how a face is triangulated
+    # numbered from 1, or backwards from -1; with the diagonals, so that the triangulation of a face does not matter
     between = {(a - (a > 0), b - (b > 0)) for face in faces for a, b in combinations(sorted(face), 2)}
     return points[sorted(between)]
 

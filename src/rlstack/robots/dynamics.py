@@ -1,4 +1,4 @@
-"""How an arm's joints move under torques: its mass matrix, and the torques that gravity and motion take.
+"""Arm dynamics: the mass matrix, and the torques due to gravity and motion.
 
 Recursive Newton-Euler and composite rigid bodies (Featherstone, Rigid Body Dynamics Algorithms, 2008, chapters 5, 6),
 for N robots at once, with all spatial vectors in ``base_link`` about its origin: angular above linear.
@@ -18,20 +18,20 @@ from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
 
 
 class _Moved(NamedTuple):
-    """A chain of J joints at some positions."""
+    """A chain of J joints at given positions."""
 
     axes: Array
-    """(N, J, 6) velocity of what a joint moves, for 1 rad/s or m/s of it."""
+    """(N, J, 6) spatial velocity of the links behind a joint, per rad/s or m/s of it."""
     inertia: Array
-    """(N, J, 6, 6) of what moves with each joint and no later one."""
+    """(N, J, 6, 6) spatial inertia of the links that move with each joint and no later one."""
 
 
 class ArmDynamics:
-    """The joints from an arm's base to its tool; what hangs on other joints, such as fingers, counts as at zero.
+    """The joints from an arm's base to its tool; links on other joints, such as fingers, count as at zero.
 
     Args:
         robot: The arm; its drives' ``armature`` counts, their gains do not.
-        link: To which the chain leads; by default its end effector.
+        link: The end of the chain; by default the end effector.
 
     Raises:
         UserError: The model cannot be read, has no such link, or the robot file does not name a joint on the way.
@@ -56,7 +56,7 @@ class ArmDynamics:
 
     @property
     def carried(self) -> Carried:
-        """What the joints carry, for :func:`rlstack.robots.kinematics.holding_effort`."""
+        """The links' masses, for :func:`rlstack.robots.kinematics.holding_effort`."""
         ones = np.ones((len(self._mass), 1))
         return Carried(STANDARD_GRAVITY * self._mass, np.concatenate([self._centre, ones], axis=1))
 
@@ -73,12 +73,12 @@ class ArmDynamics:
         return np.asarray(upper + np.triu(upper, 1).swapaxes(1, 2) + np.diag(self._armature))
 
     def bias(self, joints: Array, velocity: Array, gravity_m_s2: float = STANDARD_GRAVITY) -> Array:
-        """Return the torques or forces (N, J) that hold the joints' velocity as it is, against gravity and inertia.
+        """Return the torques or forces (N, J) that keep the joint velocities constant, against gravity and inertia.
 
         Args:
             joints: (N, J) rad or m, from base to tool.
             velocity: (N, J) rad/s or m/s.
-            gravity_m_s2: 0: only what motion takes, for an arm whose controller compensates gravity.
+            gravity_m_s2: 0 for an arm whose controller compensates gravity.
         """
         moved = self._moved(joints)
         twist = np.zeros((len(joints), 6))
@@ -111,7 +111,7 @@ class ArmDynamics:
         return _Moved(np.stack(axes, axis=1), np.stack(inertia, axis=1))
 
     def _spatial(self, k: int, rotation: Array, position: Array) -> Array:
-        """Return the spatial inertia (N, 6, 6) of what joint k moves, about the origin."""
+        """Return the spatial inertia (N, 6, 6) of the links that joint k moves, about the origin."""
         centre = rotation @ self._centre[k] + position
         mass, skew = self._mass[k], _skew(centre)
         found = np.zeros((len(centre), 6, 6))
@@ -126,13 +126,13 @@ def _apply(matrix: Array, vector: Array) -> Array:
 
 
 def _motion_cross(a: Array, b: Array) -> Array:
-    """Return how fast motion b (N, 6) changes in a frame that moves by a (N, 6)."""
+    """Return the rate of change of motion b (N, 6) in a frame that moves with a (N, 6)."""
     angular = np.cross(a[:, :3], b[:, :3])
     return np.concatenate([angular, np.cross(a[:, :3], b[:, 3:]) + np.cross(a[:, 3:], b[:, :3])], axis=1)
 
 
 def _force_cross(a: Array, f: Array) -> Array:
-    """Return how fast force f (N, 6), moment above force, changes in a frame that moves by a (N, 6)."""
+    """Return the rate of change of force f (N, 6), moment above force, in a frame that moves with a (N, 6)."""
     moment = np.cross(a[:, :3], f[:, :3]) + np.cross(a[:, 3:], f[:, 3:])
     return np.concatenate([moment, np.cross(a[:, :3], f[:, 3:])], axis=1)
 

@@ -14,11 +14,11 @@ from rlstack.arrays import Array
 from rlstack.schema import value
 
 Disc = tuple[float, float, float]
-"""x, y of the middle and the radius, m, in ``base_link``."""
+"""x, y of the centre and the radius, m, in ``base_link``."""
 
 MOST_DISCS = 4
 WIDER = 0.3
-"""By how much of its width the discs of a base may reach beyond its sides before there is another disc."""
+"""Share of its width by which a base's discs may reach beyond its sides before another disc is added."""
 
 _SLACK = 1e-9
 
@@ -54,7 +54,7 @@ def hull(points: Iterable[Sequence[float]]) -> Array:
 
 
 def enclosing_disc(points: Array) -> Disc:
-    """Return the smallest disc that holds points (points, 2): two of them or three are on its edge."""
+    """Return the smallest disc that encloses points (points, 2): two or three of them are on its edge."""
     corners = hull(points)
     if len(corners) < 2:
         (x, y), *_ = np.asarray(points, dtype=float).tolist()
@@ -70,7 +70,7 @@ def enclosing_disc(points: Array) -> Disc:
 def covering_discs(corners: Array, count: int) -> tuple[Disc, ...]:
     """Return ``count`` discs in a row that together cover a convex polygon (corners, 2).
 
-    The polygon is cut across its longer side into slabs of one length, and each disc is the smallest about its slab.
+    The polygon is cut across its longer side into slabs of equal length, each enclosed by its smallest disc.
     """
     spans = np.ptp(corners, axis=0)
     along = 0 if spans[0] >= spans[1] else 1
@@ -79,7 +79,7 @@ def covering_discs(corners: Array, count: int) -> tuple[Disc, ...]:
 
 
 def cover(corners: Array) -> tuple[Disc, ...]:
-    """Return as few discs as cover a convex polygon without being much wider than it: at most :data:`MOST_DISCS`."""
+    """Return as few discs as cover a convex polygon without being much wider than it, at most :data:`MOST_DISCS`."""
     width = float(np.ptp(corners, axis=0).min())
     for count in range(1, MOST_DISCS + 1):
         discs = covering_discs(corners, count)
@@ -89,7 +89,7 @@ def cover(corners: Array) -> tuple[Disc, ...]:
 
 
 def rectangle(centre: Sequence[float], size: Sequence[float], yaw_rad: float = 0.0) -> Array:
-    """Return the four corners (4, 2) of a rectangle about ``centre``, turned by a yaw."""
+    """Return the four corners (4, 2) of a rectangle around ``centre``, rotated by a yaw."""
     x, y = 0.5 * size[0], 0.5 * size[1]
     c, s = math.cos(yaw_rad), math.sin(yaw_rad)
     turn = np.array([[c, s], [-s, c]])
@@ -97,7 +97,7 @@ def rectangle(centre: Sequence[float], size: Sequence[float], yaw_rad: float = 0
 
 
 def _slab(corners: Array, along: int, low: float, high: float) -> Array:
-    """Return the corners of what lies between two cuts."""
+    """Return the corners of the part between two cuts."""
     kept = [p for p in corners if low - 1e-12 <= p[along] <= high + 1e-12]
     for p, q in zip(corners, np.roll(corners, -1, axis=0)):
         for cut in (low, high):

@@ -1,4 +1,4 @@
-"""The frames of a robot and how its joints move them, read from its URDF: what /tf says is what the model shows."""
+"""The frame tree of a robot and its joints, read from its URDF, so that /tf matches the model."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ TURNING, SLIDING = ("revolute", "continuous"), ("prismatic",)
 
 @dataclass(frozen=True)
 class Joint:
-    """How a child frame is placed in its parent frame.
+    """The pose of a child frame in its parent frame.
 
     Args:
-        name: Of the joint.
+        name: Name of the joint.
         kind: URDF's: ``fixed``, ``revolute``, ``continuous`` or ``prismatic``.
         parent: Frame.
         child: Frame.
-        position: Of the child in the parent with the joint at 0, m.
+        position: Position of the child in the parent with the joint at 0, m.
         orientation: xyzw, turns child vectors into parent vectors with the joint at 0.
-        axis: Unit vector, in the child, that it turns about or slides along.
-        mimics: Another joint that it follows; empty: none.
-        multiplier: Of the other joint's position.
+        axis: Unit vector, in the child, of its rotation or translation.
+        mimics: The joint that it mimics; empty if none.
+        multiplier: Factor on the other joint's position.
         offset: Added to that, rad or m.
     """
 
@@ -50,7 +50,7 @@ class Joint:
     def pose(self, value: float) -> tuple[Vector, Quaternion]:
         """Return position (m) and orientation (xyzw) of the child in the parent with the joint at ``value``, rad or m.
 
-        Plain numbers throughout: this runs for each joint each time.
+        It uses plain floats for speed: it runs for each joint at each update.
         """
         (ax, ay, az), (x, y, z, w) = self.axis, self.orientation
         if self.kind in TURNING:
@@ -97,7 +97,7 @@ class FrameTree:
         return (self.root, *(joint.child for joint in (*self.fixed, *self.moving)))
 
     def values(self, given: Mapping[str, float]) -> dict[str, float]:
-        """Return the position of every moving joint: as given by name, as it mimics another, or 0."""
+        """Return the position of every moving joint: from the values by name, from the joint that it mimics, or 0."""
         found = {joint.name: float(given.get(joint.name, 0.0)) for joint in self.moving}
         for joint in self.moving:
             if joint.mimics:
@@ -105,11 +105,11 @@ class FrameTree:
         return found
 
     def poses(self, joints: Mapping[str, float]) -> dict[str, tuple[Array, Array]]:
-        """Return position (3,), m, and orientation (4,), xyzw, of every frame in the root, joints by name as given."""
+        """Return position (3,), m, and orientation (4,), xyzw, of every frame in the root, for joint values by name."""
         values = self.values(joints)
         found = {self.root: (np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]))}
         waiting = [*self.fixed, *self.moving]
-        while waiting:  # a tree: each round places at least those next to what is placed
+        while waiting:  # a tree: each round places at least the children of placed frames
             for joint in waiting:
                 if joint.parent in found:
                     at, turned = found[joint.parent]
@@ -123,7 +123,7 @@ def read_frames(text: str) -> FrameTree:
     """Return the frames of a URDF.
 
     Raises:
-        UserError: It is no URDF, its joints do not make one tree, or a joint is of a kind that cannot be shown.
+        UserError: It is not a URDF, its joints do not form one tree, or a joint's type is not supported.
     """
     where = "The robot description"
     _, read, root = read_tree(text, where)

@@ -1,8 +1,8 @@
-"""Quaternion helpers in numpy, batched over leading axes; all are xyzw and turn body vectors into world vectors.
+"""Quaternion helpers in numpy, batched over leading axes; all are xyzw and rotate body vectors into the world frame.
 
 Frames are REP-103: world ENU, body forward-left-up. All functions broadcast over leading axes and assume unit
-quaternions unless they say otherwise. Results are float64. One quaternion alone is computed in plain numbers, which
-gives the same to the last bit in a tenth of the time.
+quaternions unless noted. Results are float64. Single quaternions are computed in plain floats, with bitwise equal
+results in a tenth of the time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def normalise(quaternion: ArrayLike) -> Array:
     q = np.asarray(quaternion, dtype=float)
     largest = np.max(np.abs(q), axis=-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = q / largest  # first, so that squares of tiny or huge numbers neither vanish nor overflow
+        scaled = q / largest  # first, so that squares of tiny or huge values neither underflow nor overflow
         return scaled / np.linalg.norm(scaled, axis=-1, keepdims=True)
 
 
@@ -61,7 +61,7 @@ def rotate(quaternion: ArrayLike, vector: ArrayLike) -> Array:
 
 
 def cross(left: Array, right: Array) -> Array:
-    """Return left x right (..., 3), the same bits as ``np.cross``, in half its time where there are few."""
+    """Return left x right (..., 3), bitwise equal to ``np.cross``, in half its time for small arrays."""
     (a, b, c), (x, y, z) = ([one[..., i] for i in range(3)] for one in (left, right))
     return np.stack((b * z - c * y, c * x - a * z, a * y - b * x), axis=-1)
 
@@ -131,5 +131,5 @@ def tilt(quaternion: ArrayLike) -> Array:
 
 
 def wrap_angle(angle: ArrayLike) -> Array:
-    """Return angles (...,) in rad brought into [-pi, pi)."""
+    """Return angles (...,) in rad wrapped into [-pi, pi)."""
     return np.asarray((np.asarray(angle, dtype=float) + np.pi) % (2.0 * np.pi) - np.pi)

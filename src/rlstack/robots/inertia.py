@@ -1,4 +1,4 @@
-"""Mass and inertia of rigid pieces and of what they make together."""
+"""Mass and inertia of rigid bodies and of their combinations."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rlstack.arrays import Array
 
 
 class Inertial(NamedTuple):
-    """Of one rigid piece, or of several that are held together."""
+    """Mass properties of one rigid body, or of several that are joined."""
 
     mass_kg: float
     centre_m: Array
-    """(3,) of mass."""
+    """(3,) centre of mass."""
     inertia_kg_m2: Array
     """(3, 3) about the centre of mass, along the axes of the frame that ``centre_m`` is in."""
 
 
 def inertial(mass_kg: float, centre_m: Iterable[float], inertia_kg_m2: Iterable[float] | Array) -> Inertial:
-    """Return a piece from plain numbers; the inertia is (3, 3) or the moments (3,) about x, y, z."""
+    """Return a body from plain numbers; the inertia is (3, 3) or the moments (3,) about x, y, z."""
     inertia = np.array(inertia_kg_m2, dtype=float)
     return Inertial(float(mass_kg), np.array(centre_m, dtype=float), np.diag(inertia) if inertia.ndim == 1 else inertia)
 
@@ -32,7 +32,7 @@ def about(mass_kg: float, offset_m: Array) -> Array:
 
 
 def together(pieces: Iterable[Inertial]) -> Inertial:
-    """Return what pieces, all in one frame, make together; nothing at all has no mass and lies at the origin."""
+    """Return the combination of bodies, all in one frame; an empty one has no mass and lies at the origin."""
     pieces = tuple(pieces)
     mass = float(sum(piece.mass_kg for piece in pieces))
     if mass <= 0.0:
@@ -43,13 +43,13 @@ def together(pieces: Iterable[Inertial]) -> Inertial:
 
 
 def without(whole: Inertial, pieces: Iterable[Inertial]) -> Inertial:
-    """Return what is left of ``whole`` once ``pieces`` are taken out of it: together they are the whole again."""
+    """Return ``whole`` without ``pieces``: together they are the whole again."""
     taken = tuple(pieces)
     return together((whole, *(Inertial(-p.mass_kg, p.centre_m, -p.inertia_kg_m2) for p in taken)))
 
 
 def moved(piece: Inertial, rotation: Array, position_m: Array) -> Inertial:
-    """Return a piece in the frame that its own lies in, turned by ``rotation`` (3, 3) and at ``position_m`` (3,)."""
+    """Return a body in its parent frame, given the pose of its own: ``rotation`` (3, 3) and ``position_m`` (3,)."""
     return Inertial(piece.mass_kg, position_m + rotation @ piece.centre_m, rotation @ piece.inertia_kg_m2 @ rotation.T)
 
 

@@ -1,4 +1,4 @@
-"""Joints: as robot files describe them, and as engines drive them, whatever kind of robot they are on."""
+"""Joints, as robot files describe them and as engines actuate them, for every kind of robot."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rlstack.schema import value
 class DrivenJoint:
     """One joint with its limits and the gains of its drive, in rad and N m, or for ``prismatic`` in m and N.
 
-    A drive's effort is ``stiffness * (target - position) - damping * velocity`` where its mode is ``position``,
-    and ``damping * (target - velocity)`` where it is ``velocity``, within ``effort_max`` either way.
+    A drive's effort is ``stiffness * (target - position) - damping * velocity`` in the mode ``position``, and
+    ``damping * (target - velocity)`` in the mode ``velocity``, within ``effort_max`` either way.
     """
 
     name: str
     type: Literal["revolute", "continuous", "prismatic"]
-    """``continuous`` turns without limit: ``lower`` and ``upper`` are infinite."""
+    """``continuous`` rotates without limit: ``lower`` and ``upper`` are infinite."""
     mode: Literal["position", "velocity", "free"]
     """What is commanded; a ``free`` joint has no drive."""
     lower: float
@@ -33,26 +33,26 @@ class DrivenJoint:
     stiffness: float = 0.0
     damping: float = 0.0
     rest: float = 0.0
-    """Where it is at reset."""
+    """Position at reset."""
     armature: float = 0.0
-    """Inertia of the motor as felt through its gear, kg m^2 or kg."""
+    """Reflected inertia of the motor through its gear, kg m^2 or kg."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RevoluteJoint:
-    """A joint that turns, driven by a position loop."""
+    """A revolute joint with a position loop."""
 
     name: str
     """As in the model."""
     position_min_rad: float | None = None
     position_max_rad: float | None = None
-    """Both left out: it turns without limit."""
+    """Without both it rotates without limit."""
     velocity_max_rad_s: float = value(unit="rad/s", above=0.0)
     effort_max_n_m: float = value(unit="N m", above=0.0)
     stiffness_n_m_per_rad: float = value(unit="N m/rad", above=0.0)
     damping_n_m_s_per_rad: float = value(unit="N m s/rad", at_least=0.0)
     armature_kg_m2: float = value(0.0, unit="kg m^2", at_least=0.0)
-    """The motor's inertia as felt through its gear."""
+    """Reflected inertia of the motor through its gear."""
     rest_rad: float = value(0.0, unit="rad")
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class RevoluteJoint:
 
     @property
     def driven(self) -> DrivenJoint:
-        """The joint as engines drive it."""
+        """The joint as engines actuate it."""
         unlimited = self.position_min_rad is None or self.position_max_rad is None
         return DrivenJoint(
             name=self.name,
@@ -81,7 +81,7 @@ class RevoluteJoint:
 
 @dataclass(frozen=True, kw_only=True)
 class PrismaticJoint:
-    """A joint that slides, driven by a position loop."""
+    """A prismatic joint with a position loop."""
 
     name: str
     """As in the model."""
@@ -92,7 +92,7 @@ class PrismaticJoint:
     stiffness_n_per_m: float = value(unit="N/m", above=0.0)
     damping_n_s_per_m: float = value(unit="N s/m", at_least=0.0)
     armature_kg: float = value(0.0, unit="kg", at_least=0.0)
-    """The motor's inertia as felt through its gear."""
+    """Reflected inertia of the motor through its gear."""
     rest_m: float = value(0.0, unit="m")
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class PrismaticJoint:
 
     @property
     def driven(self) -> DrivenJoint:
-        """The joint as engines drive it."""
+        """The joint as engines actuate it."""
         return DrivenJoint(
             name=self.name,
             type="prismatic",
@@ -128,10 +128,10 @@ def _check_range(unit: str, joint: DrivenJoint) -> None:
 
 
 def clip_targets(joints: Sequence[DrivenJoint], target: Array) -> Array:
-    """Return position targets (joints,) within the joints' ranges; joints that turn without limit keep theirs."""
+    """Return position targets (joints,) within the joints' ranges; those of continuous joints are unchanged."""
     return np.clip(target, [joint.lower for joint in joints], [joint.upper for joint in joints])
 
 
 def rest_positions(joints: Sequence[DrivenJoint]) -> Array:
-    """Return where joints (joints,) are at reset, rad or m."""
+    """Return the positions of joints (joints,) at reset, rad or m."""
     return np.array([joint.rest for joint in joints], dtype=float)

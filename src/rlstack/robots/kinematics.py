@@ -1,8 +1,8 @@
-"""Where an arm's tool is and how it moves with the joints: pure functions over N robots, for numpy and torch alike.
+"""Arm kinematics: tool pose and Jacobian as pure functions over N robots, for numpy and torch alike.
 
-They are made of standard operations alone, so that torch exports them to ONNX: what holds in training holds in the
-policy file. The formula is the product of exponentials (Brockett 1984; Lynch and Park, Modern Robotics, chapter 4),
-with each joint's axis and place as the model has them when all joints are at zero.
+They use standard operations only, so that torch exports them to ONNX and training matches the policy file. The formula
+is the product of exponentials (Brockett 1984; Lynch and Park, Modern Robotics, chapter 4), with each joint's axis and
+position in the model with all joints at zero.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from rlstack.robots.spec import RobotSpec
 class Screws(NamedTuple):
     """The constants of a chain of J joints, in ``base_link`` with all joints at zero; arrays of numpy or torch.
 
-    A joint at q, as if it were alone, moves what hangs on it by the 4 x 4 transform
+    A joint at q, with all others at zero, moves the links behind it by the 4 x 4 transform
     ``unit + sin(q) sine + (1 - cos(q)) versine + q linear``.
     """
 
     unit: Any
     """(4, 4)."""
     sine: Any
-    """(J, 4, 4); zero where it slides."""
+    """(J, 4, 4); zero for prismatic joints."""
     versine: Any
-    """(J, 4, 4); zero where it slides."""
+    """(J, 4, 4); zero for prismatic joints."""
     linear: Any
-    """(J, 4, 4); zero where it turns."""
+    """(J, 4, 4); zero for revolute joints."""
     marks: Any
-    """(J, 4, 3): columns are the axis that it turns about, the axis that it slides along, a point on the axis, m."""
+    """(J, 4, 3): columns are the axis of rotation, the axis of translation, and a point on the axis, m."""
     tool: Any
     """(4, 4) transform from the tool to base_link."""
 
 
 class Carried(NamedTuple):
-    """What hangs on each of a chain's J joints and on no later one; arrays of numpy or torch."""
+    """The links behind each of a chain's J joints and no later one; arrays of numpy or torch."""
 
     weight: Any
     """(J,) N."""
@@ -52,7 +52,7 @@ class Carried(NamedTuple):
 
 
 class ToolMotion(NamedTuple):
-    """The tool of N robots; see :func:`tool_motion`."""
+    """Tool poses and Jacobians of N robots; see :func:`tool_motion`."""
 
     position: Any
     """(N, 3) m in base_link."""
@@ -69,7 +69,7 @@ class Chain:
 
     Args:
         joints: Their names, from base to tool.
-        index: (J,) where each of them is in the robot's joint arrays.
+        index: (J,) indices in the robot's joint arrays.
         screws: The constants, float64.
     """
 
@@ -88,7 +88,7 @@ def chain_of(robot: RobotSpec, link: str = "") -> Chain:
 
 
 def chain_in(model: Model, robot: RobotSpec, link: str) -> Chain:
-    """Return the chain to a link of a model that is read already; see :func:`chain_of`."""
+    """Return the chain to a link of a loaded model; see :func:`chain_of`."""
     model = model.seen_from("base_link")
     if link not in model.poses:
         raise UserError(f"{model.where} has no link '{link}'; it has: {', '.join(model.links)}.")
@@ -129,10 +129,10 @@ def chain_in(model: Model, robot: RobotSpec, link: str) -> Chain:
 
 
 def tool_motion(screws: Screws, joints: Any) -> ToolMotion:
-    """Return where the tool is and its geometric Jacobian.
+    """Return the tool's pose and geometric Jacobian.
 
     Args:
-        screws: Of the chain, arrays of the same library and type as ``joints``.
+        screws: Constants of the chain, arrays of the same library and type as ``joints``.
         joints: (N, J) rad or m, from base to tool.
     """
     xp = library_of(joints)
@@ -145,18 +145,18 @@ def tool_motion(screws: Screws, joints: Any) -> ToolMotion:
 
 
 def holding_effort(screws: Screws, carried: Carried, joints: Any) -> Any:
-    """Return the torques or forces (N, J) that hold an arm up where it is, N m or N.
+    """Return the torques or forces (N, J) that hold an arm against gravity, N m or N.
 
     Args:
-        screws: Of the chain, arrays of the same library and type as ``joints``.
-        carried: Likewise.
+        screws: Constants of the chain, arrays of the same library and type as ``joints``.
+        carried: The links' masses, likewise.
         joints: (N, J) rad or m, from base to tool.
     """
     xp = library_of(joints)
     moved, reached = _moved(screws, joints)
     centre = (xp.stack(reached, 1) @ carried.centre[:, :, None])[:, :, :3, 0]
     efforts = []
-    for k in range(joints.shape[1]):  # of all that hangs on a joint
+    for k in range(joints.shape[1]):  # of all links behind a joint
         lever = ((centre[:, k:] - moved[:, k : k + 1, :3, 2]) * carried.weight[k:, None]).sum(1)
         axis, slide = moved[:, k, :3, 0], moved[:, k, 2, 1]
         efforts.append(axis[:, 0] * lever[:, 1] - axis[:, 1] * lever[:, 0] + slide * carried.weight[k:].sum())
@@ -164,7 +164,7 @@ def holding_effort(screws: Screws, carried: Carried, joints: Any) -> Any:
 
 
 def _moved(screws: Screws, joints: Any) -> tuple[Any, list[Any]]:
-    """Return the joints' marks (N, J, 4, 3) where they are, and of each joint the (N, 4, 4) that moves what follows."""
+    """Return the joints' present axes and points (N, J, 4, 3), and each joint's transform (N, 4, 4) of later links."""
     xp = library_of(joints)
     angle = joints[:, :, None, None]
     alone = xp.sin(angle) * screws.sine + (1.0 - xp.cos(angle)) * screws.versine + angle * screws.linear + screws.unit
@@ -184,7 +184,7 @@ def cross(a: Any, b: Any) -> Any:
 
 
 def library_of(array: Any) -> ModuleType:
-    """Return numpy or torch, whichever an array is of; both know the functions used here by the same names."""
+    """Return numpy or torch, whichever an array belongs to; both have the functions used here under the same names."""
     return np if isinstance(array, (np.ndarray, np.generic)) else sys.modules["torch"]
 
 

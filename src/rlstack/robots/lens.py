@@ -1,6 +1,6 @@
-"""How a lens bends what it shows: OpenCV's distortion of five numbers (``plumb_bob``), in numpy.
+"""Lens distortion: OpenCV's model with five coefficients (``plumb_bob``), in numpy.
 
-Points are those of the image plane at a depth of 1: x right, y down, the optical axis at 0. The formula is that of
+Points are on the image plane at a depth of 1: x right, y down, the optical axis at 0. The formula is from
 OpenCV's documentation, "Camera Calibration and 3D Reconstruction" (Brown's model).
 """
 
@@ -16,7 +16,7 @@ _ITERATIONS = 50
 
 
 def distort(points: Array, coefficients: Sequence[float]) -> Array:
-    """Return where the lens shows points (..., 2) that a pinhole would show at ``points``.
+    """Return the distorted positions (..., 2) of pinhole ``points``.
 
     Args:
         points: (..., 2).
@@ -51,7 +51,7 @@ def slope(points: Array, coefficients: Sequence[float]) -> Array:
 def undistort(points: Array, coefficients: Sequence[float]) -> Array:
     """Return the inverse of :func:`distort` (..., 2) to rounding, by Newton's method with halved steps.
 
-    Where the lens shows no direction at a point, what comes back does not lead there again.
+    Points that are outside the lens's image have no inverse; their results do not map back.
     """
     wanted = np.asarray(points, dtype=float)
     if not any(coefficients):
@@ -79,7 +79,7 @@ def undistort(points: Array, coefficients: Sequence[float]) -> Array:
 
 
 def is_one_to_one(points: Array, coefficients: Sequence[float]) -> bool:
-    """Return whether no two directions inside the ``points`` (n, 2) of an image's border are shown at one place."""
+    """Return whether the distortion is one-to-one inside the ``points`` (n, 2) of an image's border."""
     inside = points[None] * np.linspace(0.0, 1.0, 65)[:, None, None]
     with np.errstate(over="ignore", invalid="ignore"):
         (a, b), (c, d) = np.moveaxis(slope(inside, coefficients), (-2, -1), (0, 1))

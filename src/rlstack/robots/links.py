@@ -1,4 +1,4 @@
-"""Links as a robot file describes them: what they weigh, what they look like, and how they hang together."""
+"""Links in a robot file: their mass, shapes and kinematic tree."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class LinkInertial:
 
     mass_kg: float = value(unit="kg", above=0.0)
     centre_m: Three = value((0.0, 0.0, 0.0), unit="m")
-    """Of mass, in the link's frame."""
+    """Centre of mass, in the link's frame."""
     inertia_kg_m2: tuple[float, float, float, float, float, float] = value(unit="kg m^2")
     """About the centre of mass along the link's axes: xx, yy, zz, xy, xz, yz."""
 
     def __post_init__(self) -> None:
-        # published figures are rounded: 1 % is let pass
+        # published values are rounded: allow 1 %
         if not is_physical(self.piece.inertia_kg_m2, slack=0.01):
             raise ValueError(f"inertia_kg_m2: {list(self.inertia_kg_m2)} is not allowed: no rigid body has it.")
 
@@ -37,42 +37,42 @@ class LinkInertial:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkBox:
-    """A box, for collisions and for viewers."""
+    """A box, for collisions and visuals."""
 
     size_m: Three = value(unit="m", above=0.0)
     """Full extents."""
     position_m: Three = value((0.0, 0.0, 0.0), unit="m")
-    """Of its middle, in the link's frame."""
+    """Its centre, in the link's frame."""
     rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkCylinder:
-    """A cylinder along z, for collisions and for viewers."""
+    """A cylinder along z, for collisions and visuals."""
 
     radius_m: float = value(unit="m", above=0.0)
     length_m: float = value(unit="m", above=0.0)
     position_m: Three = value((0.0, 0.0, 0.0), unit="m")
-    """Of its middle, in the link's frame."""
+    """Its centre, in the link's frame."""
     rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """One link, and the joint that it hangs on; the first hangs on nothing."""
+    """One link and its joint; the first has none."""
 
     name: str
     parent: str = ""
-    """Left out: the link before it."""
+    """Default: the link before it."""
     joint: str = ""
-    """The name of one of the file's joints; left out: it is fixed to its parent."""
+    """The name of one of the file's joints; by default it is fixed to its parent."""
     position_m: Three = value((0.0, 0.0, 0.0), unit="m")
-    """Of its frame, and of the joint, in its parent's frame."""
+    """Pose of its frame, and of the joint, in its parent's frame."""
     rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
     axis: Three = (0.0, 0.0, 1.0)
-    """That the joint turns about or slides along, in the link's own frame."""
+    """The joint's axis of rotation or translation, in the link's own frame."""
     inertial: LinkInertial | None = None
-    """Left out: it is a frame that weighs nothing."""
+    """Without it, the link is a massless frame."""
     boxes: tuple[LinkBox, ...] = ()
     cylinders: tuple[LinkCylinder, ...] = ()
 
@@ -82,17 +82,17 @@ class Link:
 
 
 def check_links(links: tuple[Link, ...], joints: tuple[str, ...]) -> None:
-    """Refuse links that do not hang together.
+    """Refuse links that do not form a tree.
 
     Raises:
-        ValueError: A name is missing or there twice, or a parent comes later.
+        ValueError: A name is missing or duplicated, or a parent comes later.
     """
     before: list[str] = []
     for k, link in enumerate(links):
         if link.name in before:
-            raise ValueError(f"links[{k}]: the name '{link.name}' is there twice: every link needs one of its own.")
+            raise ValueError(f"links[{k}]: the name '{link.name}' is used twice: every link needs its own.")
         if k == 0 and (link.parent or link.joint):
-            raise ValueError(f"links[0]: '{link.name}' is the first and hangs on nothing: no parent, no joint.")
+            raise ValueError(f"links[0]: '{link.name}' is the first link and must have no parent and no joint.")
         if link.parent and link.parent not in before:
             raise ValueError(f"links[{k}]: parent: '{link.parent}' is not one of the links before it.")
         if link.joint and link.joint not in joints:

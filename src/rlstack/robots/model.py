@@ -1,4 +1,4 @@
-"""What a URDF or MJCF file says about a robot, as far as a robot file can be held against it."""
+"""Parsing of URDF and MJCF models into links, joints and masses, to be compared with a robot file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOVING = ("revolute", "continuous", "prismatic")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelJoint:
-    """One joint of a model; what the model does not limit is infinite."""
+    """One joint of a model; missing limits are infinite."""
 
     name: str
     type: str
@@ -38,39 +38,39 @@ class ModelJoint:
     velocity: float = math.inf
     effort: float = math.inf
     mimics: bool = False
-    """It follows another joint."""
+    """It mimics another joint."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model's links and joints, depth first from the root: the order in which engines number them.
+    """A model's links and joints, depth first from the root, as engines number them.
 
     Positions are for all joints at zero.
     """
 
     where: str
-    """What to call it in errors."""
+    """Its name in errors."""
     root: str
     links: tuple[str, ...]
     joints: tuple[ModelJoint, ...]
     inertial: Inertial
-    """Of all links together, in the root link's frame."""
+    """Mass properties of all links together, in the root link's frame."""
     poses: dict[str, tuple[Array, Array]]
-    """Of each link in the root link's frame: rotation (3, 3) and position (3,)."""
+    """Pose of each link in the root link's frame: rotation (3, 3) and position (3,)."""
     parents: dict[str, str] = field(default_factory=dict)
-    """Of each link but the root, the link that it hangs on."""
+    """Parent of each link but the root."""
     pieces: dict[str, Inertial] = field(default_factory=dict)
-    """Of each link that weighs something, in the root link's frame."""
+    """Mass properties of each link with mass, in the root link's frame."""
     sites: dict[str, Array] = field(default_factory=dict)
     """Positions (3,) of an MJCF's sites in the root link's frame."""
 
     @property
     def moving(self) -> tuple[ModelJoint, ...]:
-        """The joints that move, without those that follow another."""
+        """The moving joints, without those that mimic another."""
         return tuple(joint for joint in self.joints if joint.type in MOVING and not joint.mimics)
 
     def seen_from(self, link: str) -> Model:
-        """Return the model in the frame of another link; one that it does not have is taken for the root."""
+        """Return the model in the frame of another link; unknown links stand for the root."""
         rotation, position = self.poses.get(link, (np.eye(3), np.zeros(3)))
         back, offset = rotation.T, -rotation.T @ position
         return replace(
@@ -104,7 +104,7 @@ def read_urdf(text: str, where: str) -> Model:
     """Read a URDF.
 
     Raises:
-        UserError: With ``where`` and what is malformed.
+        UserError: It is malformed; the text has ``where`` and the fault.
     """
     links, joints, root = read_tree(text, where)
     below: dict[str, list[UrdfJoint]] = {name: [] for name in links}
@@ -135,7 +135,7 @@ def read_urdf(text: str, where: str) -> Model:
 
 
 class UrdfTree(NamedTuple):
-    """Links and joints of a URDF, which make one tree, in the document's order."""
+    """Links and joints of a URDF, which form one tree, in the document's order."""
 
     links: dict[str, ET.Element]
     """By name."""
@@ -147,7 +147,7 @@ def read_tree(text: str, where: str) -> UrdfTree:
     """Read links and joints of a URDF.
 
     Raises:
-        UserError: With ``where`` and what is malformed, or that they are not one tree.
+        UserError: It is malformed, or not one tree; the text has ``where`` and the fault.
     """
     robot = parse_urdf(text, where)
     links = {_name(link, where): link for link in robot.findall("link")}
@@ -177,7 +177,7 @@ def parse_urdf(text: str, where: str) -> ET.Element:
     """Return the ``robot`` element of a URDF.
 
     Raises:
-        UserError: It is not one.
+        UserError: It is not a URDF.
     """
     try:
         robot = ET.fromstring(text)
@@ -193,7 +193,7 @@ def parse_urdf(text: str, where: str) -> ET.Element:
 
 
 def read_mjcf(path: Path) -> Model:
-    """Read an MJCF through MuJoCo; free joints count as none.
+    """Read an MJCF with MuJoCo; free joints are ignored.
 
     Raises:
         UserError: MuJoCo is not installed, or it refuses the file.
@@ -286,12 +286,12 @@ class UrdfJoint:
 
         bounded = self.type in ("revolute", "prismatic")
         self.lower, self.upper = (number("lower", 0.0), number("upper", 0.0)) if bounded else (-math.inf, math.inf)
-        # Many models say 0 where they do not know.
+        # Many models have 0 for unknown.
         self.velocity, self.effort = (number(key, 0.0) or math.inf for key in ("velocity", "effort"))
 
     @property
     def unit_axis(self) -> Array:
-        """(3,) in the child's frame; zero where a joint that does not move gives none."""
+        """(3,) in the child's frame; zero where a fixed joint has none."""
         return self.axis / max(float(np.linalg.norm(self.axis)), 1e-300)
 
     def model(self, position: Array, rotation: Array) -> ModelJoint:
@@ -325,7 +325,7 @@ def _inertial(link: ET.Element, at: str) -> Inertial | None:
     xx, xy, xz, yy, yz, zz = (entries[k] for k in _INERTIA)
     xyz, rotation = _origin(element.find("origin"), at)
     about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    # A link without mass is a frame: what engines make of an inertia there differs, so it counts as none.
+    # A link without mass is a frame: engines treat its inertia differently, so it is ignored.
     return moved(inertial(kg, (0.0, 0.0, 0.0), about), rotation, xyz) if kg > 0.0 else None
 
 

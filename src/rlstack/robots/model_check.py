@@ -1,4 +1,4 @@
-"""Comparing a URDF or MJCF with a robot file, part by part, before any engine starts."""
+"""Comparison of a URDF or MJCF with a robot file, part by part, before any engine starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlstack.robots.spec import RobotSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """How far a model may be from the robot file. A manipulator's mass has its own in its file."""
+    """How far a model may be from the robot file; a manipulator's file has its own tolerance of mass."""
 
     mass: float = 0.01
     """Share of the file's mass."""
@@ -27,16 +27,16 @@ class Tolerance:
     length_m: float = 0.002
     """Of the centre of mass, rotors and wheels."""
     angle_rad: float = 0.01
-    """Of axes, and of limits where the file's reach beyond the model's."""
+    """Of axes, and of limits where the file's exceed the model's."""
 
 
 class ModelCheck:
-    """One model that is compared with one robot; each method compares a part, and refuses one that disagrees.
+    """Comparison of one model with one robot; each method compares a part, and refuses one that disagrees.
 
     Args:
-        robot: As its file describes it.
-        model: What is compared with it, in the frame of its link ``base_link`` if it has one, else of its root.
-        tolerance: How far they may be apart.
+        robot: The robot, from its file.
+        model: The model, in the frame of its link ``base_link`` if it has one, otherwise of its root.
+        tolerance: The allowed differences.
     """
 
     def __init__(self, robot: RobotSpec, model: Model, tolerance: Tolerance) -> None:
@@ -48,10 +48,10 @@ class ModelCheck:
         """By name, in the model's order."""
 
     def joint_names(self, expected: Sequence[str]) -> None:
-        """Compare names and order of the joints that move.
+        """Compare names and order of the moving joints.
 
         Raises:
-            UserError: One is missing or not expected, or they come in another order.
+            UserError: One is missing or unexpected, or the order differs.
         """
         where, name_of = self.model.where, self.robot.name
         for name in expected:
@@ -76,7 +76,7 @@ class ModelCheck:
         """Compare type and limits of the robot's joints.
 
         Raises:
-            UserError: A type differs, or a limit of the file goes beyond the model's.
+            UserError: A type differs, or a limit of the file exceeds the model's.
         """
         for joint in self.robot.drives:
             self._joint_limits(joint, self.joints[joint.name])
@@ -103,7 +103,7 @@ class ModelCheck:
             )
 
     def place(self, what: str, place: Array, expected: Iterable[float]) -> None:
-        """Compare where ``what`` is, (3,) m."""
+        """Compare the position (3,), m, of ``what``."""
         self.require(
             float(np.linalg.norm(place - np.array(tuple(expected)))) <= self.tolerance.length_m,
             f"its {what} is at {_show(place)} m, and the robot file's at {_show(expected)} m",
@@ -120,7 +120,7 @@ class ModelCheck:
         )
 
     def mass(self, expected_kg: float, share: float | None = None) -> None:
-        """Compare the whole mass; ``share`` of it is the tolerance in place of the usual one."""
+        """Compare the total mass; ``share`` of it replaces the usual tolerance."""
         share, mass_kg = self.tolerance.mass if share is None else share, self.model.inertial.mass_kg
         self.require(
             abs(mass_kg - expected_kg) <= share * expected_kg,
@@ -146,7 +146,7 @@ class ModelCheck:
 
         Args:
             agrees: Whether it does.
-            what: The part, and both numbers.
+            what: The part, and both values.
             allowed: The tolerance.
 
         Raises:
@@ -157,7 +157,7 @@ class ModelCheck:
 
 
 def joint_table(drives: Iterable[DrivenJoint]) -> list[tuple[str, ...]]:
-    """Return joints as rows of a table, the first being its titles."""
+    """Return joints as rows of a table, the first with its titles."""
     titles = ("joint", "type", "driven by", "from", "to", "most speed", "most effort", "stiffness", "damping", "rest")
     rows: list[tuple[str, ...]] = [
         (

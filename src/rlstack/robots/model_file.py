@@ -1,4 +1,4 @@
-"""Where the model files and meshes are that robot files and URDFs speak of."""
+"""Resolve the model files and meshes that robot files and URDFs refer to."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from rlstack.errors import UserError
 
 _BRINGS = {"pybullet_data": "pybullet"}
-"""The distribution that a package comes with, where it is called otherwise."""
+"""The distribution that provides a package, if its name differs."""
 
 
 def resolve(reference: str, robot: str) -> Path:
-    """Return where a robot file's ``model`` is.
+    """Return the path of a robot file's ``model``.
 
     Args:
         reference: A path; ``package:NAME/...`` of an installed Python package; ``package://NAME/...`` of a ROS package.
@@ -50,11 +50,11 @@ def resolve(reference: str, robot: str) -> Path:
 def find_mesh(uri: str, model: Path) -> Path:
     """Return the file of a mesh in the model file ``model``.
 
-    ``package://NAME/...`` is looked for in the ROS package, then beside the model and in the folders above it, with and
-    without ``NAME``, as descriptions are often used out of their package.
+    ``package://NAME/...`` is searched for in the ROS package, then beside the model and in the folders above it, with
+    and without ``NAME``, as descriptions are often used outside their package.
 
     Raises:
-        UserError: It is nowhere.
+        UserError: It is not found.
     """
     if uri.startswith("package://"):
         rest = uri.removeprefix("package://")

@@ -1,4 +1,4 @@
-"""A robot's model in words: mass, inertia and joints, as `rlstack model` prints them."""
+"""Text tables of a robot's model: mass, inertia and joints, as `rlstack model` prints them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def describe_model(robot: RobotSpec) -> str:
     """Return mass, centre, inertia and joints of a robot as a table.
 
     Raises:
-        UserError: The model that the robot file names is missing, malformed or not what the file says.
+        UserError: The model that the robot file names is missing, malformed or disagrees with the file.
     """
     model = checked_model(robot)
     title, rows = f"{robot.name}: {robot.description}", models_of(robot).table(robot)
@@ -47,10 +47,10 @@ def show_model(
     out: Path | None = None,
     check: Path | None = None,
 ) -> str:
-    """Return :func:`describe_model`'s table; before that make the model, write it to ``out``, and check one.
+    """Generate a model, write it to ``out``, check another, and return :func:`describe_model`'s table.
 
     Raises:
-        UserError: The model cannot be made or written, or ``check`` is not this robot.
+        UserError: The model cannot be generated or written, or ``check`` is not this robot.
     """
     text = to_mjcf(robot) if form == "mjcf" else to_urdf(robot, prefix=prefix, rotors=rotors)
     lines = [describe_model(robot)]

@@ -1,4 +1,4 @@
-"""What a kind of robot's models are made of, and what is asked of the models of any robot."""
+"""Models of a kind of robot: the base class of its part ``models``, and functions for the models of any robot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rotors = Literal["continuous", "fixed", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class UrdfOptions:
-    """How a URDF is to be written; see :func:`rlstack.robots.urdf.to_urdf`."""
+    """Options for writing a URDF; see :func:`rlstack.robots.urdf.to_urdf`."""
 
     prefix: str = ""
     rotors: Rotors = "continuous"
@@ -29,16 +29,16 @@ class UrdfOptions:
 
 
 class RobotModels(Generic[Robot]):
-    """The part ``models`` of a kind of robot, made once, without a robot.
+    """The part ``models`` of a kind of robot, created once, without a robot.
 
-    A kind has at least :meth:`add_to_mujoco` or :meth:`urdf`; what it leaves out follows from its URDF, or is refused.
+    A kind defines at least :meth:`add_to_mujoco` or :meth:`urdf`; the rest is derived from its URDF, or refused.
     """
 
     def rest_height(self, robot: Robot) -> float:
         """Return the height of ``base_link`` above a level floor that the robot stands on, m.
 
         Raises:
-            UserError: Such robots stand on nothing.
+            UserError: Such robots do not stand on a floor.
         """
         if robot.fixed_base:
             return 0.0
@@ -48,7 +48,7 @@ class RobotModels(Generic[Robot]):
         """Add the robot to a ``mujoco.MjSpec`` and return its body; see :func:`rlstack.robots.mjcf.add_robot`.
 
         Raises:
-            UserError: There is no MuJoCo model of such a robot, or it cannot be made.
+            UserError: There is no MuJoCo model of such a robot, or it cannot be generated.
         """
         raise _missing("MuJoCo model", robot)
 
@@ -56,12 +56,12 @@ class RobotModels(Generic[Robot]):
         """Return the ``robot`` element of its URDF; see :func:`rlstack.robots.urdf.to_urdf`.
 
         Raises:
-            UserError: There is no URDF of such a robot, or it cannot be made.
+            UserError: There is no URDF of such a robot, or it cannot be generated.
         """
         raise _missing("URDF", robot)
 
     def source(self, robot: Robot) -> Model | None:
-        """Return the model that the robot file names or describes; None: its models are generated.
+        """Return the model that the robot file names or describes; None if its models are generated.
 
         Raises:
             UserError: It is missing or malformed.
@@ -69,10 +69,10 @@ class RobotModels(Generic[Robot]):
         return None
 
     def inertial(self, robot: Robot) -> Inertial:
-        """Return mass, centre of mass and inertia in ``base_link`` by the robot file, all joints at zero.
+        """Return mass, centre of mass and inertia in ``base_link`` from the robot file, all joints at zero.
 
         Raises:
-            UserError: There is no telling for such a robot.
+            UserError: They are not known for such a robot.
         """
         return robot_model(robot).seen_from("base_link").inertial
 
@@ -97,7 +97,7 @@ class RobotModels(Generic[Robot]):
         compare.joint_limits()
 
     def table(self, robot: Robot) -> list[tuple[str, ...]]:
-        """Return what moves on the robot as rows of a table, the first being its titles."""
+        """Return the moving parts of the robot as rows of a table, the first with its titles."""
         return joint_table(robot.drives)
 
 
@@ -131,12 +131,12 @@ def robot_model(robot: RobotSpec) -> Model:
 
 
 def mass_properties(robot: RobotSpec) -> Inertial:
-    """Return what the robot file says of mass, centre and inertia in ``base_link``, all joints at zero.
+    """Return mass, centre and inertia in ``base_link`` from the robot file, all joints at zero.
 
-    Of a manipulator it says the mass alone: the rest is zero.
+    A manipulator's file has the mass only: the rest is zero.
 
     Raises:
-        UserError: There is no telling for such a robot.
+        UserError: They are not known for such a robot.
     """
     return models_of(robot).inertial(robot)
 
@@ -157,7 +157,7 @@ def check_file(robot: RobotSpec, path: str | Path, tolerance: Tolerance | None =
     """Read a URDF or MJCF, check it against a robot file, and return it.
 
     Raises:
-        UserError: It is missing, malformed or disagrees with the file: named are the part, both numbers, the tolerance.
+        UserError: It is missing, malformed or disagrees with the file; the text has part, both values and tolerance.
     """
     model = read_model(path)
     check_model(robot, model, tolerance)
@@ -167,12 +167,12 @@ def check_file(robot: RobotSpec, path: str | Path, tolerance: Tolerance | None =
 def check_model(robot: RobotSpec, model: Model, tolerance: Tolerance | None = None) -> None:
     """Refuse a model that disagrees with the robot file.
 
-    Compared are joints by name, type, order and axis, the mass, and what else the file says of such a robot: centre of
-    mass and inertia with all joints at zero, places of rotors and wheels. A file's limits may be tighter than the
-    model's, not wider. Where the model has a link ``base_link`` it is compared in that frame, else in its root's.
+    It compares joints by name, type, order and axis, the mass, and any further data in the file: centre of mass and
+    inertia with all joints at zero, positions of rotors and wheels. A file's limits may be tighter than the model's,
+    but not wider. A model with a link ``base_link`` is compared in that frame, otherwise in its root's.
 
     Raises:
-        UserError: Named are the model, the part, both numbers and the tolerance.
+        UserError: They disagree; the text has the model, the part, both values and the tolerance.
     """
     models_of(robot).check(ModelCheck(robot, model, tolerance or Tolerance()))
 

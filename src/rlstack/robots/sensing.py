@@ -1,8 +1,8 @@
-"""What a robot senses with: how often, how noisy, how late, and where cameras and lidars sit.
+"""Sensors of a robot: rates, noise, latency, and the poses and properties of cameras and lidars.
 
 Frames are REP-103. A camera's or lidar's *body* frame is forward-left-up like ``base_link``; a camera's *optical* frame
-is x right, y down, z forward, and so are the rows and columns of its images (OpenCV). Poses are given as URDF gives
-them: roll, pitch and yaw about fixed axes, in this order.
+is x right, y down, z forward, and so are the rows and columns of its images (OpenCV). Poses are as in URDF:
+roll, pitch and yaw about fixed axes, in this order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RESERVED = frozenset(
         *("guard", "diagnostics", "markers", "clock", "tf", "tf_static", "robot_description", "reset", "arm", "estop"),
     )
 )
-"""Topics, and first parts of topics, that are something else's; no camera or lidar may have their names."""
+"""Topics, and first parts of topics, that cameras and lidars must not use as names."""
 
 _TURN = 2.0 * math.pi
 _NAME = re.compile(r"[a-z](_?[a-z0-9])*")
@@ -40,10 +40,10 @@ _NAME = re.compile(r"[a-z](_?[a-z0-9])*")
 
 @dataclass(frozen=True, kw_only=True)
 class Sensor:
-    """How often a topic comes, how noisy its numbers are (standard deviations), and how late they are.
+    """Rate, noise (standard deviations) and latency of a topic.
 
-    White noise is drawn for every reading. A *bias* is drawn once for a run and stays; a *bias walk* adds to it over
-    time, its standard deviation growing with the square root of the time.
+    White noise is drawn for every reading. A *bias* is drawn once per run; a *bias walk* adds to it over time, its
+    standard deviation growing with the square root of the time.
     """
 
     rate_hz: float = value(unit="Hz", above=0.0)
@@ -55,20 +55,20 @@ class Sensor:
     angular_velocity_bias_rad_s: float = value(0.0, unit="rad/s", at_least=0.0)
     linear_acceleration_bias_m_s2: float = value(0.0, unit="m/s^2", at_least=0.0)
     angular_velocity_bias_walk_rad_s_sqrt_s: float = value(0.0, unit="rad/s per square root of s", at_least=0.0)
-    """After 1 s; the rad/s^2/sqrt(Hz) of an Allan variance plot are the same number."""
+    """After 1 s; equals the rad/s^2/sqrt(Hz) of an Allan variance plot."""
     linear_acceleration_bias_walk_m_s2_sqrt_s: float = value(0.0, unit="m/s^2 per square root of s", at_least=0.0)
     latency_s: float = value(0.0, unit="s", at_least=0.0, at_most=10.0)
-    """How old a reading is when it comes."""
+    """Age of a reading on arrival."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
-    """Where on a robot something sits."""
+    """Pose of a sensor on a robot."""
 
     position_m: tuple[float, float, float] = value((0.0, 0.0, 0.0), unit="m")
-    """Of its origin in ``base_link``."""
+    """Its origin in ``base_link``."""
     rpy_rad: tuple[float, float, float] = value((0.0, 0.0, 0.0), unit="rad")
-    """Roll, pitch, yaw of its body frame in ``base_link``; zero looks forward, a pitch above zero looks down."""
+    """Roll, pitch, yaw of its body frame in ``base_link``; zero looks forward, a positive pitch looks down."""
 
     @property
     def position(self) -> Array:
@@ -83,9 +83,9 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Camera(Mount):
-    """A pinhole camera, its lens' distortion, and the depth that it measures if it does.
+    """A pinhole camera with lens distortion, and optionally depth.
 
-    Pixel coordinates count from the middle of the upper left pixel, as in OpenCV and ``sensor_msgs/CameraInfo``. Give
+    Pixel coordinates count from the centre of the upper left pixel, as in OpenCV and ``sensor_msgs/CameraInfo``. Give
     either ``horizontal_fov_rad``, or all of ``fx_px``, ``fy_px``, ``cx_px``, ``cy_px`` from a calibration.
     """
 
@@ -93,7 +93,7 @@ class Camera(Mount):
     height: int = value(unit="pixels", at_least=1, at_most=8192)
     rate_hz: float = value(unit="Hz", above=0.0)
     horizontal_fov_rad: float | None = value(None, unit="rad", above=0.0, at_most=3.0)
-    """From the left edge of the image to its right edge, without distortion."""
+    """Horizontal field of view without distortion."""
     fx_px: float | None = value(None, unit="pixels", above=0.0)
     fy_px: float | None = value(None, unit="pixels", above=0.0)
     cx_px: float | None = value(None, unit="pixels")
@@ -102,21 +102,21 @@ class Camera(Mount):
     """k1, k2, p1, p2, k3 of OpenCV's model (``plumb_bob``)."""
     near_m: float = value(0.05, unit="m", above=0.0)
     far_m: float = value(100.0, unit="m", above=0.0)
-    """What is nearer or farther along the optical axis is not measured."""
+    """Range of depth along the optical axis; beyond it nothing is measured."""
     rgb: bool = True
     depth: bool = False
     depth_noise_m: float = value(0.0, unit="m", at_least=0.0)
     """Standard deviation of depth at any distance."""
     depth_noise_per_m: float = value(0.0, unit="1/m", at_least=0.0)
-    """Standard deviation that grows with the square of the depth, as a stereo camera's does: at 1 m."""
+    """Standard deviation at 1 m of the part that grows with the square of the depth, as a stereo camera's does."""
     depth_dropout: float = value(0.0, at_least=0.0, at_most=1.0)
-    """Share of depth pixels that are not measured (NaN)."""
+    """Share of depth pixels without a measurement (NaN)."""
     latency_s: float = value(0.0, unit="s", at_least=0.0, at_most=10.0)
-    """How long after it was taken an image comes; it bears the time at which it was taken."""
+    """Latency of an image after its capture; its stamp is the capture time."""
     link: str = ""
-    """Of an arm: the model's link that it sits on, in which its place is given; empty: ``base_link``."""
+    """The link of an arm's model that carries it, and in which its pose is; empty: ``base_link``."""
     frames: tuple[str, ...] = ()
-    """Names that the robot's own driver has for the images' frame, besides ``NAME_optical_frame``."""
+    """Names that the robot's own driver uses for the images' frame, besides ``NAME_optical_frame``."""
 
     def __post_init__(self) -> None:
         given = [n for n in ("fx_px", "fy_px", "cx_px", "cy_px") if getattr(self, n) is not None]
@@ -142,7 +142,7 @@ class Camera(Mount):
 
     @cached_property
     def intrinsics(self) -> Array:
-        """K (3, 3), pixels, of pixel coordinates that are whole in the middle of pixels; read only."""
+        """K (3, 3), pixels, with integer pixel coordinates at pixel centres; read only."""
         if self.horizontal_fov_rad is None:
             fx, fy, cx, cy = (float(v or 0.0) for v in (self.fx_px, self.fy_px, self.cx_px, self.cy_px))
         else:
@@ -154,18 +154,18 @@ class Camera(Mount):
 
     @property
     def distorted(self) -> bool:
-        """Whether the lens bends lines."""
+        """Whether the lens distorts."""
         return any(self.distortion)
 
     @property
     def vertical_fov_rad(self) -> float:
-        """From the upper edge of the image to its lower edge, without distortion."""
+        """Vertical field of view without distortion."""
         fy, cy = self.intrinsics[1, 1], self.intrinsics[1, 2]
         return math.atan((cy + 0.5) / fy) + math.atan((self.height - 0.5 - cy) / fy)
 
     @property
     def is_plain(self) -> bool:
-        """Whether pixels are square, the optical axis meets the middle of the image, and nothing is bent.
+        """Whether pixels are square, the optical axis is centred, and there is no distortion.
 
         Engines render such cameras; see :attr:`rendered` for others.
         """
@@ -176,15 +176,15 @@ class Camera(Mount):
 
     @cached_property
     def rendered(self) -> Camera:
-        """The plain camera that an engine renders for this one: the same, or one that sees all that it sees.
+        """The plain camera that an engine renders for this one: the same, or one whose view covers it.
 
-        It also sees what is nearer than ``near_m``, so that that hides what is behind it.
+        It also sees objects nearer than ``near_m``, so that they occlude what is behind them.
         """
         near_m = _RENDERED_NEAR * self.near_m
         if self.is_plain:
             return replace(self, near_m=near_m)
         seen = np.abs(lens.undistort(self.border(), self.distortion)).max(axis=0)
-        # as fine as this camera's own pixels where they are finest; two more, as what is between two is interpolated
+        # as fine as this camera's finest pixels; two more, for interpolation between two
         focal = float(max(self.intrinsics[0, 0], self.intrinsics[1, 1]))
         width, height = (2 * math.ceil(focal * s + 1.0) + 2 for s in seen)
         shrink = min(1.0, _MOST_RENDERED / max(width, height))
@@ -200,7 +200,7 @@ class Camera(Mount):
         return self.rotation @ OPTICAL
 
     def border(self) -> Array:
-        """Return where the edges of the image are, (points, 2) with the optical axis at 0 and a depth of 1."""
+        """Return the edges of the image (points, 2) at a depth of 1, with the optical axis at 0."""
         across, down = np.linspace(-0.5, self.width - 0.5, 33), np.linspace(-0.5, self.height - 0.5, 33)
         edges = [(u, v) for u in across for v in (down[0], down[-1])] + [
             (u, v) for u in (across[0], across[-1]) for v in down
@@ -211,34 +211,34 @@ class Camera(Mount):
 
 _RENDERED_NEAR = 0.25
 _MOST_RENDERED = 4096
-"""Pixels to a side that an engine is asked for at most."""
+"""Largest side of a rendered image, pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lidar(Mount):
-    """A lidar that turns about its own z axis; one ring of rays makes a scan, several make a point cloud."""
+    """A lidar that rotates about its z axis; one ring of rays makes a scan, several make a point cloud."""
 
     rays: int = value(unit="rays in a ring", at_least=1, at_most=65536)
     rate_hz: float = value(unit="Hz", above=0.0)
-    """Turns a second; all rays of a turn are taken at one time."""
+    """Scans per second; all rays of a scan have one capture time."""
     angle_min_rad: float = value(-math.pi, unit="rad", at_least=-_TURN, at_most=_TURN)
     angle_max_rad: float = value(math.pi, unit="rad", at_least=-_TURN, at_most=_TURN)
-    """Of the first and the last ray, from straight ahead towards the left. Where they are one turn apart, the last
-    ray is one step short of it, so that no direction comes twice."""
+    """Angles of the first and the last ray, from straight ahead towards the left. If they are a full circle apart, the
+    last ray is one step short of it, so that no direction comes twice."""
     elevations_rad: tuple[float, ...] = value((0.0,), unit="rad", above=-0.5 * math.pi, at_most=0.5 * math.pi)
-    """Of each ring above the lidar's own horizon, in any order."""
+    """Elevation of each ring above the lidar's horizon, in any order."""
     range_min_m: float = value(unit="m", at_least=0.0)
     range_max_m: float = value(unit="m", above=0.0)
     noise_m: float = value(0.0, unit="m", at_least=0.0)
-    """Standard deviation of a range, at any distance."""
+    """Standard deviation of a range, independent of distance."""
     noise_share: float = value(0.0, at_least=0.0, at_most=0.2)
     """Further standard deviation, as a share of the range."""
     dropout: float = value(0.0, at_least=0.0, at_most=1.0)
-    """Share of rays that are not measured (NaN)."""
+    """Share of rays without a measurement (NaN)."""
     latency_s: float = value(0.0, unit="s", at_least=0.0, at_most=10.0)
-    """How long after it was taken a scan comes; it bears the time at which it was taken."""
+    """Latency of a scan after its capture; its stamp is the capture time."""
     frames: tuple[str, ...] = ()
-    """Names that the robot's own driver has for the lidar's frame, such as ``base_scan``, besides ``NAME_link``."""
+    """Names that the robot's own driver uses for the lidar's frame, such as ``base_scan``, besides ``NAME_link``."""
 
     def __post_init__(self) -> None:
         span = self.angle_max_rad - self.angle_min_rad
@@ -256,12 +256,12 @@ class Lidar(Mount):
 
     @property
     def rings(self) -> int:
-        """How many rings of rays there are."""
+        """Number of rings."""
         return len(self.elevations_rad)
 
     @property
     def angle_increment_rad(self) -> float:
-        """From one ray to the next."""
+        """Angle from one ray to the next."""
         span = self.angle_max_rad - self.angle_min_rad
         if abs(span - _TURN) < 1e-6:
             return _TURN / self.rays
@@ -297,7 +297,7 @@ def rotation_from_rpy(rpy_rad: ArrayLike) -> Array:
 
 
 def sensor_frame(name: str, which: Literal["link", "optical"] = "link") -> str:
-    """Return the name of the frame that a camera's or lidar's messages bear.
+    """Return the name of the frame in a camera's or lidar's messages.
 
     ``link`` is its body frame, which a lidar's messages are in; ``optical`` is a camera's, which images are in.
     """
@@ -305,15 +305,15 @@ def sensor_frame(name: str, which: Literal["link", "optical"] = "link") -> str:
 
 
 def check_names(cameras: Iterable[str], lidars: Iterable[str], taken: Iterable[str] = ()) -> None:
-    """Refuse names of cameras and lidars that cannot be topics, or that are those of another.
+    """Refuse names of cameras and lidars that are not valid topics, or that are taken.
 
     Args:
-        cameras: Their names, which their topics begin with.
-        lidars: Their names, which are their topics.
-        taken: Topics that are something else's, besides :data:`RESERVED`.
+        cameras: Names of cameras, which their topics start with.
+        lidars: Names of lidars, which are their topics.
+        taken: Topics in other use, besides :data:`RESERVED`.
 
     Raises:
-        ValueError: With the section of the robot file, the name and what is allowed.
+        ValueError: A name is refused; the text has the robot file's section, the name and what is allowed.
     """
     seen = {*RESERVED, *taken}
     for section, name in [("cameras", name) for name in cameras] + [("lidars", name) for name in lidars]:

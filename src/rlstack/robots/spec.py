@@ -1,4 +1,4 @@
-"""RobotSpec: one YAML file says what a robot is; everything else is generated from it."""
+"""RobotSpec: the description of a robot in one YAML file, from which everything else is generated."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STANDARD_GRAVITY = 9.81
 """m/s^2, the value of Learning to Fly in Seconds (arXiv 2311.13081), used by every simulator here."""
 
 ALIASES = {"turtlebot3": "turtlebot3_burger"}
-"""Other names that robot files go by."""
+"""Aliases of robot files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RobotSpec:
-    """What every robot is, read from one YAML file; its kind adds the rest.
+    """Fields of every robot, read from one YAML file; its kind adds the rest.
 
     Frames are REP-103: ``base_link`` is forward-left-up.
     """
@@ -39,16 +39,16 @@ class RobotSpec:
     kind: str
     description: str
     control_rate_hz: float = value(unit="Hz", above=0.0)
-    """The rate at which commands are expected."""
+    """Rate of commands."""
     sensors: dict[str, Sensor]
     """By topic name."""
     cameras: dict[str, Camera] = value(dict)
-    """By name, which their topics begin with."""
+    """By name, which their topics start with."""
     lidars: dict[str, Lidar] = value(dict)
     """By name, which is their topic."""
 
     family: ClassVar[RobotFamily | None] = None
-    """What policies for many robots of the kind are told of each; None: there are none."""
+    """Inputs that describe each robot to policies for many of the kind; None if there are none."""
 
     def __post_init__(self) -> None:
         check_names(self.cameras, self.lidars, self.sensors)
@@ -70,12 +70,12 @@ class RobotSpec:
 
     @property
     def has_rotors(self) -> bool:
-        """Whether rotors move it, as :mod:`rlstack.sim.rotorcraft` computes them; then it has no joints."""
+        """Whether it has rotors, as computed by :mod:`rlstack.sim.rotorcraft`; then it has no joints."""
         return False
 
     @property
     def is_mobile_base(self) -> bool:
-        """Whether a twist drives it over the floor, as planners and Nav2 do."""
+        """Whether it drives on the floor by a twist, like a base of planners and Nav2."""
         return False
 
     @property
@@ -87,40 +87,40 @@ class RobotSpec:
         """Refuse a robot that no physics engine can move.
 
         Raises:
-            UserError: It is one.
+            UserError: No engine can.
         """
 
     @property
     def end_effector(self) -> str:
-        """The link that is led to places, such as an arm's tool; empty: there is none."""
+        """The link that reaches for poses, such as an arm's tool; empty if there is none."""
         return ""
 
     @property
     def gravity_compensation(self) -> bool:
-        """Whether its controller adds the torques that hold its links up, so that none is left to the stiffness."""
+        """Whether its controller compensates gravity, so that the stiffness does not have to."""
         return False
 
     @property
     def drives(self) -> tuple[DrivenJoint, ...]:
-        """Its joints in the file's order, which is that of every joint array; rotors are none of them."""
+        """Its joints in the file's order, which is that of every joint array; rotors are not joints."""
         return ()
 
     def located(self, folder: Path) -> RobotSpec:
-        """Return the robot with paths in it that are relative to its file's ``folder`` made absolute."""
+        """Return the robot with paths relative to its file's ``folder`` made absolute."""
         return self
 
     def identity(self) -> dict[str, Any]:
-        """Return what it is as plain data, wherever its files lie, and without the words that describe it."""
+        """Return its identity as plain data, independent of file locations and descriptions."""
         data: dict[str, Any] = schema.to_data(self)
         del data["description"]
         return data
 
     @property
     def sha256(self) -> str:
-        """Digest of :meth:`identity`; verification records name their robot by it.
+        """Digest of :meth:`identity`, which verification records store.
 
         Raises:
-            UserError: A file that belongs to it is missing.
+            UserError: One of its files is missing.
         """
         return digest(self.identity())
 
@@ -137,7 +137,7 @@ def robot_files() -> dict[str, Path]:
 
 
 def robot_names(kind: str = "") -> list[str]:
-    """Return the names that :func:`load_robot` knows: all, or those of one kind."""
+    """Return the names of all robots that :func:`load_robot` accepts, or those of one kind."""
     said = re.compile(rf"^kind:\s*{kind}\s*(#|$)", re.MULTILINE)
     return sorted(name for name, path in robot_files().items() if not kind or said.search(path.read_text()))
 
@@ -163,7 +163,7 @@ def load_robot(name_or_path: str | Path) -> RobotSpec:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str, where: str) -> RobotSpec:
-    """Return a robot as a file's text describes it; parsing takes some 15 ms, and all parts of a system ask for it."""
+    """Parse a robot file's text, cached: parsing takes some 15 ms, and all parts of a system need it."""
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -180,7 +180,7 @@ def _parsed(text: str, where: str) -> RobotSpec:
 def digest(data: Any) -> str:
     """Return the SHA-256 of plain data, in hexadecimal digits.
 
-    The order of keys does not count, nor whether a number is written 1 or 1.0.
+    The order of keys does not matter, nor whether a number is written 1 or 1.0.
     """
     text = json.dumps(_canonical(data), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -192,5 +192,5 @@ def _canonical(data: Any) -> Any:
     if isinstance(data, list):
         return [_canonical(item) for item in data]
     if isinstance(data, (int, float)) and not isinstance(data, bool):
-        return float(data) + 0.0  # JSON has the shortest digits that read back alike; -0.0 becomes 0.0
+        return float(data) + 0.0  # JSON has the shortest digits that round-trip; -0.0 becomes 0.0
     return data

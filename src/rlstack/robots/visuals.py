@@ -1,4 +1,4 @@
-"""The shapes that a robot's URDF shows, and where they are on the robot; for viewers without a robot model."""
+"""Visual shapes of a robot's URDF and their poses, for viewers without a robot model."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Visual:
     """One shape on one link.
 
     Args:
-        link: What it moves with.
-        shape: What it is.
-        size: Full extents along its own x, y, z, m; of a mesh, its scale.
+        link: Its link.
+        shape: Its type.
+        size: Full extents along its own x, y, z, m; for a mesh, its scale.
         position: (3,) in the link, m.
         orientation: (4,) xyzw, in the link.
         colour: Red, green, blue, opacity, 0 to 1.
-        mesh: Where the mesh is, as the URDF says it.
+        mesh: The mesh's location in the URDF.
     """
 
     link: str
@@ -46,10 +46,10 @@ class Appearance:
     """All shapes of a robot.
 
     Args:
-        urdf: Of the robot.
+        urdf: URDF of the robot.
 
     Raises:
-        UserError: It is no URDF, or not a tree.
+        UserError: It is not a URDF, or not a tree.
     """
 
     def __init__(self, urdf: str) -> None:
@@ -60,7 +60,7 @@ class Appearance:
         """Return positions (shapes, 3), m, and orientations (shapes, 4), xyzw, in the root frame.
 
         Args:
-            joints: Positions by name, rad or m; those left out are 0.
+            joints: Positions by name, rad or m; missing ones are 0.
         """
         links = self._tree.poses(joints or {})
         if not self.visuals:
@@ -73,7 +73,7 @@ class Appearance:
 
 
 def read_visuals(urdf: str) -> tuple[Visual, ...]:
-    """Return every ``visual`` of a URDF that has been read before; shapes that URDF does not know are left out."""
+    """Return every ``visual`` of a parsed URDF; unknown shapes are skipped."""
     root = ElementTree.fromstring(urdf)
     colours = {m.get("name", ""): _rgba(m) for m in root.findall("material")}
     found = []

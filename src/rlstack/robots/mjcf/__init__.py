@@ -1,4 +1,4 @@
-"""The MuJoCo model of a robot, generated from its file so that the two cannot disagree."""
+"""The MuJoCo model of a robot, generated from its file so that the two always agree."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["BODY", "CAMERA", "add_robot", "import_mujoco", "mujoco_spec", "new_w
 def add_robot(spec: Any, robot: RobotSpec, prefix: str = "", *, timestep_s: float = 0.001) -> Any:
     """Add a robot to a world, standing at the origin, and return its ``mujoco.MjsBody``.
 
-    Every name of the robot's gets the prefix: with ``0/`` its body is ``0/base_link``. Joints, and the actuators that
+    All names of the robot get the prefix: with ``0/`` its body is ``0/base_link``. Joints, and the actuators that
     are named after them, come in the file's order.
 
     Args:
-        spec: The ``mujoco.MjSpec`` of the world, such as :func:`new_world` makes.
-        robot: What to build.
-        prefix: Of all names; each robot of a world needs its own.
+        spec: The ``mujoco.MjSpec`` of the world, such as one from :func:`new_world`.
+        robot: The robot.
+        prefix: Prefix of all names; each robot of a world needs its own.
         timestep_s: Physics step: contacts are as stiff as it allows.
 
     Raises:
-        UserError: MuJoCo is not installed, the world has parts named like the robot's, there is no such model, or a
-            model that the file names is missing, malformed or not what the file says.
+        UserError: MuJoCo is not installed, the world has parts with the robot's names, there is no such model, or a
+            model that the file names is missing, malformed or disagrees with the file.
     """
     if spec.body(prefix + BODY) is not None:
         raise UserError(f"The world has a body called '{prefix + BODY}', which is the robot's name: rename it.")
@@ -44,7 +44,7 @@ def mujoco_spec(
     """Return an editable MuJoCo model of one robot, standing at the origin of a world.
 
     Args:
-        robot: What to build.
+        robot: The robot.
         timestep_s: Physics step, s.
         world: An MJCF file to place the robot in; without one, a lit, empty world.
         floor: Whether the empty world has a floor at z = 0.
@@ -53,7 +53,7 @@ def mujoco_spec(
         A ``mujoco.MjSpec``; ``compile()`` makes the ``mujoco.MjModel``.
 
     Raises:
-        UserError: MuJoCo is not installed, or the world cannot be read or has parts named like the robot's.
+        UserError: MuJoCo is not installed, or the world cannot be read or has parts with the robot's names.
     """
     spec = new_world(timestep_s=timestep_s, world=world, floor=floor)
     if world is not None and spec.body(BODY) is not None:

@@ -1,4 +1,4 @@
-"""A robot with links and joints in MuJoCo, from its URDF or from an MJCF, with the robot file's limits and drives."""
+"""A robot with links and joints in MuJoCo, from its URDF or an MJCF, with the robot file's limits and drives."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _READABLE = (".obj", ".stl", ".msh")
 
 
 def read_urdf_spec(root: ET.Element, robot: RobotSpec, where: str) -> Any:
-    """Return a URDF as a ``mujoco.MjSpec``; every link is a body, and what is only seen is in the visual group.
+    """Return a URDF as a ``mujoco.MjSpec``; every link is a body, and visual shapes are in the visual group.
 
     Args:
         root: Its ``robot`` element, without prefix or frames.
-        robot: Whose it is.
-        where: What to call it in errors.
+        robot: Its robot.
+        where: Its name in errors.
 
     Raises:
         UserError: MuJoCo is not installed, or it refuses the URDF.
@@ -50,7 +50,7 @@ def read_urdf_spec(root: ET.Element, robot: RobotSpec, where: str) -> Any:
 
 
 def read_mjcf_spec(path: Path) -> Any:
-    """Return an MJCF as a ``mujoco.MjSpec`` without its actuators and keyframes: the robot file's take their place."""
+    """Return an MJCF as a ``mujoco.MjSpec`` without its actuators and keyframes, which the robot file's replace."""
     own = import_mujoco().MjSpec.from_file(str(path))
     for listed in (own.actuators, own.keys):
         for element in list(listed):
@@ -61,16 +61,16 @@ def read_mjcf_spec(path: Path) -> Any:
 def add_articulated(spec: Any, robot: RobotSpec, own: Any, prefix: str, *, where: str, height_m: float) -> Any:
     """Add a robot's own model to a world and return the body ``base_link``, with the robot file's limits and drives.
 
-    Joints and actuators are named as in the file, and an actuator's control is its joint's target. Links that are
-    joined to each other, or that touch at rest, pass through each other.
+    Joints and actuators are named as in the file, and an actuator's control is its joint's target. Adjacent links, and
+    links that touch at rest, do not collide.
 
     Args:
         spec: The ``mujoco.MjSpec`` of the world.
-        robot: What is added; unless ``fixed_base``, it moves freely.
+        robot: The robot; unless ``fixed_base``, it moves freely.
         own: The ``mujoco.MjSpec`` of the robot.
-        prefix: Of all its names.
-        where: What to call the model in errors.
-        height_m: Of ``base_link`` above the world's origin; and the size that its camera takes the robot to be of.
+        prefix: Prefix of all its names.
+        where: The model's name in errors.
+        height_m: Height of ``base_link`` above the world's origin; and the robot's size for its camera.
 
     Raises:
         UserError: MuJoCo refuses the model.
@@ -95,15 +95,15 @@ def add_articulated(spec: Any, robot: RobotSpec, own: Any, prefix: str, *, where
 
 
 _REACH_M = 0.35
-"""What the camera that follows takes the robot's size for; robots with legs and arms differ little."""
+"""The robot's size for the tracking camera; robots with legs and arms differ little."""
 
 
 def _attach(mujoco: Any, spec: Any, own: Any, frame: Any, prefix: str) -> None:
     if prefix:
         spec.attach(own, frame=frame, prefix=prefix)
         return
-    # MuJoCo warns that names may clash, on the terminal and into a file. They are the model's alone, and it is saved
-    # and read again in the tests.
+    # MuJoCo warns that names may clash, on the terminal and into a file. They are the model's alone; the tests save and
+    # reload it.
     warnings.filterwarnings("ignore", message="Attaching a spec with an empty prefix")  # again at every compilation
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda said: None)
@@ -115,7 +115,7 @@ def _attach(mujoco: Any, spec: Any, own: Any, frame: Any, prefix: str) -> None:
 
 @lru_cache
 def _objects(path: str) -> int:
-    """Return how many objects a mesh file has; other kinds of file than OBJ have one."""
+    """Return how many objects a mesh file has; formats other than OBJ have one."""
     if not path.lower().endswith(".obj"):
         return 1
     with open(path, "rb") as file:
@@ -125,7 +125,7 @@ def _objects(path: str) -> int:
 def _exclude_neighbours(mujoco: Any, own: Any, robot: RobotSpec, where: str) -> None:
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="obj_decoder")  # of textures that are then left out
+            warnings.filterwarnings("ignore", message="obj_decoder")  # about textures, which are then ignored
             model = own.compile()
     except ValueError as error:
         raise UserError(f"MuJoCo refuses the model of {robot.name}, {where}: {error}") from error

@@ -16,11 +16,11 @@ CAMERA = "track"
 """Name, after the prefix, of the camera that follows the robot from behind and above, looking forward."""
 
 VISUAL_GROUP, COLLISION_GROUP = 1, 3
-"""MuJoCo draws groups 0 to 2 unless asked."""
+"""MuJoCo renders groups 0 to 2 by default."""
 
 
 def add_camera(mujoco: Any, body: Any, prefix: str, reach: float) -> None:
-    """Add the camera that follows a robot of the size ``reach`` in m."""
+    """Add the camera that follows a robot of size ``reach`` in m."""
     # Looking at the robot from behind, above and a little to the right, so that front and rear can be told apart.
     offset = np.array([-4.0, -2.4, 2.9]) * reach
     right = np.cross(-offset, [0.0, 0.0, 1.0])

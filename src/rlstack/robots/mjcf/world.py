@@ -1,4 +1,4 @@
-"""The world that robots are put into in MuJoCo: lit, with or without a floor, or read from a file."""
+"""The MuJoCo world for robots: lit, with or without a floor, or read from a file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rlstack.errors import UserError
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 _FLOOR_SIZE = [200.0, 200.0, 40.0]
-"""Half lengths that are drawn and that rays hit, m (contact has no end), and the spacing of what it is drawn of: an
-endless plane is drawn of thousands of squares, which takes longer than all else in the picture."""
+"""Half lengths for rendering and rays, m (contact is unbounded), and the spacing of the floor's squares: an infinite
+plane is rendered as thousands of squares, which would take most of the time of an image."""
 
 
 def import_mujoco() -> Any:
@@ -25,7 +25,7 @@ def import_mujoco() -> Any:
 
 
 def new_world(*, timestep_s: float = 0.001, world: str | Path | None = None, floor: bool = True) -> Any:
-    """Return a ``mujoco.MjSpec`` without robots, with the options that every simulation here has.
+    """Return a ``mujoco.MjSpec`` without robots, with the options of every simulation here.
 
     Args:
         timestep_s: Physics step.
@@ -38,9 +38,9 @@ def new_world(*, timestep_s: float = 0.001, world: str | Path | None = None, flo
     mujoco = import_mujoco()
     spec = _load_world(mujoco, world) if world is not None else _empty_world(mujoco, floor)
     spec.option.timestep = timestep_s
-    # Semi-implicit, as other engines are; what makes it second order is in rlstack.sim.rotorcraft.
+    # Semi-implicit, like other engines; rlstack.sim.rotorcraft makes it second order.
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
-    # A diverged simulation must show as diverged: MuJoCo would reset it silently.
+    # A diverged simulation must be visible as such: MuJoCo would reset it silently.
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     spec.option.gravity = [0.0, 0.0, -STANDARD_GRAVITY]
     return spec

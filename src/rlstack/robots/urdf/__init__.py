@@ -1,4 +1,4 @@
-"""The URDF of a robot, generated from its file: for PyBullet, Isaac Sim, RViz and whatever else reads URDF."""
+"""The URDF of a robot, generated from its file for PyBullet, Isaac Sim, RViz and other programs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def to_urdf(
 ) -> str:
     """Return the robot as URDF text. Its root link is ``base_link``; joints come in the robot file's order.
 
-    Mass and inertia of a quadrotor and a base are those of the file to the last digit. A manipulator's links are its
-    model's, which is checked against the file first, and its limits the file's.
+    Mass and inertia of a quadrotor and a base are exactly those of the file. A manipulator's links are its model's,
+    which is checked against the file first; its limits are the file's.
 
     Args:
-        robot: What to describe.
-        prefix: Of the names of all links and joints, such as ``cf1/``.
-        rotors: Of quadrotors. ``continuous``: links of their own that turn, for viewers and for engines that drive
-            them; their mass and inertia are taken out of the body's, so that the whole is the file's. ``fixed``: frames
-            on the body, which has all of the mass. ``none``: no links, only seen.
-        meshes: How a manipulator's meshes are named: by ``path`` (engines), by file ``uri`` (RViz), or left out.
-        frames: Whether cameras and lidars have their frames: links without mass, which PhysX takes for 1 kg.
+        robot: The robot.
+        prefix: Prefix of all links and joints, such as ``cf1/``.
+        rotors: For quadrotors. ``continuous``: spinning links, for viewers and for engines that drive them; their
+            mass and inertia are subtracted from the body's, so that the total is the file's. ``fixed``: frames on the
+            body, which has all of the mass. ``none``: visuals only, no links.
+        meshes: References to a manipulator's meshes: by ``path`` (engines), by file ``uri`` (RViz), or omitted.
+        frames: Whether cameras and lidars have their frames: massless links, which PhysX treats as 1 kg.
 
     Raises:
-        UserError: There is no URDF of such a robot, or its model is missing, malformed or not what the file says.
+        UserError: There is no URDF of such a robot, or its model is missing, malformed or disagrees with the file.
     """
     root = models_of(robot).urdf(robot, UrdfOptions(prefix=prefix, rotors=rotors, meshes=meshes))
     if frames:

@@ -42,7 +42,7 @@ def numbers(values: Iterable[float]) -> str:
 
 
 def robot_element(robot: RobotSpec) -> ET.Element:
-    """Return an empty URDF with the materials that it may use."""
+    """Return an empty URDF with the available materials."""
     root = ET.Element("robot", name=robot.name)
     for name, rgba in MATERIALS.items():
         ET.SubElement(ET.SubElement(root, "material", name=name), "color", rgba=numbers(rgba))
@@ -50,9 +50,9 @@ def robot_element(robot: RobotSpec) -> ET.Element:
 
 
 def add_link(root: ET.Element, name: str, piece: Inertial | None = None) -> ET.Element:
-    """Add a link; without a piece it is a massless frame.
+    """Add a link; without mass properties it is a massless frame.
 
-    Its inertial is written out, because PyBullet takes a link without one for 1 kg.
+    Its inertial is explicit, because PyBullet treats a link without one as 1 kg.
     """
     mass, centre, inertia = piece or _NOTHING
     link = ET.SubElement(root, "link", name=name)
@@ -76,7 +76,7 @@ def add_joint(
     axis: Sequence[float] | None = None,
     limit: dict[str, float] | None = None,
 ) -> ET.Element:
-    """Add a joint; ``limit`` holds what of lower, upper, velocity and effort there is."""
+    """Add a joint; ``limit`` has any of lower, upper, velocity and effort."""
     joint = ET.SubElement(root, "joint", name=name, type=kind)
     ET.SubElement(joint, "parent", link=parent)
     ET.SubElement(joint, "child", link=child)
@@ -98,7 +98,7 @@ def add_shape(
     material: str = "",
     **size: Any,
 ) -> None:
-    """Add a ``visual`` or a ``collision``: a box with ``size``, a cylinder or a sphere with its numbers."""
+    """Add a ``visual`` or a ``collision``: a box with ``size``, or a cylinder or a sphere with its dimensions."""
     element = ET.SubElement(link, use)
     ET.SubElement(element, "origin", xyz=numbers(xyz), rpy=numbers(rpy))
     geometry = ET.SubElement(element, "geometry")
@@ -142,13 +142,13 @@ def links_urdf(robot: RobotSpec, links: Sequence[Link]) -> ET.Element:
 
 
 def joint_limit(drive: DrivenJoint) -> dict[str, float]:
-    """Return a joint's limits as :func:`add_joint` takes them."""
+    """Return a joint's limits in the form of :func:`add_joint`."""
     ends = {"lower": drive.lower, "upper": drive.upper} if drive.type != "continuous" else {}
     return {**ends, "velocity": drive.velocity_max, "effort": drive.effort_max}
 
 
 def add_frames(root: ET.Element, robot: RobotSpec, prefix: str) -> None:
-    """Add the frames of cameras and lidars that messages bear."""
+    """Add the frames in the messages of cameras and lidars."""
     for name, camera in robot.cameras.items():
         link, optical = prefix + sensor_frame(name), prefix + sensor_frame(name, "optical")
         add_link(root, link)
@@ -164,7 +164,7 @@ def add_frames(root: ET.Element, robot: RobotSpec, prefix: str) -> None:
 
 
 def for_each_mesh(root: ET.Element, change: Callable[[str], str]) -> None:
-    """Give each mesh of a URDF another name."""
+    """Rename each mesh of a URDF."""
     for mesh in root.iter("mesh"):
         mesh.set("filename", change(mesh.get("filename", "")))
 
@@ -188,12 +188,12 @@ def text_of(root: ET.Element) -> str:
 
 
 def link_of(joint: str) -> str:
-    """Return the name of the link that a joint of this name turns."""
+    """Return the name of the link that a joint of this name rotates."""
     return f"{joint.removesuffix('_joint')}_link"
 
 
 def rod(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, ...], float]:
-    """Return the middle (3,), roll-pitch-yaw and length of a cylinder, whose axis is z, from one point to another."""
+    """Return the centre (3,), roll-pitch-yaw and length of a cylinder along z, from one point to another."""
     along = end - start
     length = float(np.linalg.norm(along))
     pitch = math.atan2(math.hypot(along[0], along[1]), along[2])
