@@ -195,7 +195,7 @@ def test_what_cannot_be_learned_from_is_refused_by_name() -> None:
         GymnasiumAdapter([Silent()], rate_hz=10.0, steps=5).step(torch.zeros(1, 1))
     assert GymnasiumAdapter([Silent()], rate_hz=10.0, steps=5, success="succeed").step(torch.zeros(1, 1)).success.all()
     assert not GymnasiumAdapter([Silent()], rate_hz=10.0, steps=5, success="").step(torch.zeros(1, 1)).success.any()
-    with pytest.raises(UserError, match=r"Choice takes Discrete\(3\) as action"):
+    with pytest.raises(UserError, match=r"Choice has the action space Discrete\(3\)"):
         GymnasiumAdapter([Choice()], rate_hz=10.0, steps=5)
     with pytest.raises(UserError, match="Point has no registered episode length: give steps"):
         GymnasiumAdapter([Point()], rate_hz=10.0)

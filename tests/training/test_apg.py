@@ -131,7 +131,7 @@ def test_exploding_gradients_stop_the_run_and_leave_what_one_can_go_on_from(
     told: list[run.Progress] = []
     said = (
         r"^Training stopped at step 512: The (gradient of .*|reward term '\w+') is not finite\."
-        rf" Lower learning_rate in {re.escape(str(folder))}/recipe\.yaml and go on from the last good checkpoint with"
+        rf" Lower learning_rate in {re.escape(str(folder))}/recipe\.yaml and resume from the last good checkpoint with"
         rf" `rlstack train --resume {re.escape(str(folder))}`"
     )
     with pytest.raises(UserError, match=said) as stopped:

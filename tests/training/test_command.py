@@ -136,7 +136,7 @@ def test_settings_that_do_not_fit_are_left_out_by_name(tmp_path: Path, capsys: p
     [
         ("--task arm_psh", "Unknown task 'arm_psh'. Nearest: arm_push"),
         ("--algorithm=", "Unknown algorithm ''"),
-        ("--algorithm apg", "that of the task 'arm_reach' has none"),
+        ("--algorithm apg", "the simulator of the task 'arm_reach' has none"),
     ],
 )
 def test_another_task_or_algorithm_that_cannot_be_is_refused(words: str, said: str) -> None:
@@ -180,7 +180,7 @@ def test_going_on_has_its_own_help(words: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as ended:
         train_command(words.split())
     assert ended.value.code == 0
-    assert "Go on with a run from its newest checkpoint" in " ".join(capsys.readouterr().out.split())
+    assert "Resume a run exactly from its latest checkpoint" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_robot_that_nobody_would_take_by_itself_must_be_named_to_what_comes_next() -> None:
@@ -225,7 +225,7 @@ def test_mistakes_are_one_sentence(recipe: str, tmp_path: Path, capsys: pytest.C
     for words, said in (
         (["train", "quadrotor_hver"], "Unknown recipe 'quadrotor_hver'. Nearest: quadrotor_hover"),
         (["train", recipe, "--out", str(tmp_path)], "exists already and is never overwritten"),
-        (["train", "--resume", str(tmp_path / "none")], "is not a run that can go on"),
+        (["train", "--resume", str(tmp_path / "none")], "cannot be resumed: it has no"),
         (["export", str(tmp_path)], "has no checkpoint.pt"),
     ):
         assert cli.main(words) == 2

@@ -89,7 +89,7 @@ def test_a_dataset_gives_the_steps_that_were_recorded(arms: ArmEnvironment, tmp_
 
 def test_too_few_are_refused(arms: ArmEnvironment, tmp_path: Path) -> None:
     record(tmp_path / "shown", arms, 1, "Push.")
-    with pytest.raises(UserError, match=r"has 1 demonstrations, and 2 are asked for"):
+    with pytest.raises(UserError, match=r"has 1 demonstrations, but 2 are required"):
         recorded(tmp_path / "shown", arms, 2)
 
 
@@ -104,9 +104,9 @@ def test_failures_are_passed_over(arms: ArmEnvironment, tmp_path: Path, capsys: 
             writer.end_episode("Push.")
     found = recorded(path, arms, 2)
     assert [round(float(steps[1]["action"][0]), 3) for steps in found] == [0.1, 0.3]
-    assert capsys.readouterr().err == f"{path}: 2 demonstrations did not succeed and are passed over.\n"
+    assert capsys.readouterr().err == f"{path}: 2 demonstrations did not succeed and are skipped.\n"
     assert len(recorded(path, arms, 1)) == 1 and "1 demonstrations did not" in capsys.readouterr().err
-    with pytest.raises(UserError, match=r"has 5 demonstrations, of which 2 succeeded, and 3 are asked for"):
+    with pytest.raises(UserError, match=r"has 5 demonstrations, of which 2 succeeded, but 3 are required"):
         recorded(path, arms, 3)
 
 
@@ -153,7 +153,7 @@ def test_a_dataset_with_other_cameras_than_the_tasks_is_refused_by_name(tmp_path
         (
             (scene, "has no camera 'observation.images.wrist'; of that kind it has: observation.images.scene"),
             ({**scene, "observation.images.wrist": image(96, 96)}, "'observation.images.wrist' is 96 x 96 pixels, not"),
-            (wanted, "a task with cameras is learned from its scripted expert's demonstrations for now"),
+            (wanted, "a task with cameras learns from its scripted expert's demonstrations for now"),
         )
     ):
         path = tmp_path / str(k)

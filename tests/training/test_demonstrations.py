@@ -17,7 +17,7 @@ def test_more_than_there_is_room_for_are_refused_and_what_is_there_is_kept(tmp_p
     held = len(first.buffer)
     first.close()
     with pytest.raises(
-        UserError, match=r"demonstrations: 400 do not fit into .*, which was made for fewer and holds 6:"
+        UserError, match=r"demonstrations: 400 do not fit into .*, which was created for fewer and holds 6:"
     ):
         open_demonstrations(Reaching(), tmp_path, 400)
     again = open_demonstrations(Reaching(), tmp_path, 6)

@@ -89,5 +89,5 @@ def test_several_steps_rewards_are_added_up_to_the_end_of_the_episode() -> None:
 
 def test_a_capacity_that_holds_no_step_of_each_is_refused_in_words() -> None:
     environment = Reaching()
-    with pytest.raises(UserError, match=rf"capacity: 3 is not allowed: {environment.count} robots want two steps each"):
+    with pytest.raises(UserError, match=rf"{environment.count} robots need at least two steps each"):
         HindsightReplay(environment, 3)

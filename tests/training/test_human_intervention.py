@@ -218,7 +218,7 @@ def test_what_a_hand_cannot_do_is_refused_before_anything_is_written(
     with Path("/dev/null").open() as nothing:
         monkeypatch.setattr("sys.stdin", nothing)
         assert "standard input is none" in refused(*hand)
-    assert "a device must be given with kind: hand" in refused(*hand[:2])
+    assert "kind: hand needs a device" in refused(*hand[:2])
     assert "are a hand's, not allowed with kind: random" in refused(*hand[2:])
 
 
@@ -239,17 +239,17 @@ def test_several_arms_and_what_is_none_are_refused() -> None:
         with human_intervener(algorithm, environment, lambda *given: device):
             raise AssertionError("it should have been refused")
 
-    with pytest.raises(UserError, match="this task moves none"):
+    with pytest.raises(UserError, match="this task has none"):
         enter(Reaching(1))
     task = led("keyboard").task_settings
     environment = task.environment(PANDA, task.pipeline(PANDA), 2, device="cpu", seed=0)
-    with pytest.raises(UserError, match=r"envs: 2: a hand leads one robot: --envs 1"):
+    with pytest.raises(UserError, match=r"envs: 2: a person controls one robot: --envs 1"):
         enter(environment)
     environment.close()
     one = task.environment(PANDA, task.pipeline(PANDA), 1, device="cpu", seed=0)
     leader = Device(TeleopInput(joints={"panda_joint1": 0.0}))
     leader.live = True
-    with pytest.raises(UserError, match="keyboard gives joints"):
+    with pytest.raises(UserError, match="keyboard commands joints"):
         enter(one, leader)
     assert leader.closed
     shown = IntervenerSettings(kind="hand", teleop="keyboard", view=True)

@@ -106,7 +106,7 @@ def test_critics_of_a_run_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_folder_without_critics_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="kind: value is not allowed without critics"):
+    with pytest.raises(UserError, match="kind: value needs critics"):
         ScriptedIntervener(IntervenerSettings(kind="value"), Reaching(), 0)
     with pytest.raises(UserError, match=r"it has no checkpoint\.pt"):
         ScriptedIntervener(IntervenerSettings(kind="value", critics=str(tmp_path)), Reaching(), 0)

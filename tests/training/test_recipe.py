@@ -148,10 +148,10 @@ def glider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_gradients_through_a_simulator_that_has_none_are_refused_with_those_that_have(glider: str) -> None:
-    with pytest.raises(UserError, match=r"^small.yaml: algorithm: 'apg' learns by gradients") as refused:
+    with pytest.raises(UserError, match=r"^small.yaml: algorithm: 'apg' needs gradients") as refused:
         recipe_from_data(small_apg_data(task=glider), "small.yaml")
     said = str(refused.value)
-    assert "that of the task 'glider' has none. Tasks that have them: " in said and "ppo" in said.rpartition(":")[2]
+    assert "of the task 'glider' has none. Tasks with gradients: " in said and "ppo" in said.rpartition(":")[2]
     for name in ("base_navigation", "quadrotor_foundation", "quadrotor_hover", "quadrotor_tracking"):
         assert name in said
     assert recipe_from_data(small_recipe_data(task=glider), "small.yaml").task == "glider"  # ppo learns it
@@ -165,7 +165,7 @@ def test_the_refusal_comes_before_anything_is_made(
     file.write_text(yaml.safe_dump(small_apg_data(task=glider)))
     assert cli.main(["train", str(file), "--out", str(out)]) == 2
     error = capsys.readouterr().err
-    assert "has none. Tasks that have them: " in error and "Traceback" not in error and len(error.splitlines()) == 1
+    assert "has none. Tasks with gradients: " in error and "Traceback" not in error and len(error.splitlines()) == 1
     assert not out.exists()
 
 

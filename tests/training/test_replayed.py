@@ -79,7 +79,7 @@ def test_demonstrations_of_an_expert_that_fails_are_an_error(tmp_path: Path) -> 
             return torch.zeros(self.count, 2)
 
     algorithm = RLPD(RLPDSettings(**SMALL, demonstrations=5), Clumsy())
-    with pytest.raises(UserError, match=r"succeeded in \d+ of \d+ episodes, and 5 demonstrations are asked for"):
+    with pytest.raises(UserError, match=r"succeeded in \d+ of \d+ episodes, but 5 demonstrations are required"):
         algorithm.open(tmp_path)
 
 

@@ -36,7 +36,7 @@ def fly(
     options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
     result = train(options.recipe, out)
     if not result.finished:
-        print(f"Stopped and saved. Go on: rlstack train --resume {result.folder}")
+        print(f"Stopped and saved. Resume: rlstack train --resume {result.folder}")
         return 130
     print(
         f"Trained {result.steps:,} steps in {result.seconds:.0f} s."

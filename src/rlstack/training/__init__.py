@@ -1,4 +1,4 @@
-"""Learning: recipes, algorithms and their loop, checkpoints, and export to a policy file."""
+"""Training: recipes, algorithms, the training loop, checkpoints, and export to a policy file."""
 
 from rlstack.registry import Registry
 

@@ -1,8 +1,8 @@
-"""A policy that plans a chunk of actions ahead; what it planned before is its memory, in the policy file too.
+"""Action-chunking policy: plans a chunk of actions; earlier plans are its memory, also in the policy file.
 
-Chunks, and how they are blended, are those of Zhao et al., "Learning Fine-Grained Bimanual Manipulation with Low-Cost
-Hardware" (ACT, arXiv 2304.13705): of what chunks of earlier steps say of now, the oldest counts most. Their network is
-a transformer for camera images; here a state of some 25 numbers goes through dense layers.
+Chunks and their temporal ensembling follow Zhao et al., "Learning Fine-Grained Bimanual Manipulation with Low-Cost
+Hardware" (ACT, arXiv 2304.13705): among the predictions for the present step, the oldest has the largest weight. Their
+network is a transformer for camera images; here a state of some 25 values goes through dense layers.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from rlstack.training.algorithm import Actor
 
 
 class ChunkActor(Actor):
-    """Normalisation, dense layers, and a chunk of actions, of which the present one is carried out.
+    """Normalisation, dense layers, and a chunk of actions, of which the present one is executed.
 
     Args:
         inputs: Observation columns.
         actions: Number of actions.
         hidden: Widths of the layers.
-        chunk: Actions that are planned: the present one and those after it.
-        executed: How many of a chunk are carried out before there is a new one; 0: each step has a new one, and the
-            action is the mean of what all chunks up to now say of it.
-        decay: With that, a chunk that is one step older weighs exp(decay) times as much.
-        history: Observations that the plan is made from, the present one included.
+        chunk: Number of planned actions, from the present one on.
+        executed: Actions executed before the next plan; 0: plan at each step and average all predictions for the
+            present step.
+        decay: In that average, a chunk that is one step older weighs exp(decay) times as much.
+        history: Number of observations as input, including the present one.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class ChunkActor(Actor):
     weight: Tensor
 
     def normalise_by(self, observations: Tensor) -> None:
-        """Take mean and spread of observations (samples, columns) as the normalisation from now on."""
+        """Set the normalisation to mean and standard deviation of observations (samples, columns)."""
         self.mean.copy_(observations.mean(dim=0))
-        # what hardly varies must not be blown up: below this it is mostly noise
+        # do not amplify columns that hardly vary: below this they are mostly noise
         self.scale.copy_(1.0 / observations.std(dim=0, correction=min(len(observations) - 1, 1)).clamp(min=0.05))
 
     def plan(self, observations: Tensor) -> Tensor:
-        """Return chunks (batch, chunk, actions) for observations (batch, history, columns), the oldest first."""
+        """Return chunks (batch, chunk, actions) for observations (batch, history, columns), oldest first."""
         x = ((observations - self.mean) * self.scale).flatten(start_dim=1)
         *hidden, last = self.layers
         for layer in hidden:
@@ -81,7 +81,7 @@ class ChunkActor(Actor):
         seen, after = observation[:, None], {}
         if self.history > 1:
             begun = memory["begun"][:, :, None]
-            before = begun * memory["seen"] + (1.0 - begun) * seen  # at the start, as if it had always been so
+            before = begun * memory["seen"] + (1.0 - begun) * seen  # at first, all of the first one
             seen = torch.cat([before, seen], dim=1)
             after = {"seen": seen[:, 1:], "begun": torch.ones_like(memory["begun"])}
         planned = self.plan(seen)
@@ -94,7 +94,7 @@ class ChunkActor(Actor):
             chosen = over[:, :, None] * planned[:, : self.executed] + (1.0 - over)[:, :, None] * ahead
             left = over * (self.executed - 1) + (1.0 - over) * (left - 1.0)
             return chosen[:, 0], {**after, "ahead": chosen[:, 1:], "left": left}
-        # sums over all chunks of weight and of weighted action, for now and each step after it
+        # sums over all chunks of weight and of weighted action, for the present and each later step
         none = torch.zeros_like(memory["weight"][:, :1])
         weight = torch.cat([memory["weight"], none], dim=1) + self.weight
         total = ahead + self.weight[:, None] * planned

@@ -1,4 +1,4 @@
-"""What a learning algorithm is to the training loop."""
+"""Interface of a learning algorithm to the training loop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rlstack.tasks.core.interface import LearningEnvironment
 
 
 class NotFinite(UserError):
-    """Learning stopped because a number was not finite; the message names the step and the term."""
+    """Learning stopped at a value that is not finite; the message names the step and the term."""
 
 
 class Actor(nn.Module):
-    """The network that a policy file holds: observation and hidden state in, action and hidden state out.
+    """The network in a policy file: maps observation and hidden state to action and hidden state.
 
     Attributes:
         memory: Shapes of its hidden state by name; empty for a feed-forward network.
@@ -30,7 +30,7 @@ class Actor(nn.Module):
         """Return the deterministic action (batch, actions), unclipped, and the next hidden state.
 
         Args:
-            observation: (batch, columns), as the pipeline makes it; normalisation is the actor's.
+            observation: (batch, columns) from the pipeline; the actor normalises it.
             memory: (batch, ...) hidden state by name.
         """
         raise TypeError(f"{type(self).__name__} does not define forward")
@@ -38,17 +38,17 @@ class Actor(nn.Module):
 
 @dataclass(frozen=True)
 class IterationResult:
-    """What an algorithm owes the training loop after an iteration."""
+    """Result of one iteration for the training loop."""
 
     reward_per_s: float
     """Mean over the robots."""
     lost_share: float
-    """Of the episodes that ended, those that failed; 0 to 1."""
+    """Share of the ended episodes that failed, 0 to 1."""
     scalars: Mapping[str, float] = field(default_factory=dict)
-    """What else is logged, by its name in TensorBoard."""
+    """Further scalars, by their name in TensorBoard."""
 
     def logged(self) -> dict[str, float]:
-        """Return all of it by its name in TensorBoard."""
+        """Return all scalars by their name in TensorBoard."""
         return {"train/reward_per_s": self.reward_per_s, "train/lost_share": self.lost_share, **self.scalars}
 
 
@@ -58,7 +58,7 @@ class Algorithm(Protocol):
     Settings: ClassVar[type]
     """Dataclass of its settings."""
     needs_gradients: ClassVar[bool]
-    """Whether it learns only from tasks whose simulator can be differentiated."""
+    """Whether it needs a differentiable simulator."""
     steps_per_iteration: int
     """Environment steps of one iteration over all robots."""
 
@@ -69,17 +69,17 @@ class Algorithm(Protocol):
         """Collect experience and learn from it.
 
         Args:
-            done: Share of the run's iterations that lie behind, for curricula and schedules.
+            done: Completed share of the run's iterations, for curricula and schedules.
 
         Raises:
-            NotFinite: Something became NaN or infinite.
+            NotFinite: A value became NaN or infinite.
         """
 
     def actor(self) -> Actor:
-        """Return a copy of the present actor, on the CPU, ready for evaluation and export."""
+        """Return a copy of the current actor, on the CPU, ready for evaluation and export."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that learning needs to go on: networks, optimiser, environment, random state."""
+        """Return the state needed to resume: networks, optimiser, environment, random state."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
@@ -87,15 +87,15 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class KeepsReplay(Protocol):
-    """An algorithm that keeps what it learns from on disk, so that no checkpoint has to hold it."""
+    """An algorithm with experience on disk, outside of checkpoints."""
 
     def open(self, folder: Path) -> None:
-        """Keep it in a run's folder, which may hold some of it already; called before the first iteration."""
+        """Open the experience in a run's folder, which may hold some already; called before the first iteration."""
 
 
 @runtime_checkable
 class TakesMore(Protocol):
-    """An algorithm whose robots may have to take more steps than its iterations have."""
+    """An algorithm whose robots may take extra steps outside of iterations."""
 
     extra_steps: int
-    """Of all robots, so far."""
+    """Extra steps so far, over all robots."""

@@ -1,4 +1,4 @@
-"""A policy network over a set of things of which there may be any number, such as people."""
+"""Policy network with attention over a set of variable size, such as pedestrians."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rlstack.training.algorithm import Actor
 
 @dataclass(frozen=True)
 class Members:
-    """Where the set is in the observation: ``count`` members side by side, ``size`` columns each.
+    """Columns of the set in the observation: ``count`` adjacent members of ``size`` columns each.
 
-    The last column of a member is 1 if it is there and 0 if not; what is not there counts for nothing.
+    The last column of a member is 1 if it is present and 0 if not; absent members are masked out.
     """
 
     start: int
@@ -31,7 +31,7 @@ class Members:
 
 
 def members_of(pipeline: Pipeline) -> Members:
-    """Return where the observation's one set is: the term that has a ``member_size``.
+    """Return the columns of the observation's one set: the term that has a ``member_size``.
 
     Raises:
         ValueError: The observation has no set, or more than one.
@@ -46,21 +46,21 @@ def members_of(pipeline: Pipeline) -> Members:
 
 
 class AttentionNetwork(Actor):
-    """Every member through the same layers, then a mean that the network weighs and a maximum, then dense layers.
+    """Shared layers for each member, an attention-weighted mean and a maximum over members, then dense layers.
 
-    The weights are those of self-attentive pooling (as in SARL, Chen et al., arXiv 1809.08835), the maximum that of
-    PointNet; both are the same in any order.
+    The weighted mean is self-attentive pooling (as in SARL, Chen et al., arXiv 1809.08835), the maximum is PointNet's;
+    both are invariant to the order of members.
 
     Args:
         inputs: Observation columns.
         actions: Number of actions.
-        members: Where the set is.
-        width: Of the layers of each member.
+        members: Columns of the set.
+        width: Width of the shared layers.
         hidden: Widths of the dense layers after them.
         gru_width: Width of the recurrent layer after those; 0: none.
         initial_action: The action of the untrained policy.
-        action_scale: Of the last layer's numbers; less than 1 where commands follow actions steeply near 0, so that
-            the bounds of actions are far away.
+        action_scale: Factor on the last layer's output; less than 1 where commands are steep in actions near 0, to
+            keep away from the bounds of actions.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class AttentionNetwork(Actor):
             self.last.bias.copy_(torch.as_tensor(initial_action).expand(actions) / action_scale)
 
     def normalise_by(self, observations: Tensor) -> None:
-        """Do nothing: what a robot that has not learned yet sees is nowhere near what it will see among people.
+        """No-op: observations of an untrained robot do not represent those among pedestrians.
 
-        Terms of tasks with a set are of order one by themselves.
+        Terms of tasks with a set are already of order one.
         """
 
     def fold(self) -> None:
-        """Do nothing: there is no normalisation."""
+        """No-op: there is no normalisation."""
 
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the action (batch, actions) and the next hidden state (batch, gru_width)."""

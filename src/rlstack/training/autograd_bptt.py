@@ -1,4 +1,4 @@
-"""Going through any actor step by step, and back, by torch's own derivatives."""
+"""Backpropagation through time for any actor, with torch's autograd."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rlstack.training.algorithm import Actor
 
 
 class AutogradBPTT:
-    """Takes an :class:`~rlstack.training.algorithm.Actor` through a window and gradients back.
+    """Runs an :class:`~rlstack.training.algorithm.Actor` through a rollout, and its gradients back.
 
-    On the way back each step is computed once more and differentiated by torch, so that no step's graph is kept. It is
-    slower than :class:`rlstack.training.network_bptt.NetworkBPTT` and asks nothing of the network.
+    The backward pass recomputes each step and differentiates it with torch, so that no graph is kept. It is slower than
+    :class:`rlstack.training.network_bptt.NetworkBPTT`, but works with any network.
 
     Args:
-        actor: Its gradients are written into ``parameter.grad``; its memory, if it has one, is called ``hidden``.
-        window: Whose observations it sees and whose actions it chooses.
-        learned: The first so many steps' actions are learned from.
+        actor: Its gradients are written into ``parameter.grad``; its memory, if any, is named ``hidden``.
+        window: The rollout that gives its observations and takes its actions.
+        learned: Number of steps, from the first, whose actions are learned from.
     """
 
     def __init__(self, actor: Actor, window: DifferentiableRollout, learned: int) -> None:
@@ -41,11 +41,11 @@ class AutogradBPTT:
             )
 
     def begin(self) -> None:
-        """Use the actor's present weights."""
+        """Load the actor's current weights."""
 
     @torch.no_grad()
     def forward(self, t: int) -> None:
-        """Choose the action of step ``t``."""
+        """Compute the action of step ``t``."""
         window = self.window
         action, after = self.actor(window.at(window.observation, t).T.contiguous(), self._memory(t))
         window.at(window.action, t).copy_(action.T.clamp(-1.0, 1.0))
@@ -53,14 +53,14 @@ class AutogradBPTT:
             window.at(self.hidden, t + 1).copy_(after["hidden"].T)
 
     def begin_reverse(self) -> None:
-        """Forget the derivatives of the window before."""
+        """Zero the gradients of the previous rollout."""
         for parameter in self.parameters:
             parameter.grad = torch.zeros_like(parameter)
         if self.width:
             self._gradient.zero_()
 
     def reverse(self, t: int) -> None:
-        """Go back from the gradient of the action of step ``t`` to that of its observation and the weights."""
+        """Backpropagate the gradient of the action of step ``t`` to its observation and the weights."""
         window = self.window
         seen = window.at(window.observation, t).T.contiguous().requires_grad_()
         memory = {name: tensor.requires_grad_() for name, tensor in self._memory(t).items()}
@@ -68,7 +68,7 @@ class AutogradBPTT:
             action, after = self.actor(seen, memory)
         pull = window.at(window.action_gradient, t).T
         with torch.no_grad():
-            # an action beyond the bounds follows what leads it back, and one robot's gradient is bounded
+            # an action beyond its bounds only follows gradients that lead back; each robot's gradient is clipped
             beyond = ((action > 1.0) & (pull < 0.0)) | ((action < -1.0) & (pull > 0.0))
             pull = pull.masked_fill(beyond, 0.0)
             length = pull.square().sum(dim=1, keepdim=True).add_(1e-30).sqrt_()
@@ -89,7 +89,7 @@ class AutogradBPTT:
                 parameter.grad += gradient
 
     def weight_gradients(self, steps: int) -> None:
-        """Do nothing: :meth:`reverse` has summed those of the first ``steps``."""
+        """No-op: :meth:`reverse` sums the gradients of the first ``steps``."""
 
     def _memory(self, t: int) -> dict[str, Tensor]:
         return {"hidden": self.window.at(self.hidden, t).T.contiguous()} if self.width else {}

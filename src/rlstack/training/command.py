@@ -26,7 +26,7 @@ _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 _Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
 
 _DEPLOYED = "crazyflie"
-"""The robot that `up deploy` flies unless it is told."""
+"""The default robot of `up deploy`."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class TrainOptions(Generic[Chosen]):
 
     recipe: Annotated[Chosen, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff]
     out: _Folder = None
-    """The run's folder, which must not exist yet; left out, the next free runs/<name>-NNN."""
+    """The run's folder, which must not exist yet; default: the next free runs/<name>-NNN."""
     json: _File = None
     """Write the figures of the end to this file as well."""
     show_task: bool = False
-    """Print everything that the task senses, does and is judged by, and end without training."""
+    """Print the task's inputs, actions, rewards and pass criteria, and exit without training."""
 
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """Go on with a run from its newest checkpoint, as if it had not been interrupted."""
+    """Resume a run exactly from its latest checkpoint."""
 
     resume: Annotated[Path, tyro.conf.arg(metavar="RUN")]
     """The run's folder."""
@@ -54,23 +54,23 @@ class ResumeOptions:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Write the best policy of a training run to a policy file again."""
+    """Export the best policy of a training run to a policy file."""
 
     run: tyro.conf.Positional[Path]
     """The run's folder."""
     out: _File = None
-    """Where to; left out, policy.onnx in the run's folder."""
+    """The policy file; default: policy.onnx in the run's folder."""
 
 
 def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack train") -> TrainOptions[Recipe[Any, Any]]:
     """Return the recipe called ``name`` with the options in ``words`` applied and checked.
 
-    Another task or algorithm brings its own settings, which are then the options; what the recipe's came to is printed
+    Another task or algorithm replaces the options with its own settings; a summary of those carried over is printed
     (:func:`rlstack.training.recipe.switched`).
 
     Raises:
         UserError: The recipe, task or algorithm is unknown, or a value is out of range.
-        SystemExit: A field does not exist or is of the wrong type (status 2), or help was asked for (status 0).
+        SystemExit: A field does not exist or is of the wrong type (status 2), or help was requested (status 0).
     """
     recipe = load_recipe(name)
     recipe, told = switched(recipe, _said(words, "--task", recipe.task), _said(words, "--algorithm", recipe.algorithm))
@@ -90,7 +90,7 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
 
 
 def _said(words: Sequence[str], option: str, default: str) -> str:
-    """Return the last value of an option that decides which other options there are."""
+    """Return the last value of an option that determines the other options."""
     said = default
     for word, after in zip(words, [*words[1:], "-"]):
         key, given, text = word.partition("=")
@@ -100,7 +100,7 @@ def _said(words: Sequence[str], option: str, default: str) -> str:
 
 
 def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
-    """Run ``rlstack train`` with the given words and return the exit status; a hand may intervene by ``devices``."""
+    """Run ``rlstack train`` with the given words and return the exit status; ``devices`` allow human intervention."""
     if words and words[0].startswith("-") and any(word.partition("=")[0] == "--resume" for word in words):
         asked = ["--help"] if {"-h", "--help"} & set(words) else list(words)
         options = tyro.cli(ResumeOptions, args=asked, prog="rlstack train")
@@ -142,7 +142,7 @@ def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | 
             return run.start(recipe, folder, display, devices)
     except KeyboardInterrupt:
         if folder.exists():
-            print(f"Stopped at once. Go on: rlstack train --resume {folder}", file=sys.stderr)
+            print(f"Stopped at once. Resume: rlstack train --resume {folder}", file=sys.stderr)
         raise
 
 
@@ -157,8 +157,8 @@ def export_command(words: Sequence[str]) -> int:
 
 
 def flown_by(recipe: Recipe[Any, Any], policy: Path) -> str:
-    """Return which robot a fresh policy is to be proven for: the recipe's, or where that is outside the policy's family
-    the first known one inside it."""
+    """Return the robot to verify a new policy on: the recipe's, or the first known one in the policy's family if the
+    recipe's is outside it."""
     from rlstack.kinds.quadrotor.spec import load_quadrotor
     from rlstack.policies import family_departures, load_policy
     from rlstack.robots.spec import robot_names
@@ -171,11 +171,11 @@ def flown_by(recipe: Recipe[Any, Any], policy: Path) -> str:
 
 
 def robot_option(robot: str, family: bool = False) -> str:
-    """Return what `verify` and `up deploy` must be given for a robot: nothing where both would take it.
+    """Return the option that selects a robot for `verify` and `up deploy`; empty if it is their default.
 
     Args:
-        robot: Its name or file.
-        family: Whether the policy is for a family, so that its file names no robot.
+        robot: Name or file of the robot.
+        family: Whether the policy is for a family, so that its file does not name a robot.
     """
     return f" --robot {robot}" if robot.endswith((".yaml", ".yml")) or family or robot != _DEPLOYED else ""
 
@@ -186,7 +186,7 @@ def for_a_family(recipe: Recipe[Any, Any]) -> bool:
 
 
 def report(result: Result, json_file: Path | None) -> int:
-    """Print how a run ended and what to type next, write its figures, and return the exit status."""
+    """Print a run's result and the next command, write its figures, and return the exit status."""
     from rlstack.verification.evaluator import describe_evaluation
 
     recipe = result.recipe
@@ -195,7 +195,7 @@ def report(result: Result, json_file: Path | None) -> int:
         f" ({result.cpu_seconds:.0f} CPU-seconds). {describe_evaluation(recipe.task_settings, result.evaluation)}"
     )
     if not result.finished:
-        print(f"Go on:   rlstack train --resume {result.folder}")
+        print(f"Resume:  rlstack train --resume {result.folder}")
     option = robot_option(flown_by(recipe, result.policy), for_a_family(recipe))
     print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{option}")
     if json_file is not None:
@@ -215,11 +215,11 @@ def _usage() -> str:
 
 
 def import_torch() -> None:
-    """Import torch, or raise ``UserError`` naming the first package that training needs and that is not installed."""
+    """Import torch, or raise ``UserError`` naming the first package that is missing for training."""
     for module in ("torch", "rsl_rl", "llvmlite", "tensorboard", "rich"):
         if find_spec(module) is None:
             raise UserError(f"Training needs {module}, which is not installed: pip install 'rlstack[train,sim]'.")
-    gc.disable()  # none of the objects that it makes is garbage, and collections look at all of them again and again
+    gc.disable()  # importing creates no garbage, but many objects that every collection would scan
     try:
         import torch  # noqa: F401
     finally:

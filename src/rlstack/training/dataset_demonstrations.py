@@ -1,10 +1,10 @@
-"""Demonstrations in a dataset of the LeRobot layout as a task's steps: its signals go through the policy's pipeline.
+"""Convert demonstrations in a LeRobot dataset to steps of a task, through the policy's own pipeline.
 
 A frame holds the policy's inputs in SI units, each a vector ``observation.NAME`` (NAME as in the policy file, such as
-``joint_position``), and ``action``: how the tool was moved along each axis of the task, -1..1. So the dataset knows
-nothing of how an observation is made, and what the policy learns from is what its file will make of the same signals.
-Where it holds ``command`` as well, what the joints were driven to, the next motion begins there, and else where the
-action would have led: a hand's commands need not be those of a policy.
+``joint_position``), and ``action``: the motion of the tool along each axis of the task, -1..1. The dataset does not
+depend on the observation, which the policy's pipeline computes from the same signals in training and deployment.
+If a frame also holds ``command``, the joint targets, the next motion starts there; otherwise it starts where the action
+leads. A person's commands may differ from those of a policy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SUCCESS = "next.success"
 
 
 def frame_features(environment: Any) -> dict[str, Feature]:
-    """Return what frames of a task's demonstrations hold; see the module. Pictures are those of the robot's cameras."""
+    """Return the features of a task's demonstration frames, as described above; images are the robot's cameras'."""
     axes = tuple(environment.pipeline.axes)
     signals = {feature_of(name): _feature(name, environment.robot) for name in environment.task.inputs}
     return {**signals, ACTION: Feature("float32", (len(axes),), axes), SUCCESS: Feature("bool", (1,))}
@@ -55,28 +55,28 @@ def _feature(name: str, robot: Manipulator) -> Feature:
 def recorded(path: Path, environment: Any, wanted: int) -> list[list[Rows]]:
     """Return the first successful episodes of a dataset as steps of ``environment``.
 
-    What was seen after the last frame is not in a dataset: where the task was done there, the last observation stands
-    in for it, and nothing is learned from it; else that frame's action is left out.
+    A dataset lacks the observation after the last frame. If the task was done by then, the last observation stands in
+    for it and is not learned from; otherwise that frame's action is dropped.
 
     Raises:
         UserError: The dataset is of another robot, rate, camera, task or motion, or holds fewer.
     """
     if not hasattr(environment.pipeline, "axes"):
-        raise UserError(f"dataset: {path} is not allowed: {type(environment.task).__name__} is not a task of an arm.")
+        raise UserError(f"dataset: {path} is refused: {type(environment.task).__name__} is not a manipulation task.")
     held = fitting(path, environment, frame_features(environment))
     if any(is_picture(SENSED[name]) for name in environment.task.inputs):
         raise UserError(
-            f"dataset: {path} is not allowed: a task with cameras is learned from its scripted expert's demonstrations"
-            " for now, since a frame does not say where what is handled was. Leave it out."
+            f"dataset: {path} is not allowed: a task with cameras learns from its scripted expert's demonstrations"
+            " for now, since frames lack the position of the object. Leave it out."
         )
     return [_steps(held[number], environment) for number in successful(held, wanted)]
 
 
 def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> Demonstrations:
-    """Return a dataset's demonstrations, whose frames hold ``features``, if ``environment`` can learn from them.
+    """Return a dataset's demonstrations if they fit ``environment`` and their frames have ``features``.
 
     Raises:
-        UserError: They are of another robot, rate, camera, task or motion, or lack a feature; says which.
+        UserError: They are of another robot, rate, camera, task or motion, or lack a feature, which the message names.
     """
     check_learned(path, environment.task)
     robot, rate = environment.robot.name, environment.task.rate_hz
@@ -84,8 +84,8 @@ def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> Demon
     check_fits((held.robot_type, held.fps, {}), (robot, rate, {}), str(path))
     if STATE in held.features and f"{OBSERVATION}joint_position" not in held.features:
         raise UserError(
-            f"{path} has joints in {STATE} alone, for LeRobot's policies, and no {OBSERVATION}joint_position and so on:"
-            f" what came from bags is learned from if rlstack demo import is given --task {name_of(environment.task)}."
+            f"{path} has joints only in {STATE}, for LeRobot's policies, and no {OBSERVATION}joint_position and so on:"
+            f" to learn from bags, run rlstack demo import with --task {name_of(environment.task)}."
         )
     driven = held.features.get(COMMAND)
     if driven is not None and driven.names == tuple(f"{drive.name}.pos" for drive in environment.robot.drives):
@@ -94,21 +94,21 @@ def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> Demon
 
 
 def successful(held: Demonstrations, wanted: int) -> list[int]:
-    """Return the numbers of the first demonstrations that succeeded; says on stderr how many were passed over.
+    """Return the numbers of the first successful demonstrations; report on stderr how many were skipped.
 
     Raises:
-        UserError: There are fewer.
+        UserError: There are fewer than ``wanted``.
     """
     done = (number for number in range(len(held)) if _succeeded(held, number))
     found = list(islice(done, wanted))
     if len(found) < wanted:
         some = f", of which {len(found)} succeeded" if len(found) < len(held) else ""
         raise UserError(
-            f"{held.dataset.path} has {len(held)} demonstrations{some}, and {wanted} are asked for: ask for"
+            f"{held.dataset.path} has {len(held)} demonstrations{some}, but {wanted} are required: set"
             f" fewer (--algorithm-settings.demonstrations {len(found)})."
         )
     if found and (missed := found[-1] + 1 - len(found)):
-        print(f"{held.dataset.path}: {missed} demonstrations did not succeed and are passed over.", file=sys.stderr)
+        print(f"{held.dataset.path}: {missed} demonstrations did not succeed and are skipped.", file=sys.stderr)
     return found
 
 
@@ -131,9 +131,9 @@ def _succeeded(held: Demonstrations, number: int) -> bool:
 
 
 def _steps(frames: dict[str, np.ndarray], environment: Any) -> list[Rows]:
-    """Return an episode's frames as steps: each observation as the pipeline makes it in their sequence."""
+    """Return an episode's frames as steps, with observations from running the pipeline over their sequence."""
     pipeline, task = environment.pipeline, environment.task
-    frames = {name: np.array(values) for name, values in frames.items()}  # a dataset's cannot be written to
+    frames = {name: np.array(values) for name, values in frames.items()}  # the dataset's arrays are read-only
     memory = {name: torch.zeros(1, *shape) for name, shape in pipeline.memory.items()}
     seen: list[Rows] = []
     with torch.no_grad():
@@ -152,7 +152,7 @@ def _steps(frames: dict[str, np.ndarray], environment: Any) -> list[Rows]:
             )
             memory = remembered(pipeline, prepared, memory, frames, number)
     steps = [seen[0]]
-    # a step's action is its frame's; what it led to and earned, the next one's
+    # a step's action is in its own frame; its next observation and reward are in the next one
     for before, after in pairwise(seen):
         steps.append({**after, "action": before["action"]})
     if bool(frames[SUCCESS][-1].any()):

@@ -1,4 +1,4 @@
-"""Episodes that a task's scripted expert gives, or that were recorded, kept on disk to learn from."""
+"""Demonstrations on disk, from a task's scripted expert or a recorded dataset."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from rlstack.training.dataset_demonstrations import recorded
 from rlstack.training.hindsight_replay import HindsightReplay, Rows, each, rows_of
 
 DEMONSTRATIONS = "demonstrations"
-"""Folder of a run that holds the demonstrations it learns from."""
+"""Folder of demonstrations in a run's folder."""
 
 _TRIES = 20
-"""Episodes of all robots in which the demonstrations must be had, for each that is wanted."""
+"""Largest number of attempted episodes for each wanted demonstration."""
 
 Episode = list[Rows]
-"""Its first observation, then what each step was and led to; :mod:`rlstack.training.hindsight_replay` keeps it."""
+"""First observation, then each step and its result, as stored by :mod:`rlstack.training.hindsight_replay`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemonstrationSettings:
-    """Which demonstrations an algorithm learns from."""
+    """Source and number of demonstrations."""
 
     demonstrations: int = value(20, at_least=1)
-    """Episodes, successful ones, that are learned from."""
+    """Number of successful episodes to learn from."""
     dataset: str = ""
-    """Folder of a dataset in the LeRobot layout that holds them; empty: the task's scripted expert gives them."""
+    """Folder of a LeRobot dataset that holds them; empty: from the task's scripted expert."""
 
 
 def scripted(environment: LearningEnvironment, algorithm: str) -> ScriptedEnvironment:
-    """Return the environment as one that has an expert.
+    """Return the environment if it has a scripted expert.
 
     Raises:
         UserError: Its task has none.
     """
     if not isinstance(environment, ScriptedEnvironment):
         raise UserError(
-            f"algorithm: {algorithm} is not allowed: {type(environment.task).__name__} has no scripted expert to take"
-            " demonstrations from: choose sac."
+            f"algorithm: {algorithm} is not allowed: {type(environment.task).__name__} has no scripted expert to give"
+            " demonstrations: choose sac."
         )
     return environment
 
@@ -61,28 +61,28 @@ def open_demonstrations(
     seed: int = 0,
     earned: bool = True,
 ) -> HindsightReplay:
-    """Return demonstrations as they are kept in a run's folder; those that are there already are used again.
+    """Return the demonstrations in a run's folder; existing ones are reused.
 
     Args:
-        environment: Whose.
-        folder: The run's; None: a temporary one.
-        wanted: Episodes.
-        dataset: Folder of a dataset to take them from, its first that succeeded; empty: the scripted expert gives them.
-        seed: Of what is drawn from them.
-        earned: Whether what they earned is learned from, and not only what was done.
+        environment: Environment of the demonstrations.
+        folder: The run's folder; None: a temporary one.
+        wanted: Number of episodes.
+        dataset: Folder of a dataset whose first successful episodes are used; empty: the scripted expert's.
+        seed: Seed of sampling.
+        earned: Whether rewards are learned from, and not just actions.
 
     Raises:
-        UserError: The expert seldom succeeds, the dataset does not fit the task or holds fewer, or nobody knows what
-            its steps earned.
+        UserError: The expert seldom succeeds, the dataset does not fit the task or holds fewer, or its rewards are
+            unknown.
     """
     rewards = getattr(environment.task, "rewards", "sparse")
     if dataset and earned and rewards != "sparse":
         raise UserError(
-            f"algorithm_settings: dataset: {dataset} is not allowed with task_settings: rewards: {rewards}: what its"
-            " steps would have earned by them is not in a dataset. Set rewards to sparse, or leave the dataset out."
+            f"algorithm_settings: dataset: {dataset} is not allowed with task_settings: rewards: {rewards}: a"
+            " dataset does not hold those rewards. Set rewards to sparse, or leave the dataset out."
         )
     where = None if folder is None else folder / DEMONSTRATIONS
-    if where is not None and (where / SPEC_FILE).is_file():  # a dataset that they came from may be gone by now
+    if where is not None and (where / SPEC_FILE).is_file():  # their dataset may be gone by now
         kept = HindsightReplay(environment, read_spec(where / SPEC_FILE).capacity, where, seed, lanes=1)
         missing = wanted - len(kept.buffer.episodes())
         found = _episodes(environment, wanted, dataset)[-missing:] if missing > 0 else []
@@ -90,8 +90,8 @@ def open_demonstrations(
         if sum(map(len, found)) > room:
             kept.close()
             raise UserError(
-                f"algorithm_settings: demonstrations: {wanted} do not fit into {where}, which was made for fewer and"
-                f" holds {wanted - missing}: begin another run, or take that folder away, and all are made anew."
+                f"algorithm_settings: demonstrations: {wanted} do not fit into {where}, which was created for fewer and"
+                f" holds {wanted - missing}: start another run, or delete that folder to collect all of them again."
             )
     else:
         found = _episodes(environment, wanted, dataset)
@@ -106,9 +106,9 @@ def open_demonstrations(
 
 
 def _make(environment: ScriptedEnvironment, capacity: int, where: Path, found: list[Episode]) -> None:
-    """Write demonstrations beside their place and move them there: a kill leaves all of them or none, and none cut."""
+    """Write demonstrations to a temporary folder and rename it, so that a kill leaves all of them or none."""
     beside = where.with_name(f".{where.name}.new")
-    for left in (beside, where):  # by a process that was killed
+    for left in (beside, where):  # left by a killed process
         shutil.rmtree(left, ignore_errors=True)
     made = HindsightReplay(environment, capacity, beside, lanes=1)
     for episode in found:
@@ -123,10 +123,10 @@ def _episodes(environment: ScriptedEnvironment, wanted: int, dataset: str) -> li
 
 
 def demonstrated(environment: ScriptedEnvironment, wanted: int) -> list[Episode]:
-    """Return that many successful episodes of the task's scripted expert; then the robots start anew.
+    """Return ``wanted`` successful episodes of the task's scripted expert, then reset the robots.
 
     Raises:
-        UserError: It seldom succeeds.
+        UserError: The expert seldom succeeds.
     """
     if wanted <= 0:
         return []
@@ -146,20 +146,20 @@ def successes(
     wanted: int,
     begun: list[Rows],
     step: Callable[[], tuple[GoalStep, list[Rows], list[Rows]]],
-    advice: str = "ask for fewer, or make the task easier",
+    advice: str = "use fewer, or make the task easier",
 ) -> Iterator[Episode]:
-    """Yield that many successful episodes as they end; then the robots start anew.
+    """Yield ``wanted`` successful episodes as they end, then reset the robots.
 
     Args:
-        environment: N robots, whose episodes begin.
-        wanted: How many.
-        begun: What each sees first.
-        step: Lets the expert act once; returns what came of it, and for each robot what its step was and led to, and
-            what it sees now, in its next episode if that one has ended.
-        advice: What to do where it seldom succeeds.
+        environment: N robots at the start of their episodes.
+        wanted: Number of episodes.
+        begun: First observation of each robot.
+        step: Takes one step of the expert; returns its result, and for each robot the step's row and the row of the
+            present observation, which is of the next episode if one has ended.
+        advice: Advice in the error.
 
     Raises:
-        UserError: It seldom succeeds.
+        UserError: The expert seldom succeeds.
     """
     tried = found = 0
     going: list[Episode] = [[first] for first in begun]
@@ -176,8 +176,8 @@ def successes(
             going[robot] = [after[robot]]
     if found < wanted:
         raise UserError(
-            f"The scripted expert succeeded in {found} of {tried} episodes, and {wanted} demonstrations are"
-            f" asked for: {advice}."
+            f"The scripted expert succeeded in {found} of {tried} episodes, but {wanted} demonstrations are"
+            f" required: {advice}."
         )
     environment.reset_all()
 

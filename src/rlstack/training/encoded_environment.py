@@ -1,7 +1,7 @@
-"""A task with cameras as one without: a frozen encoder turns its pictures into a few numbers.
+"""Environment wrapper that replaces camera images with the features of a frozen encoder.
 
 As in HIL-SERL (Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning",
-arXiv 2410.21845), which keeps its encoder of pictures fixed.
+arXiv 2410.21845), which keeps its image encoder fixed.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from rlstack.training.vision_encoder import Encoder, encoded
 
 
 class EncodedPipeline:
-    """What an algorithm asks a pipeline for, where the pictures are numbers already.
+    """The pipeline attributes that algorithms read, for observations with encoded images.
 
     Args:
-        pipeline: The task's.
-        encoder: Of its pictures.
+        pipeline: The task's pipeline.
+        encoder: Encoder of the images.
     """
 
     def __init__(self, pipeline: Pipeline, encoder: Encoder) -> None:
         self.inner, self.size = pipeline, encoder.split.state + encoder.size
         self.action_size = pipeline.action_size
         self.axes: tuple[str, ...] = tuple(getattr(pipeline, "axes", ()))
-        """What actions move, for whom it matters."""
+        """What the actions move."""
         self._seen = TermInfo("seen", encoder.split.state, encoder.size, "-", "what the encoder makes of the pictures")
 
     def table(self) -> list[TermInfo]:
@@ -41,8 +41,8 @@ class EncodedEnvironment(EnvironmentWrapper):
     """See :class:`rlstack.tasks.core.interface.ScriptedEnvironment`.
 
     Args:
-        inner: N copies of a task whose observation ends with pictures.
-        encoder: It is not changed here.
+        inner: N copies of a task whose observation ends with images.
+        encoder: Encoder of the images; it stays fixed.
     """
 
     def __init__(self, inner: ScriptedEnvironment, encoder: Encoder) -> None:
@@ -52,7 +52,7 @@ class EncodedEnvironment(EnvironmentWrapper):
         self.critic_size = self.pipeline.size
 
     def observe(self) -> tuple[Tensor, Tensor]:
-        """Return the actor's (N, size) and the critic's observations; both are the same."""
+        """Return the actor's and the critic's observations (N, size), which are the same."""
         seen = self._encode(self.inner.observe()[0])
         return seen, seen
 

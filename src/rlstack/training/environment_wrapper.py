@@ -22,6 +22,6 @@ class EnvironmentWrapper(_ANYTHING):  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         """Return the attribute of the wrapped environment."""
-        if name == "inner":  # not made yet, as when it is copied
+        if name == "inner":  # not set yet, as when copying
             raise AttributeError(name)
         return getattr(self.inner, name)

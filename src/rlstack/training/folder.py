@@ -1,4 +1,4 @@
-"""A run's folder: what its files are called, who may write to it, and how far the run in it has come."""
+"""A run's folder: file names, locking, and progress of the run in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rlstack.training.recipe import Recipe, read_recipe
 RECIPE, POLICY, FIGURES = "recipe.yaml", "policy.onnx", "training.json"
 
 RUN_LOCK = "run.lock"
-"""Held by the process that trains."""
+"""Lock file of the training process."""
 
 
 def new_folder(name: str, root: Path = Path("runs")) -> Path:
@@ -30,7 +30,7 @@ def new_folder(name: str, root: Path = Path("runs")) -> Path:
 
 
 def recipe_of(folder: Path) -> Recipe[Any, Any]:
-    """Return the recipe that the run in ``folder`` was started with."""
+    """Return the recipe of the run in ``folder``."""
     path = folder / RECIPE
     if not path.is_file():
         raise UserError(f"{folder} is not a run: it has no {RECIPE}. Name a folder under runs/.")
@@ -39,7 +39,7 @@ def recipe_of(folder: Path) -> Recipe[Any, Any]:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in a run's folder; one that is killed lets go of it.
+    """Lock a run's folder against other training processes; a killed process releases its lock.
 
     Raises:
         UserError: Another process trains there, or it cannot be written to.
@@ -47,7 +47,7 @@ def held(folder: Path) -> Iterator[None]:
     descriptor = lock(
         folder,
         RUN_LOCK,
-        f"Another process trains in {folder}: wait for its end, or stop it; to train beside it choose another --out.",
+        f"Another process trains in {folder}: wait until it ends or stop it, or choose another --out.",
     )
     try:
         yield
@@ -57,32 +57,32 @@ def held(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def made(folder: Path) -> Iterator[None]:
-    """Make a new run's folder and hold it.
+    """Create a new run's folder and lock it.
 
     Raises:
-        UserError: It exists already, or cannot be made.
+        UserError: It exists already, or cannot be created.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir()  # another run may have taken it meanwhile
+        folder.mkdir()  # another run may have created it meanwhile
     except FileExistsError:
         raise taken(folder) from None
     except OSError as error:
-        raise UserError(f"Cannot make the run's folder {folder}: {error.strerror}. Choose another --out.") from error
+        raise UserError(f"Cannot create the run's folder {folder}: {error.strerror}. Choose another --out.") from error
     with held(folder):
         yield
 
 
 def taken(folder: Path) -> UserError:
-    """Return what is said of a folder that exists already."""
+    """Return the error for a folder that exists already."""
     return UserError(
-        f"{folder} exists already and is never overwritten: choose another --out, or go on with"
+        f"{folder} exists already and is never overwritten: choose another --out, or resume with"
         f" `rlstack train --resume {folder}`."
     )
 
 
 def nothing_in(folder: Path) -> bool:
-    """Return whether a run's folder holds no more than its recipe, its lock and replay buffers without a step."""
+    """Return whether a run's folder holds only its recipe, its lock and empty replay buffers."""
     buffers = {file.parent for file in folder.glob(f"*/{LOCK_FILE}")}
     own = {folder / RECIPE, folder / RUN_LOCK}
     others = [path for path in folder.rglob("*") if path.is_file() and path.parent not in buffers and path not in own]
@@ -91,7 +91,7 @@ def nothing_in(folder: Path) -> bool:
 
 
 def never_learned(folder: Path) -> bool:
-    """Return whether the run in ``folder`` ended before its first iteration: the scalars' file comes after the first
-    checkpoint."""
+    """Return whether the run in ``folder`` ended before its first iteration: the first checkpoint precedes the file of
+    scalars."""
     begun = (CHECKPOINT, POLICY, FIGURES, "events.out.tfevents*")
     return (folder / RECIPE).is_file() and not any(any(folder.glob(name)) for name in begun)

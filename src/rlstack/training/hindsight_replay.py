@@ -1,4 +1,4 @@
-"""Steps of a training environment, kept on disk to learn from again, also as if other goals had been asked for."""
+"""Replay buffer on disk, with hindsight relabelling of goals."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rlstack.errors import UserError
 from rlstack.tasks.core.interface import GoalEnvironment, GoalStep
 
 REPLAY = "replay"
-"""Folder of a run that holds its steps."""
+"""Folder of steps in a run's folder."""
 INTERVENTIONS = "interventions"
-"""Folder of a run that holds them."""
+"""Folder of interventions in a run's folder."""
 
 
 Rows = dict[str, NDArray[np.float32]]
 
 
 def went_on(result: GoalStep) -> Tensor:
-    """Return (N,) 0 where a step ended its episode for good, else 1; nothing ended for good that ran out of time."""
+    """Return (N,): 0 where a step terminated its episode, else 1, as after a time-out."""
     return (~(result.done & ~result.timed_out)).float()
 
 
 def rows_of(action: Tensor, result: GoalStep) -> Rows:
-    """Return a step of every robot by the fields' names, (N, ...) each; the arrays are the caller's."""
+    """Return a step of every robot by field name, (N, ...) each, in arrays that the caller may keep."""
     return {
         "observation": result.next_actor.numpy().copy(),
         "achieved": result.achieved.numpy().copy(),
@@ -42,7 +42,7 @@ def rows_of(action: Tensor, result: GoalStep) -> Rows:
 
 
 def each(rows: Rows) -> list[Rows]:
-    """Return rows of all robots as rows of each."""
+    """Split rows of all robots into one row for each robot."""
     return [dict(zip(rows, values)) for values in zip(*rows.values())]
 
 
@@ -56,17 +56,17 @@ def keep_episode(buffer: ReplayBuffer, steps: Sequence[Rows]) -> None:
 
 
 def dealt(rows: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """Return a sample as so many batches; like cards, so that each has its share of what was judged by other goals."""
+    """Split a sample into ``count`` interleaved batches, so that each has its share of relabelled steps."""
     return [{name: values[k::count] for name, values in rows.items()} for k in range(count)]
 
 
 class ReplaySampler:
-    """Steps that are kept on disk, to draw batches from; who writes them may be another process.
+    """Draws batches of steps from disk; another process may write them.
 
     Args:
-        buffer: Where they are.
-        seed: Of what is drawn.
-        environment: What made them; None: nothing is judged by other goals.
+        buffer: The replay buffer.
+        seed: Seed of sampling.
+        environment: Their environment, for relabelling; None: no relabelling.
     """
 
     def __init__(self, buffer: ReplayReader, seed: int = 0, environment: GoalEnvironment | None = None) -> None:
@@ -80,11 +80,11 @@ class ReplaySampler:
         """Return a batch for :class:`rlstack.training.soft_actor_critic.SoftActorCriticLearner`.
 
         Args:
-            count: Steps in it.
-            hindsight: Share of them that are judged by a goal reached later in their episode (Andrychowicz et al.,
+            count: Batch size.
+            hindsight: Share relabelled with a goal that was achieved later in the episode (Andrychowicz et al.,
                 arXiv 1707.01495, strategy ``future``).
-            ahead: Steps whose rewards are added up before what comes after counts, fewer at an episode's end.
-            gamma: Discount a step, for these.
+            ahead: Steps of an n-step return, fewer at an episode's end.
+            gamma: Discount per step of that return.
         """
         drawn = self.buffer.draw(count, self.rng)
         batch = {name: torch.from_numpy(array) for name, array in self.buffer.gather(drawn).items()}
@@ -100,11 +100,11 @@ class ReplaySampler:
         return batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is not in the files."""
+        """Return the state that is not in the files."""
         return {"random": self.rng.bit_generator.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`; the steps in the files stay, also those of after it."""
+        """Go on from :meth:`state_dict`; all steps in the files stay, even later ones."""
         self.rng.bit_generator.state = state["random"]
 
     def _look_ahead(
@@ -116,7 +116,7 @@ class ReplaySampler:
         other: slice,
         reached: Tensor | None,
     ) -> None:
-        """Add the rewards of the steps that follow, and let what was seen after them follow."""
+        """Add the rewards of the following steps, and use the observation after them as the next one."""
         lanes = self.buffer.spec.lanes
         _, last = self.buffer.bounds(drawn)
         weight = torch.ones(len(drawn))
@@ -139,7 +139,7 @@ class ReplaySampler:
         assert self._environment is not None
         self._relabel_seen(batch, "", rows, goal)
         batch["reward"][rows] = self._environment.reward_of(batch["next_achieved"][rows], goal)
-        batch["goes_on"][rows] = 1.0  # whether it would have ended there depends on what was not asked
+        batch["goes_on"][rows] = 1.0  # termination depended on the original goal
 
     def _relabel_seen(self, batch: dict[str, Tensor], which: str, rows: slice, goal: Tensor) -> None:
         assert self._environment is not None
@@ -149,14 +149,14 @@ class ReplaySampler:
 
 
 class HindsightReplay(ReplaySampler):
-    """The steps of N robots, each an episode of its own.
+    """Replay buffer of N robots, with one current episode each.
 
     Args:
-        environment: What makes them.
-        capacity: Steps that are kept; the oldest make room.
-        folder: Where they lie; None: in a temporary folder that goes with this object.
-        seed: Of what is drawn.
-        lanes: Episodes that are written at the same time; None: one for each robot.
+        environment: The robots' environment.
+        capacity: Most steps; the oldest are overwritten.
+        folder: Folder of the files; None: a temporary folder that is deleted with this object.
+        seed: Seed of sampling.
+        lanes: Episodes that are written concurrently; None: one for each robot.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class HindsightReplay(ReplaySampler):
         lanes = lanes or environment.count
         if capacity < 2 * lanes:
             raise UserError(
-                f"algorithm_settings: capacity: {capacity} is not allowed: {lanes} robots want two steps each at least,"
+                f"algorithm_settings: capacity: {capacity} is not allowed: {lanes} robots need at least two steps each,"
                 f" {2 * lanes}, and more to learn from: raise it, or have fewer (envs)."
             )
         spec = ReplaySpec(seen, made, capacity, lanes)
@@ -195,7 +195,7 @@ class HindsightReplay(ReplaySampler):
             self.buffer.begin_lanes(now, lanes)
 
     def add(self, action: Tensor, result: GoalStep, who: Tensor | None = None) -> None:
-        """Keep a step of all robots, or of ``who`` (N,) bool, and begin the episodes after those that are over."""
+        """Store a step of all robots, or of ``who`` (N,) bool, and begin new episodes after those that ended."""
         rows, spec = rows_of(action, result), self.buffer.spec
         who = torch.ones(spec.lanes, dtype=torch.bool) if who is None else who
         robots = np.flatnonzero(who.numpy())
@@ -208,20 +208,20 @@ class HindsightReplay(ReplaySampler):
         keep_episode(self.buffer, steps)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.buffer.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
 
 class InterventionReplay:
-    """Steps of N robots in which the policy was overruled.
+    """Replay buffer of the steps of N robots in which someone intervened.
 
     Args:
-        environment: Whose.
-        capacity: Steps that are kept.
-        folder: The run's; None: a temporary one.
-        seed: Of what is drawn.
+        environment: The robots' environment.
+        capacity: Most steps.
+        folder: The run's folder; None: a temporary one.
+        seed: Seed of sampling.
     """
 
     def __init__(self, environment: GoalEnvironment, capacity: int, folder: Path | None, seed: int) -> None:
@@ -233,14 +233,14 @@ class InterventionReplay:
         return len(self.steps)
 
     def keep(self, now: Tensor, observation: Tensor, achieved: Tensor, action: Tensor, result: GoalStep) -> None:
-        """Keep a step of those robots whose policy was overruled.
+        """Store a step of the robots with an intervention.
 
         Args:
-            now: (N,) bool: whose.
+            now: (N,) bool: robots with an intervention.
             observation: (N, columns) before the step.
             achieved: (N, goal) before the step.
-            action: (N, actions) what was done.
-            result: What came of it.
+            action: (N, actions) executed.
+            result: Result of the step.
         """
         who, buffer = now.numpy(), self.steps.buffer
         fresh, robots = np.flatnonzero(who & ~self._running), np.flatnonzero(who)

@@ -21,19 +21,19 @@ from rlstack.tasks.manipulator.trials import Motion
 from rlstack.training.intervention_strategies import IntervenerSettings, Intervention
 
 Devices = Callable[[str, Manipulator, Motion, str], Any]
-"""Returns a device, not opened yet: by its name, for an arm, what full speed is, and the namespace of its topics."""
+"""Returns an unopened device for its name, an arm, the meaning of full speed, and the namespace of its topics."""
 
 
 class HumanIntervener:
     """See :class:`rlstack.training.intervention_strategies.Intervener`.
 
-    For when a hand takes over see :class:`rlstack.hardware.intervention.InterventionDetector`.
+    :class:`rlstack.hardware.intervention.InterventionDetector` detects when the person takes over.
 
     Args:
-        device: Open; see :class:`rlstack.hardware.devices.Device`. Steps are paced if a human is at it.
-        environment: Of one arm.
-        say: Called with a sentence for the human.
-        show: Called before every step, so that the human sees something.
+        device: Open; see :class:`rlstack.hardware.devices.Device`. Steps run in real time if a person uses it.
+        environment: Environment of one arm.
+        say: Called with messages for the person.
+        show: Called before every step to update the view.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class HumanIntervener:
         self._pace, self._clippings, self._takeover = Pace(), Clippings(say), InterventionDetector()
         self._leads = False
         self.stopped = False
-        """Whether the human said that this was all, or the device is gone."""
+        """Whether the person ended the session, or the device is gone."""
 
     def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
-        """Wait until it is time for the next step, and return what is done in it; see there."""
+        """Wait until the next step is due, and return its actions; see the protocol."""
         environment = self._environment
         self._show()
         if self._device.live:
@@ -70,18 +70,18 @@ class HumanIntervener:
         return Intervention(torch.ones(1, dtype=torch.bool), told[None])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing: nobody intervenes when a run goes on."""
+        """Return an empty state: a resumed run starts without an intervention."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on."""
+        """No-op."""
 
     def _read(self) -> TeleopInput:
         if self.stopped:
             return TeleopInput(intervene=False)
         try:
             hand: TeleopInput = self._device.read()
-        except UserError as error:  # the run is saved, and can be gone on with
+        except UserError as error:  # the run is saved and can be resumed
             self._say(str(error))
             self.stopped = True
             return TeleopInput(intervene=False)
@@ -91,31 +91,31 @@ class HumanIntervener:
 
 @contextmanager
 def human_intervener(algorithm: Any, environment: Any, devices: Devices | None) -> Iterator[HumanIntervener]:
-    """Let a hand intervene, as an algorithm's settings ask for; its device is open as long as the context lasts.
+    """Open the teleoperation device for human intervention if an algorithm's settings ask for it.
 
     Args:
-        algorithm: Made with ``environment``; its ``intervener`` is set.
+        algorithm: Built for ``environment``; its ``intervener`` is set.
         environment: One arm.
-        devices: Where hands come from; None: there are none.
+        devices: Creates devices; None: there are none.
 
     Raises:
-        UserError: There is no such device, or it cannot be used here; or a hand cannot lead this.
+        UserError: There is no such device, or it cannot be used here or for this task.
     """
     settings: IntervenerSettings = algorithm.settings.intervener
     where = "algorithm_settings: intervener: kind: hand"
     if devices is None:
         raise UserError(f"{where} is only for `rlstack train`, which reads the device in its own terminal.")
     if not isinstance(environment, ArmEnvironment):
-        raise UserError(f"{where} leads the tool of an arm, and this task moves none: let a script intervene.")
+        raise UserError(f"{where} moves the tool of an arm, and this task has none: let a script intervene.")
     if environment.count != 1:
-        raise UserError(f"{where} is not allowed with envs: {environment.count}: a hand leads one robot: --envs 1.")
+        raise UserError(f"{where} does not work with envs: {environment.count}: a person controls one robot: --envs 1.")
     robot, motion = environment.robot, environment.task.motion
     device = devices(settings.teleop, robot, motion, settings.namespace)
     with ExitStack() as opened:
         opened.callback(device.close)
         device.open()
         if device.live and device.read().joints is not None:
-            raise UserError(f"{settings.teleop} gives joints, and actions move the tool: use another device.")
+            raise UserError(f"{settings.teleop} commands joints, but actions move the tool: use another device.")
         hand = HumanIntervener(device, environment, _say, _shown(environment, opened) if settings.view else _nothing)
         _say(device.keys)
         algorithm.intervener = hand
@@ -123,7 +123,7 @@ def human_intervener(algorithm: Any, environment: Any, devices: Devices | None) 
 
 
 def _shown(environment: ArmEnvironment, opened: ExitStack) -> Callable[[], None]:
-    """Open a window, and return what shows the arm in it."""
+    """Open a viewer, and return a callable that updates it."""
     from rlstack.sim.arms.viewer import Viewer
 
     worlds = environment.scene.worlds

@@ -1,4 +1,4 @@
-"""Demonstrations with pictures, kept on disk as they were seen: bytes, an image of each camera a step."""
+"""Demonstrations with camera images on disk, as uint8, one image per camera and step."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from rlstack.training.hindsight_replay import Rows, each, keep_episode, went_on
 from rlstack.training.vision_encoder import LABELS, Split, turned
 
 FOLDER = "pictures"
-"""Of a run: its demonstrations with pictures."""
+"""Folder of demonstrations with images in a run's folder."""
 
 _TOGETHER = 256
-"""Steps whose pictures are in memory at once."""
+"""Steps whose images are in memory at once."""
 
 _REDRAWN = 0.2
-"""Share of steps after which a scene looks otherwise: the box stands still for most of an episode, and as many looks as
-episodes are few."""
+"""Share of steps after which a scene's appearance changes: most of an episode shows the same box at rest, and one
+appearance per episode is too few."""
 
 _KEPT = 0.85
-"""Share of what a hand strays that is left a step later."""
+"""Share of the tool's noise that remains one step later."""
 
 
 class ImageReplay:
-    """Demonstrations with pictures: all in memory but these.
+    """Demonstrations with images, which stay on disk; all else is in memory.
 
     Args:
-        buffer: Where they are.
+        buffer: The replay buffer.
     """
 
     def __init__(self, buffer: ReplayReader) -> None:
@@ -62,12 +62,12 @@ class ImageReplay:
         return len(self.index)
 
     def pictures(self, steps: NDArray[np.intp]) -> Tensor:
-        """Return the pictures (n, cameras, rows, columns, 3) of some steps, uint8."""
+        """Return the images (n, cameras, rows, columns, 3) of some steps, uint8."""
         return torch.from_numpy(self.buffer.observe(self.index[steps])["pictures"])
 
 
 def chunks(index: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return indices in parts whose pictures may be in memory together."""
+    """Split indices into parts whose images fit in memory together."""
     return np.split(index, range(_TOGETHER, len(index), _TOGETHER))
 
 
@@ -80,45 +80,45 @@ def open_image_replay(
     stray: float,
     generator: torch.Generator,
 ) -> ImageReplay:
-    """Return demonstrations of the task's scripted expert in a run's folder; those that are there are used again.
+    """Return demonstrations of the task's scripted expert in a run's folder; existing ones are reused.
 
     Args:
         environment: Whose.
         split: Of its observation.
         folder: The run's.
         wanted: Successful episodes.
-        stills: Beginnings of further episodes, and what the expert does there: as many places and looks as episodes
-            are few.
-        stray: Standard deviation of what is added to the expert's actions as they are carried out, and not as they are
-            learned: so that what to do beside the straight way is shown too (Laskey et al., "DART: Noise Injection for
-            Robust Imitation Learning", arXiv 1703.09327).
-        generator: Draws that.
+        stills: Starts of further episodes, with the expert's action there, for more places and appearances than full
+            episodes have.
+        stray: Standard deviation of the noise on the expert's executed actions, but not on the recorded ones, so that
+            demonstrations show recovery (Laskey et al., "DART: Noise Injection for Robust Imitation Learning", arXiv
+            1703.09327).
+        generator: Draws the noise.
 
     Raises:
-        UserError: The expert seldom succeeds, or what is there was made with other cameras.
+        UserError: The expert seldom succeeds, or existing demonstrations have other cameras.
     """
     steps = wanted * (environment.task.steps + 1) + 2 * stills
     with ReplayBuffer(folder / FOLDER, _spec(environment, split, max(1000, steps))) as buffer:
         held = len(buffer.episodes())
-        if held < wanted + stills:  # all over again where it was stopped, or what is there already would come twice
+        if held < wanted + stills:  # start over after an interruption, or the existing episodes would come twice
             _begin_only(environment, split, buffer, stills, held)
             _demonstrate(environment, split, buffer, wanted, max(0, held - stills), stray, generator)
     return ImageReplay(ReplayReader(folder / FOLDER))
 
 
 def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: str, labelled: bool) -> ImageReplay:
-    """Return demonstrations of a dataset in the LeRobot layout, put into a run's folder; those there are used again.
+    """Copy demonstrations of a LeRobot dataset into a run's folder and return them; existing ones are reused.
 
     Args:
         environment: Whose.
         split: Of its observation.
         folder: The run's.
-        wanted: Episodes, successful ones.
-        dataset: Its folder.
-        labelled: Whether it must say where what is handled was.
+        wanted: Successful episodes.
+        dataset: Folder of the dataset.
+        labelled: Whether it must hold the pose of the object.
 
     Raises:
-        UserError: The dataset is of another robot, rate, camera, task or motion, holds fewer, or does not say that.
+        UserError: The dataset is of another robot, rate, camera, task or motion, holds fewer, or lacks that pose.
     """
     where = folder / FOLDER
     if (where / SPEC_FILE).is_file() and len((there := ReplayReader(where)).episodes()) >= wanted:
@@ -134,7 +134,7 @@ def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: st
 
 
 def _as_seen(frames: dict[str, NDArray[Any]], environment: Any, split: Split, labelled: bool) -> list[Rows]:
-    """Return an episode's frames by field: each state as the pipeline makes it in their sequence."""
+    """Return an episode's frames by field, with states from running the pipeline over their sequence."""
     pipeline, task = environment.pipeline, environment.task
     memory, seen = pipeline.initial_memory(1), []
     none = np.zeros((), np.float32)
@@ -158,7 +158,7 @@ def _as_seen(frames: dict[str, NDArray[Any]], environment: Any, split: Split, la
                 }
             )
             memory = remembered(pipeline, prepared, memory, frames, k)
-    # a step's action is that of its own frame; what was seen after the last one is not in a dataset: it again
+    # a step's action is in its own frame; the last frame stands in for the observation after it
     return [seen[0], *({**after, "action": here["action"]} for here, after in zip(seen, [*seen[1:], seen[-1]]))]
 
 
@@ -184,7 +184,7 @@ def _demonstrate(
     stray: float,
     generator: torch.Generator,
 ) -> None:
-    """Keep that many successful episodes but for the first ones, which are held."""
+    """Store successful episodes, skipping the ``held`` first ones, which exist already."""
     grips = "gripper" in environment.pipeline.axes
     strays = torch.zeros(environment.count, environment.pipeline.action_size)
 
@@ -194,11 +194,11 @@ def _demonstrate(
         fresh = torch.randn(strays.shape, generator=generator)
         strays = _KEPT * strays + stray * (1.0 - _KEPT**2) ** 0.5 * fresh
         if grips:
-            strays[:, -1] = 0.0  # a box that is let go of on its way is nothing to learn from
+            strays[:, -1] = 0.0  # no noise on the gripper: a dropped box teaches nothing
         result = environment.step(action + strays)
         other = torch.rand(environment.count, generator=generator) < _REDRAWN
         environment.scene.cameras.redraw(other.nonzero().flatten().numpy())
-        # what was seen at an episode's end is learned from as what a step led to alone: the next one's is there anyway
+        # the observation at an episode's end is only a next observation
         after = each(_seen(environment, split, result.actor))
         last = each(_ended(after, split, result))
         made = each({"action": action.numpy().copy(), **_earned(result)})
@@ -207,14 +207,14 @@ def _demonstrate(
 
     environment.restart(torch.arange(environment.count))
     begun = each(_seen(environment, split, environment.observe()[0]))
-    advice = "ask for fewer, lower stray, or make the task easier"
+    advice = "use fewer, lower stray, or make the task easier"
     for number, episode in enumerate(successes(environment, wanted, begun, step, advice)):
         if number >= held:
             keep_episode(buffer, episode)
 
 
 def _begin_only(environment: Any, split: Split, buffer: ReplayBuffer, wanted: int, held: int) -> None:
-    """Keep so many beginnings but for the first ones, which are held."""
+    """Store the starts of episodes, skipping the ``held`` first ones, which exist already."""
     none = np.zeros(environment.count, np.float32)
     for first in range(0, wanted, environment.count):
         environment.restart(torch.arange(environment.count))
@@ -227,7 +227,7 @@ def _begin_only(environment: Any, split: Split, buffer: ReplayBuffer, wanted: in
 
 
 def _seen(environment: Any, split: Split, observation: Tensor) -> Rows:
-    """Return by field what all robots see now, with where what is handled truly is, seen from the tool."""
+    """Return the present observations by field, with the true pose of the object relative to the tool."""
     known = environment.senses()
     senses = {
         name: torch.from_numpy(known[name].astype(np.float32))
@@ -244,7 +244,7 @@ def _seen(environment: Any, split: Split, observation: Tensor) -> Rows:
 
 
 def _ended(after: list[Rows], split: Split, result: GoalStep) -> Rows:
-    """Return what was seen at the ends of episodes; nothing is done there, so that its labels teach nothing."""
+    """Return the final observations of episodes, without actions or labels to learn from."""
     return {
         "state": result.next_actor[:, : split.state].numpy().copy(),
         "pictures": split.pictures(result.next_actor).to(torch.uint8).numpy(),  # type: ignore[dict-item]

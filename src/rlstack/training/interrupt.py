@@ -1,4 +1,4 @@
-"""Ctrl-C while a run learns: it waits for the end of the iteration, so that what is saved is whole."""
+"""Deferred Ctrl-C: finish the iteration first, so that the saved state is complete."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from types import FrameType
 
 @dataclass
 class StopRequest:
-    """Whether someone asked for the end."""
+    """Whether a stop was requested."""
 
     asked: bool = False
 
 
 @contextmanager
 def deferred_interrupt() -> Iterator[StopRequest]:
-    """Turn the first SIGINT into a request to stop soon; the second raises ``KeyboardInterrupt`` at once.
+    """Turn the first SIGINT into a stop request; the second raises ``KeyboardInterrupt`` at once.
 
-    Outside the main thread, which alone receives signals, and where SIGINT is ignored nothing is changed.
+    No-op outside the main thread, which alone receives signals, and where SIGINT is ignored.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) in (

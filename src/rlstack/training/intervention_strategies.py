@@ -1,8 +1,8 @@
-"""Who intervenes, when, and with which action: the protocol, and scripts that stand in for a human.
+"""Intervention strategies: the protocol, and scripts that stand in for a person.
 
 The scripts are those of Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv
-2311.12996): one that takes over at random, and one that takes over where a finished run's critics think less of the
-policy's action than of the expert's. The third takes over after it saw the policy do something else than the expert.
+2311.12996): one takes over at random, one where a finished run's critics value the policy's action less than the
+expert's. The third takes over after the policy's action differed from the expert's.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from rlstack.tasks.core.interface import ScriptedEnvironment
 from rlstack.training.soft_actor_critic import Critics
 
 _ENDED = -1
-"""Of the steps that an intervention has left, after its last one."""
+"""Number of remaining steps after an intervention's last one."""
 
 
 @dataclass(frozen=True)
 class Intervention:
-    """What is done in the coming step."""
+    """Actions of the coming step."""
 
-    now: Tensor  # (N,) bool: where the policy is overruled
-    action: Tensor  # (N, actions) what is done, in -1..1: the policy's where it is not
+    now: Tensor  # (N,) bool: robots with an intervention
+    action: Tensor  # (N, actions) in -1..1: the intervener's, or else the policy's
 
 
 class Intervener(Protocol):
-    """Whoever intervenes: a script, or a human's hand (:mod:`rlstack.training.human_intervention`)."""
+    """Intervenes: a script, or a person (:mod:`rlstack.training.human_intervention`)."""
 
     def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
-        """Return what is done in the coming step.
+        """Return the actions of the coming step.
 
         Args:
-            observation: (N, columns) of the present.
-            proposed: (N, actions) what the policy would do.
-            begins: (N,) bool: whose episode begins with that step.
+            observation: (N, columns), the present one.
+            proposed: (N, actions) of the policy.
+            begins: (N,) bool: robots whose episode begins with that step.
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what it needs to go on, without what it does at the moment."""
+        """Return the state needed to resume, without the current interventions."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
@@ -52,54 +52,54 @@ class Intervener(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class IntervenerSettings:
-    """Who intervenes: a script, or a hand."""
+    """Settings of a script, or of a person, who intervenes."""
 
     kind: Literal["random", "action", "value", "hand"] = "random"
-    """When: at random; after an action of the policy that was far from the expert's; where critics think less of it;
-    when a human's hand takes over."""
+    """When to intervene: at random; after an action far from the expert's; where critics value it less; when a person
+    takes over (hand)."""
     teleop: str = ""
-    """Hand: its device: keyboard, gamepad, spacemouse, script:FILE; or topic: whatever publishes teleop/twist and
+    """Hand: the device: keyboard, gamepad, spacemouse, script:FILE, or topic for any publisher of teleop/twist and
     teleop/intervene."""
     namespace: str = ""
-    """Hand: of these topics; left out, it is the robot's name."""
+    """Hand: namespace of these topics; default: the robot's name."""
     view: bool = False
-    """Hand: show the simulated arm in a window."""
+    """Hand: show the simulated arm in a viewer."""
     rate: float = value(0.3, at_least=0.0, at_most=1.0)
-    """Random: how often a step begins an intervention."""
+    """Random: probability that a step begins an intervention."""
     right: float = value(0.95, at_least=0.0, at_most=1.0)
-    """All but random: how often it judges right whether to intervene; RLIF's beta."""
+    """All but random: probability of a correct decision to intervene; RLIF's beta."""
     tolerance: float = value(0.5, at_least=0.0)
-    """Action: how far the policy's action may be from the expert's, root mean square over its elements."""
+    """Action: largest root mean square difference between the policy's action and the expert's."""
     share: float = value(0.97, above=0.0, at_most=1.0)
-    """Value: how much of the expert's value the policy's must have; RLIF's alpha."""
+    """Value: least ratio of the policy's value to the expert's; RLIF's alpha."""
     critics: str = ""
-    """Value: folder of a finished run of sac or rlpd on the same task, whose critics judge."""
+    """Value: folder of a finished run of sac or rlpd on the same task, for its critics."""
     patience: int = value(1, at_least=1)
-    """All but random: steps in a row that the policy may do badly before it is judged that somebody should step in."""
+    """All but random: consecutive bad steps before an intervention is due."""
     overdue: int = value(0, at_least=0)
-    """Steps of an episode after which somebody should intervene whatever the policy does; 0: never for that."""
+    """Steps of an episode after which an intervention is due in any case; 0: never."""
     hold: int = value(4, at_least=1)
-    """Steps that an intervention lasts; RLIF has 4. Long enough for the expert to get somewhere is more."""
+    """Steps of an intervention; 4 in RLIF. The expert needs more to make progress."""
     steps: int = value(0, at_least=0)
-    """Steps of all robots together after which nobody intervenes any more; 0: somebody always may."""
+    """Steps, over all robots, after which interventions end; 0: never."""
     skill: float = value(1.0, at_least=0.0, at_most=1.0)
-    """Share of interventions that do what the expert would do; the others do one random action all along."""
+    """Share of interventions with the expert's actions; the others hold one random action."""
 
     def __post_init__(self) -> None:
         if self.kind == "hand" and not self.teleop:
-            raise ValueError("teleop: a device must be given with kind: hand, such as keyboard.")
+            raise ValueError("teleop: kind: hand needs a device, such as keyboard.")
         if self.kind != "hand" and (self.teleop or self.namespace or self.view):
             raise ValueError(f"teleop, namespace and view are a hand's, not allowed with kind: {self.kind}: set hand.")
 
 
 def needs_human(settings: Any) -> bool:
-    """Return whether an algorithm's settings let a human's hand intervene."""
+    """Return whether an algorithm's settings let a person intervene."""
     intervener = getattr(settings, "intervener", None)
     return isinstance(intervener, IntervenerSettings) and intervener.kind == "hand"
 
 
 def intervener_of(settings: IntervenerSettings, environment: ScriptedEnvironment, seed: int) -> Intervener:
-    """Return the script that intervenes; where a hand shall, nobody does until it is there.
+    """Return the scripted intervener; for kind hand, a placeholder until the person's device is open.
 
     Raises:
         UserError: Critics are asked for that are not there, or are of another task.
@@ -108,27 +108,27 @@ def intervener_of(settings: IntervenerSettings, environment: ScriptedEnvironment
 
 
 class NoIntervention:
-    """See :class:`Intervener`: a hand that is not there, as where a run is only read."""
+    """An :class:`Intervener` that never intervenes, in place of a person, as when a run is only read."""
 
     def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
-        """Return what the policy would do."""
+        """Return the policy's actions."""
         return Intervention(torch.zeros(len(proposed), dtype=torch.bool), proposed)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing."""
+        """Return an empty state."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Do nothing."""
+        """No-op."""
 
 
 class ScriptedIntervener:
     """See :class:`Intervener`.
 
     Args:
-        settings: When and how well.
-        environment: Whose expert acts.
-        seed: Of what is drawn.
+        settings: Timing and quality of interventions.
+        environment: Environment with the expert.
+        seed: Seed of random decisions.
 
     Raises:
         UserError: Critics are asked for that are not there, or are of another task.
@@ -142,14 +142,14 @@ class ScriptedIntervener:
         self._steps = 0
         self._left = torch.zeros(environment.count, dtype=torch.long)
         self._off = torch.zeros(environment.count, dtype=torch.long)
-        """Steps in a row that the policy did badly."""
+        """Consecutive bad steps of the policy."""
         self._age = torch.zeros(environment.count, dtype=torch.long)
         """Steps of the episode so far."""
         self._wrong = torch.zeros(environment.count, dtype=torch.bool)
         self._astray = torch.zeros(environment.count, actions)
 
     def decide(self, observation: Tensor, proposed: Tensor, begins: Tensor) -> Intervention:
-        """Return what is done in the coming step; see the protocol."""
+        """Return the actions of the coming step; see the protocol."""
         settings, count = self.settings, len(proposed)
         expert = self.environment.expert_action()
         left, ended = torch.where(begins, 0, self._left), torch.where(begins, False, self._left == _ENDED)
@@ -173,7 +173,7 @@ class ScriptedIntervener:
         self._astray = torch.where(starts[:, None], astray, self._astray)
         left = torch.where(starts, settings.hold, left)
         now = left > 0
-        # the policy has its turn after an intervention of several steps
+        # the policy acts for a step after an intervention of several steps
         given_back = _ENDED if settings.hold > 1 else 0
         self._left = torch.where(left > 1, left - 1, torch.where(now, given_back, 0))
         if settings.kind == "action":
@@ -183,22 +183,22 @@ class ScriptedIntervener:
         return Intervention(now, torch.where(now[:, None], told, proposed))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return its random state, and how many steps it has seen."""
+        """Return its random state and step count."""
         return {"generator": self.generator.get_state(), "steps": self._steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`; nobody is being intervened then."""
+        """Restore the state that :meth:`state_dict` returned; no intervention is in progress then."""
         self.generator.set_state(state["generator"])
         self._steps = state["steps"]
         self._left.zero_()
         self._off.zero_()
 
     def _worse(self, observation: Tensor, proposed: Tensor, expert: Tensor) -> Tensor:
-        """Return (N,) whether critics think that much less of the policy's action than of the expert's."""
+        """Return (N,) whether critics value the policy's action that much less than the expert's."""
         assert self._critics is not None
         with torch.no_grad():
             own, best = (self._critics(observation, action).mean(dim=0) for action in (proposed, expert))
-        # alpha is a share of a value above 0; of one below, as those of -1 a step are, it leaves as much room
+        # alpha is a ratio for positive values; for negative ones, as with -1 per step, it allows the same margin
         return own < best - (1.0 - self.settings.share) * best.abs()
 
 
@@ -208,7 +208,7 @@ def _critics(folder: str, columns: int) -> Critics:
     from rlstack.training.folder import recipe_of
 
     if not folder:
-        raise UserError("intervener: kind: value is not allowed without critics: name a run's folder, or set action.")
+        raise UserError("intervener: kind: value needs critics: name a run's folder, or set kind: action.")
     state = load_checkpoint(Path(folder))["algorithm"]
     settings = recipe_of(Path(folder)).algorithm_settings
     try:

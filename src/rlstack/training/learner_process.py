@@ -1,7 +1,7 @@
-"""An asynchronous learner: it learns in a process of its own while the robots go on in another.
+"""Asynchronous learner: learns in its own process while the robots act in another.
 
-The two share a run's folder: the robots' process writes steps, the learner reads them, and what it has learned lies in
-``learner/``, written whole or not at all. So either may die at any moment, and both go on from what is there.
+The two share a run's folder: the robots' process writes steps; the learner reads them and writes its state atomically
+to ``learner/``. So either may die at any moment, and both resume from these files.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from rlstack.training.mixed_replay import MixedReplay
 from rlstack.training.soft_actor_critic import SoftActorCriticLearner
 
 LEARNER = "learner"
-"""Folder of a run that holds what its learner has learned."""
+"""Folder of the learner's state in a run's folder."""
 
 _PLAN, _STATE, _POLICY, _STEPS, _LOG = "plan.pt", "state.pt", "policy.pt", "steps", "log.txt"
 
 _PUBLISH_S, _SAVE_S, _IDLE_S = 0.25, 10.0, 0.005
-"""How often the learner gives its policy away, and saves all it needs to go on; and how long it waits for steps."""
+"""Periods at which the learner publishes its policy and saves its state, and how long it waits for steps."""
 
 
 _TRIES = 3
-"""Deaths without having learned anything, after which it is not started again."""
+"""Number of deaths without progress after which it is not restarted."""
 _NOT_FINITE = 65
-"""Status of a learner that diverged: from what it saved last it would do so again (EX_DATAERR of sysexits.h)."""
+"""Exit status of a learner that diverged, which a restart would repeat (EX_DATAERR of sysexits.h)."""
 
 
 class LearnerProcess:
-    """The learner as the robots' process sees it.
+    """Handle of the learner in the robots' process.
 
     Args:
-        folder: The run's, which holds steps already, or will.
-        learner: What the learner begins with, where it has not begun yet.
+        folder: The run's folder, which holds the steps.
+        learner: Initial state of a learner that has not started yet.
         settings: :class:`rlstack.training.algorithms.rlpd.RLPDSettings`.
-        sources: Folders of the run that hold what the robots did, demonstrations, and corrections.
+        sources: The run's folders of own steps, demonstrations, and corrections.
         unrewarded: See :class:`rlstack.training.mixed_replay.MixedReplay`.
-        seed: Of what is drawn.
+        seed: Seed of sampling.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LearnerProcess:
     ) -> None:
         self.folder = folder / LEARNER
         self.updates = 0
-        """Of the critics, so far as is known here."""
+        """Critic updates so far, as last reported."""
         kind = type(settings)
         plan = {
             "settings": schema.to_data(settings),
@@ -98,19 +98,18 @@ class LearnerProcess:
         return 0 if self._process is None else int(self._process.pid)
 
     def start(self) -> None:
-        """Start it, from what it saved last.
+        """Start it from its last saved state.
 
         Raises:
-            UserError: It has died several times without learning anything.
-            NotFinite: It ended because what it learned was not finite.
+            UserError: It died several times without progress.
+            NotFinite: It stopped at a value that is not finite.
         """
         if self._process is not None and self._process.poll() == _NOT_FINITE:
             raise NotFinite(self._last_words())
         self._idle = self._idle + 1 if self._begun_at == self.updates else 0
         if self._idle >= _TRIES:
             raise UserError(
-                f"The learner died {_TRIES} times without learning anything: {self._last_words()} See"
-                f" {self.folder / _LOG}."
+                f"The learner died {_TRIES} times without progress: {self._last_words()} See {self.folder / _LOG}."
             )
         self._begun_at = self.updates
         with (self.folder / _LOG).open("ab") as log:
@@ -123,14 +122,14 @@ class LearnerProcess:
         self._ended = weakref.finalize(self, _end, self._process)
 
     def tell(self, steps: int, done: float) -> None:
-        """Say how many steps there are to learn from, and what share of the run lies behind."""
+        """Report the number of steps to learn from, and the completed share of the run."""
         path = self.folder / _STEPS
         beside = path.with_suffix(".new")
         beside.write_text(f"{steps} {done}")
         os.replace(beside, path)
 
     def take(self, actor: torch.nn.Module) -> dict[str, float]:
-        """Put the newest policy into ``actor``, if there is one that is newer; return what was logged with it."""
+        """Load the latest policy into ``actor`` if it is newer; return the scalars logged with it."""
         path = self.folder / _POLICY
         try:
             written = path.stat().st_mtime_ns
@@ -146,7 +145,7 @@ class LearnerProcess:
         return logged
 
     def close(self) -> None:
-        """End it; it saves first."""
+        """Stop it; it saves first."""
         if self._ended is not None:
             self._ended()
 
@@ -156,15 +155,15 @@ class LearnerProcess:
 
 
 def learn(folder: Path, parent: int) -> None:
-    """Be the learner: learn from what the other process writes, until it is gone or SIGTERM comes.
+    """Run the learner: learn from the steps of the other process until that is gone or SIGTERM arrives.
 
     Args:
-        folder: :data:`LEARNER` in the run's.
-        parent: The robots' process.
+        folder: :data:`LEARNER` in the run's folder.
+        parent: Id of the robots' process.
     """
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the robots' process, which ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the robots' process handles Ctrl-C and stops this one
     die_with_parent(parent)
     plan = torch.load(folder / _PLAN, weights_only=True)
     torch.set_num_threads(plan["threads"])
@@ -186,7 +185,7 @@ def learn(folder: Path, parent: int) -> None:
     published = saved = time.monotonic()
 
     def save() -> None:
-        learner.check(logged)  # what has diverged must not be what it goes on from
+        learner.check(logged)  # never save a diverged state
         _save(folder / _STATE, {"learner": learner.state_dict(), "updates": updates, "lessons": lessons.state_dict()})
 
     while not asked:
@@ -214,7 +213,7 @@ def learn(folder: Path, parent: int) -> None:
 
 
 def _told(folder: Path) -> tuple[int, float]:
-    """Return what :meth:`LearnerProcess.tell` said."""
+    """Return the values that :meth:`LearnerProcess.tell` reported."""
     try:
         steps, done = (folder / _STEPS).read_text().split()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Symmetric sampling: batches that are half own steps and half demonstrations."""
+"""Symmetric sampling: batches of half own steps and half demonstrations."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rlstack.training.hindsight_replay import ReplaySampler, dealt
 
 
 class MixedReplay:
-    """Draws batches for RLPD and what is built on it.
+    """Draws batches for RLPD and its variants.
 
     Args:
         settings: :class:`rlstack.training.algorithms.rlpd.RLPDSettings`.
         own: Steps of the policy.
         prior: Demonstrations.
-        corrections: Steps of interventions, which count as demonstrations.
-        unrewarded: Whether demonstrations earn nothing, whatever the task's reward was, and corrections need not be
-            right: they are learned from, not cloned.
+        corrections: Steps of interventions, which are sampled like demonstrations.
+        unrewarded: Whether demonstrations have zero reward whatever the task's reward is, and corrections may be
+            suboptimal, so that they are not cloned.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class MixedReplay:
         settings = self.settings
         half = settings.batch // 2 if len(self.prior) or self._corrected() else 0
         own = self._drawn(self.own, count * (settings.batch - half), settings.hindsight, 0.0)
-        if not half:  # nothing was shown yet
+        if not half:  # no demonstrations yet
             return dealt(own, count)
         shown = self.shown(count * half, settings.hindsight)
         return [
@@ -47,7 +47,7 @@ class MixedReplay:
         ]
 
     def shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
-        """Return a batch of what was shown: demonstrations, then corrections, as many as there are of each."""
+        """Return a batch of demonstrations, then corrections, in proportion to their numbers."""
         corrected = self._corrected()
         some = round(count * corrected / (corrected + len(self.prior)))
         right = 0.0 if self.unrewarded else 1.0
@@ -62,7 +62,7 @@ class MixedReplay:
         return {name: torch.cat([batch[name], more[name]]) for name in batch}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the random states of what is drawn."""
+        """Return the random states of the samplers."""
         return {name: replay.state_dict() for name, replay in self._all().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

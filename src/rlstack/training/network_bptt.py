@@ -1,4 +1,4 @@
-"""Going through a policy network step by step, and back, without a graph of every operation."""
+"""Backpropagation through time for policy networks, without an autograd graph."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rlstack.training.networks import Network
 
 
 class NetworkBPTT:
-    """Takes a :class:`Network` through a :class:`DifferentiableRollout` and gradients back, without a graph to keep.
+    """Runs a :class:`Network` through a :class:`DifferentiableRollout`, and its gradients back, without a graph.
 
-    Each step is a handful of matrix products into memory that is used again for every window; what the weights'
-    gradients need is summed over all steps in one product each.
+    Each step is a handful of matrix products into memory that every rollout reuses; each weight gradient is one product
+    over all steps.
 
     Args:
         network: Its gradients are written into ``parameter.grad``.
-        window: Whose observations it sees and whose actions it chooses.
+        window: The rollout that gives its observations and takes its actions.
     """
 
     def __init__(self, network: Network, window: DifferentiableRollout) -> None:
@@ -102,7 +102,7 @@ class NetworkBPTT:
         self._views()
 
     def begin(self) -> None:
-        """Use the network's present weights; the normalisation becomes part of the first layer."""
+        """Load the network's current weights, with the normalisation folded into the first layer."""
         network = self.network
         with torch.no_grad():
             first = self.dense[0]
@@ -115,7 +115,7 @@ class NetworkBPTT:
                 turned.copy_(weight.T)
 
     def forward(self, t: int) -> None:
-        """Choose the action of step ``t``."""
+        """Compute the action of step ``t``."""
         x = self._seen[t]
         for k in range(len(self.dense)):
             x = torch.addmm(self._biases[k], self._weights[k], x, out=self._out[k][t])
@@ -133,12 +133,12 @@ class NetworkBPTT:
         torch.clamp(wanted, -1.0, 1.0, out=self._chosen[t])
 
     def begin_reverse(self) -> None:
-        """Forget the derivatives of the window before."""
+        """Zero the gradients of the previous rollout."""
         if self.network.gru_width:
             self._hidden_gradients[self.window.steps].zero_()
 
     def reverse(self, t: int) -> None:
-        """Go back from the gradient of the action of step ``t`` to that of its observation."""
+        """Backpropagate the gradient of the action of step ``t`` to its observation."""
         self._pull[t]()
         gradient, weight = self._pulls[t], self._turned[-1]
         if self.network.gru_width:
@@ -147,7 +147,7 @@ class NetworkBPTT:
             later.addmm_(weight, gradient)
             self._gates_reverse[t]()
             torch.addmm(self._direct_view, self._turned[k + 1], self._back_gradients[t], out=self._raw_view)
-            self._shorten[t]()  # as the window does with the state's
+            self._shorten[t]()  # as the rollout does for the state
             gradient, weight = self._fed_gradients[t], self._turned[k]
         for k in reversed(range(len(self.dense))):
             out = torch.mm(weight, gradient, out=self._out_gradients[k][t])
@@ -159,7 +159,7 @@ class NetworkBPTT:
         torch.mm(weight, gradient, out=self._seen_gradients[t])
 
     def weight_gradients(self, steps: int | None = None) -> None:
-        """Write the gradient of every parameter, summed over the window, or over the actions of its first ``steps``."""
+        """Write each parameter's gradient, summed over the rollout or over the actions of its first ``steps``."""
         window, network = self.window, self.network
         steps = window.steps if steps is None else steps
         before = [window.observation, *self.outputs]
@@ -179,12 +179,12 @@ class NetworkBPTT:
     def _write(self, layer: nn.Linear, gradient: Tensor, before: Tensor, first: bool, steps: int) -> None:
         flat = self.window.flat(gradient, steps)
         weight, bias = flat @ self.window.flat(before, steps).T, flat.sum(dim=1)
-        if first:  # of the layer behind the normalisation
+        if first:  # the layer after the normalisation
             weight = (weight - torch.outer(bias, self.network.mean)) * self.network.scale
         layer.weight.grad, layer.bias.grad = weight, bias
 
     def _views(self) -> None:
-        """Make every view that the steps use once: making them anew would take longer than the products."""
+        """Create all views once: creating them at each step would take longer than the products."""
         network, window, at = self.network, self.window, self.window.at
         steps = range(window.steps)
         self._relu = network.activation == "relu"
@@ -213,10 +213,10 @@ class NetworkBPTT:
 
 
 def _pulled(actions: int, device: str) -> Kernel:
-    """Return the kernel from the gradient of clipped actions to that of the actions themselves.
+    """Return the kernel that maps gradients of clipped actions to gradients of unclipped ones.
 
-    An action beyond its range may only be pulled back: a plain clip would leave it there for ever. And what one robot
-    pulls is bounded, as in :class:`DifferentiableRollout`, since it feeds back from step to step as the state does.
+    An action beyond its range keeps only gradients that lead back: those of a plain clip are zero and would leave it
+    there. Each robot's gradient is clipped, as in :class:`DifferentiableRollout`, since it accumulates over steps.
     """
 
     def pulled(gradient: Any, wanted: Any, bound: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu"
 
 
 class Network(Actor):
-    """Normalisation, dense layers, perhaps a gated recurrent unit, and the action.
+    """Normalisation, dense layers, an optional gated recurrent unit, and the action.
 
     The recurrent unit is that of Cho et al. (arXiv 1406.1078) in PyTorch's form.
 
@@ -24,7 +24,7 @@ class Network(Actor):
         actions: Number of actions.
         hidden: Widths of the dense layers.
         gru_width: Width of the recurrent layer after them; 0: none.
-        activation: Of the dense layers, one of :data:`ACTIVATIONS`.
+        activation: Activation of the dense layers, one of :data:`ACTIVATIONS`.
         initial_action: The action of the untrained policy.
     """
 
@@ -49,13 +49,13 @@ class Network(Actor):
     scale: Tensor
 
     def normalise_by(self, observations: Tensor) -> None:
-        """Take mean and spread of observations (samples, columns) as the normalisation from now on."""
+        """Set the normalisation to mean and standard deviation of observations (samples, columns)."""
         self.mean.copy_(observations.mean(dim=0))
         spread = observations.std(dim=0, correction=min(len(observations) - 1, 1))  # a single sample has none
         self.scale.copy_(1.0 / spread.clamp(min=0.3))
 
     def fold(self) -> None:
-        """Make the normalisation part of the first layer; what the network computes stays the same."""
+        """Fold the normalisation into the first layer; the network's function stays the same."""
         first = self.layers[0]
         assert isinstance(first, nn.Linear)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""torch's optimisers without its compiler, whose import alone takes two CPU-seconds at the start of a run."""
+"""torch's optimisers without its compiler, whose import takes two CPU-seconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class _Eager:
-    """Methods of an optimiser as they are below the decorators that import torch._dynamo."""
+    """An optimiser's methods without the decorators that import torch._dynamo."""
 
     add_param_group: Any = unwrap(torch.optim.Optimizer.add_param_group)
     load_state_dict: Any = unwrap(torch.optim.Optimizer.load_state_dict)

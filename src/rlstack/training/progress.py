@@ -1,4 +1,4 @@
-"""What a person sees while a run learns: a bar on a terminal, a line now and then anywhere else."""
+"""Progress display of a run: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.progress import Progress as Bars
 from rlstack.training.run import Progress
 
 LINE_EVERY_S = 10.0
-"""Between lines where there is no terminal to draw on."""
+"""Time between lines without a terminal."""
 
 
 class ProgressDisplay:
-    """A context manager that shows each :class:`Progress` it is called with."""
+    """Context manager that displays each :class:`Progress` passed to it."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
@@ -40,7 +40,7 @@ class ProgressDisplay:
             self._bars.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Show the newest figures."""
+        """Display the latest figures."""
         if self._bars is not None and self._task is not None:
             share = progress.steps / progress.total_steps
             self._bars.update(self._task, completed=share, description=describe(progress))

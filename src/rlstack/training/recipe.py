@@ -1,4 +1,4 @@
-"""A recipe: everything that decides a training run, read from one YAML file and changed from the command line."""
+"""Recipe: the full configuration of a training run, from one YAML file and command-line options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Settings = TypeVar("Settings")
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """How the best policy of a run is chosen; its starts are apart from those that any report uses."""
+    """Selection of a run's best policy, on other starts than those of any report."""
 
     episodes: int = value(500, at_least=1)
     """Held-out episodes of an evaluation."""
@@ -33,7 +33,7 @@ class Selection:
     after: float = value(0.5, at_least=0.0, at_most=1.0)
     """Share of the training steps before the first evaluation."""
     seed: int = value(10_000, at_least=0)
-    """Of the held-out episodes."""
+    """Seed of the held-out episodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Recipe(Generic[Task, Settings]):
     """Train a policy for one robot and one task."""
 
     name: str
-    """What the run and its policy are called."""
+    """Name of the run and its policy."""
     task: str
     """A task's name."""
     robot: str
@@ -49,13 +49,13 @@ class Recipe(Generic[Task, Settings]):
     algorithm: str = "ppo"
     """A learning algorithm's name."""
     seed: int = value(0, at_least=0)
-    """Of everything random in the run."""
+    """Seed of everything random in the run."""
     steps: int = value(5_000_000, at_least=1)
-    """Environment steps, over all robots together."""
+    """Environment steps, over all robots."""
     envs: int = value(1024, at_least=1)
-    """Robots simulated at once."""
+    """Robots simulated in parallel."""
     device: str = "cpu"
-    """Where to simulate and learn: cpu, or cuda where there is one."""
+    """Device of simulation and learning: cpu, or cuda if available."""
     threads: int = value(1, at_least=1)
     """CPU threads that the learner may use."""
     selection: Selection = field(default_factory=Selection)
@@ -120,10 +120,10 @@ def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:
 
 
 def switched(recipe: Recipe[Any, Any], task: str, algorithm: str) -> tuple[Recipe[Any, Any], list[str]]:
-    """Return a recipe for another task or algorithm, unchecked, and sentences that say which settings came along.
+    """Return a recipe for another task or algorithm, unchecked, and sentences about the settings carried over.
 
-    Those come along that the recipe changes from the defaults of its own task or algorithm, where the new one has them
-    and takes the value; all others are the new one's defaults.
+    Settings that the recipe changes from its own task's or algorithm's defaults are carried over if the new one has
+    them and accepts the value; all others are the new one's defaults.
 
     Raises:
         UserError: The task or algorithm is unknown (nearest names listed).
@@ -140,12 +140,12 @@ def switched(recipe: Recipe[Any, Any], task: str, algorithm: str) -> tuple[Recip
 
 
 def _taken_over(settings: Any, kind: Any, whose: str, key: str, told: list[str]) -> Any:
-    """Return settings of another kind with all of ``settings`` that fit it; what did and did not is told."""
+    """Return settings of another class with the ``settings`` that fit it, and append a summary to ``told``."""
     kept: dict[str, Any] = {}
     taken: list[str] = []
     left = _changed(settings)
     again = True
-    while again:  # some fit only beside others
+    while again:  # some are valid only together with others
         again = False
         for path, changed in list(left.items()):
             data = target = copy.deepcopy(kept)
@@ -161,14 +161,14 @@ def _taken_over(settings: Any, kind: Any, whose: str, key: str, told: list[str])
             del left[path]
     said = [f"takes over {', '.join(taken)}"] if taken else []
     if left:
-        said.append(f"leaves out {', '.join(map('.'.join, left))}, which it does not have or not in that way")
+        said.append(f"leaves out {', '.join(map('.'.join, left))}, which it does not have or does not accept")
     if said:
         told.append(f"Of the recipe's {key} the {whose} {', and '.join(said)}.")
     return schema.load(kind, kept, f"The {whose}: {key}")
 
 
 def _changed(settings: Any, default: Any = None) -> dict[tuple[str, ...], Any]:
-    """Return by path, as plain data, what settings hold beside their defaults, or beside those of ``default``."""
+    """Return the settings that differ from their defaults, or from ``default``, as plain data by path."""
     changed: dict[tuple[str, ...], Any] = {}
     for entry in dataclasses.fields(settings):
         held, usual = getattr(settings, entry.name), dataclasses.MISSING
@@ -186,8 +186,8 @@ def _changed(settings: Any, default: Any = None) -> dict[tuple[str, ...], Any]:
 
 
 def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
-    """Refuse a recipe with a value out of range, an unknown robot, settings that are not its task's or algorithm's, or
-    a task that the algorithm cannot learn."""
+    """Raise ``UserError`` for a value out of range, an unknown robot, settings of another task or algorithm, or a task
+    that the algorithm cannot learn."""
     _check_kind(recipe.task_settings, TASKS.load(recipe.task), f"{where}: task_settings", f"task '{recipe.task}'")
     kind = ALGORITHMS.load(recipe.algorithm).Settings
     _check_kind(recipe.algorithm_settings, kind, f"{where}: algorithm_settings", f"algorithm '{recipe.algorithm}'")
@@ -198,15 +198,15 @@ def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
 
 
 def _check_fit(recipe: Recipe[Any, Any], where: str) -> None:
-    """Refuse an unknown robot, or a task that the algorithm cannot learn."""
+    """Raise ``UserError`` for an unknown robot, or a task that the algorithm cannot learn."""
     if not recipe.robot.endswith((".yaml", ".yml")) and recipe.robot not in robot_names():
         raise unknown_name("robot", recipe.robot, robot_names())
     if ALGORITHMS.load(recipe.algorithm).needs_gradients and not _differentiable(recipe.task_settings):
         tasks = [name for name in TASKS.names() if _differentiable(TASKS.load(name))]
         others = [name for name in ALGORITHMS.names() if not ALGORITHMS.load(name).needs_gradients]
         raise UserError(
-            f"{where}: algorithm: '{recipe.algorithm}' learns by gradients through the simulator, and that of the task"
-            f" '{recipe.task}' has none. Tasks that have them: {', '.join(tasks)}. Algorithms that need none:"
+            f"{where}: algorithm: '{recipe.algorithm}' needs gradients through the simulator, and the simulator of"
+            f" '{recipe.task}' has none. Tasks with gradients: {', '.join(tasks)}. Algorithms without:"
             f" {', '.join(others)}."
         )
 
@@ -219,7 +219,7 @@ def _check_kind(settings: Any, kind: Any, where: str, whose: str) -> None:
 
 
 def _differentiable(task: Any) -> bool:
-    """Return whether a task says that its simulator has gradients, as those of the batch simulator do."""
+    """Return whether a task declares that its simulator has gradients, as the batch simulator's tasks do."""
     return bool(getattr(task, "differentiable", False))
 
 

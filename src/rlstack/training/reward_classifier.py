@@ -1,8 +1,8 @@
-"""A reward classifier: tells success from observations, pictures too, as on a real robot.
+"""Reward classifier: predicts success from observations, including images, as on a real robot.
 
 Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning" (HIL-SERL, arXiv
-2410.21845): before reinforcement learning begins, somebody shows what success looks like and what it does not, a
-classifier on frozen features of the pictures is fitted to that, and where it is surer than 0.85 a step earns.
+2410.21845): before reinforcement learning, a classifier on frozen image features is fitted to examples of success and
+failure, and a step has a reward where the predicted probability of success exceeds 0.85.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rlstack.training.environment_wrapper import EnvironmentWrapper
 from rlstack.training.optimisers import Adam
 
 _FOR_FITTING = 0.8
-"""Share of what is shown; by the rest it is measured how well the classifier tells."""
+"""Share of the examples to fit; the rest measure precision and recall."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,11 @@ class RewardClassifierSettings:
     """Settings of the classifier."""
 
     shown: int = value(12_000, at_least=100)
-    """Steps that it is shown, half of them the scripted expert's, who strays; the other half go wrong on purpose."""
+    """Example steps: half from the scripted expert with noise, half from deliberate failures."""
     stray: float = value(0.3, at_least=0.0)
-    """Standard deviation of what is added to the expert's actions."""
+    """Standard deviation of the noise on the expert's actions."""
     threshold: float = value(0.85, above=0.0, at_most=1.0)
-    """How sure it must be; HIL-SERL's."""
+    """Probability threshold of success; HIL-SERL's."""
     updates: int = value(1500, at_least=1)
     batch: int = value(256, at_least=2)
     hidden: tuple[int, ...] = value((64, 64), at_least=1)
@@ -42,10 +42,10 @@ class RewardClassifierSettings:
 
 
 class RewardClassifier(nn.Module):
-    """How likely it is done, from an observation.
+    """Success classifier of observations.
 
     Args:
-        columns: Of the observation.
+        columns: Observation columns.
         hidden: Widths of the dense layers.
     """
 
@@ -59,7 +59,7 @@ class RewardClassifier(nn.Module):
     scale: Tensor
 
     def forward(self, observation: Tensor) -> Tensor:
-        """Return (batch,) the logarithm of the odds that it is done in observations (batch, columns)."""
+        """Return the logits (batch,) of success in observations (batch, columns)."""
         x = (observation - self.mean) * self.scale
         *hidden, last = self.layers
         for layer in hidden:
@@ -69,36 +69,35 @@ class RewardClassifier(nn.Module):
 
 
 class ClassifiedEnvironment(EnvironmentWrapper):
-    """An environment whose success is told by a classifier: what it earns, and when it ends.
+    """Environment wrapper whose rewards and endings come from a success classifier.
 
     Args:
-        inner: A task that does not end by its own success.
-        settings: Of the classifier.
-        seed: Of what is drawn.
+        inner: A task whose episodes success does not end.
+        settings: Settings of the classifier.
+        seed: Seed of sampling.
 
     Raises:
-        UserError: Success ends the task's episodes, which gives away what is to be told.
+        UserError: Success ends the task's episodes, which leaks the true success.
     """
 
     def __init__(self, inner: ScriptedEnvironment, settings: RewardClassifierSettings, seed: int) -> None:
         super().__init__(inner)
         if getattr(self.task, "ends", False):
             raise UserError(
-                "judged: true needs episodes that success does not end, for that is the classifier's to tell: set"
-                " task_settings: ends: false."
+                "judged: true needs episodes that the task's own success does not end: set task_settings: ends: false."
             )
         self.settings, self.generator = settings, torch.Generator().manual_seed(seed % 2**63)
         self.judge = RewardClassifier(self.pipeline.size, settings.hidden)
         self.hold_steps = int(getattr(self.task, "hold_steps", 1))
         self.figures: dict[str, float] = {}
-        """How well it tells, of steps that it was not fitted to: ``precision`` and ``recall``, 0 to 1."""
+        """``precision`` and ``recall`` on held-out steps, 0 to 1."""
         self._held = torch.zeros(self.count, dtype=torch.long)
 
     def learn(self) -> None:
-        """Show the classifier what success looks like, and what it does not; then all robots start anew.
+        """Fit the classifier to successes and failures, then reset all robots.
 
         Raises:
-            UserError: There was no success among what was shown, or nothing else.
+            UserError: The examples lack successes or failures.
         """
         settings = self.settings
         observation, done = self._shown()
@@ -106,8 +105,8 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         fitted, done_fitted = observation[:kept], done[:kept]
         if not 0 < int(done_fitted.sum()) < kept or not bool(done[kept:].any()):
             raise UserError(
-                f"judged: of {len(done)} steps that were shown, {int(done.sum())} were successful: a classifier needs"
-                " both kinds. Show more of them (judge.shown), or make the task easier."
+                f"judged: of {len(done)} example steps, {int(done.sum())} were successful: a classifier needs"
+                " both kinds. Collect more (judge.shown), or make the task easier."
             )
         self.judge.mean.copy_(fitted.mean(dim=0))
         self.judge.scale.copy_(1.0 / fitted.std(dim=0).clamp(min=1e-2))
@@ -130,12 +129,12 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         self.inner.reset_all()
 
     def tell(self, observation: Tensor) -> Tensor:
-        """Return (batch,) bool: whether it is done in observations (batch, columns)."""
+        """Return (batch,) bool: predicted success in observations (batch, columns)."""
         with torch.no_grad():
             return torch.sigmoid(self.judge(observation)) >= self.settings.threshold
 
     def step(self, action: Tensor) -> GoalStep:
-        """Apply actions (N, actions), and restart robots that have been done for long enough, as they are judged."""
+        """Apply actions (N, actions), and reset robots whose predicted success has lasted long enough."""
         result = self.inner.step(action)
         told = self.tell(result.next_actor)
         reward = torch.where(told, 0.0, -1.0)
@@ -161,7 +160,7 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         )
 
     def reset_all(self) -> None:
-        """Start every robot anew."""
+        """Reset every robot."""
         self._held[:] = 0
         self.inner.reset_all()
 
@@ -175,7 +174,7 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         return ("judged",)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes as the environment runs, and the classifier."""
+        """Return the state needed to resume, including the classifier."""
         own = {"judge": {n: t.clone() for n, t in self.judge.state_dict().items()}, "figures": dict(self.figures)}
         random = self.generator.get_state()
         return {**own, "inner": self.inner.state_dict(), "held": self._held.clone(), "random": random}
@@ -188,11 +187,11 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         self.inner.load_state_dict(state["inner"])
 
     def _shown(self) -> tuple[Tensor, Tensor]:
-        """Return observations (n, columns), and whether it was done in them by the task's own measure (n,)."""
+        """Return example observations (n, columns) and the task's own success in them (n,)."""
         settings, count = self.settings, self.count
         actions = self.pipeline.action_size
         seen, done = [], []
-        blunders = torch.arange(count) % 2 == 1  # and in every other episode of each
+        blunders = torch.arange(count) % 2 == 1  # for half of the robots, and in every other episode of each
         stuck, at = self._slips(actions)
         self.inner.restart(torch.arange(count))
         self.inner.observe()
@@ -210,7 +209,7 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         return torch.cat(seen), torch.cat(done)
 
     def _slips(self, actions: int) -> tuple[Tensor, Tensor]:
-        """Return what goes wrong in episodes: which one of the actions (N, actions) bool, and where it is stuck."""
+        """Draw failures: which of the actions (N, actions) bool is stuck, and at which value."""
         which = functional.one_hot(self._draw(actions, self.count), actions).bool()
         at = 2.0 * torch.rand((self.count, 1), generator=self.generator) - 1.0
         return which, at.expand(-1, actions)

@@ -1,7 +1,7 @@
-"""A training run: a folder with the recipe, checkpoints, scalars and, at the end, the policy file.
+"""Training run: the loop, and a folder with the recipe, checkpoints, scalars and the policy file.
 
-What lies in the folder: ``recipe.yaml`` (everything that decided the run), ``checkpoint.pt`` (resume),
-TensorBoard events, ``training.json`` (figures of the end), ``policy.onnx`` (the best by evaluation).
+Files in the folder: ``recipe.yaml`` (full configuration), ``checkpoint.pt`` (to resume), TensorBoard events,
+``training.json`` (final figures), ``policy.onnx`` (best policy by evaluation).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHECKPOINT_EVERY_S = 30.0
 
 @dataclass(frozen=True)
 class Progress:
-    """What a run tells whoever watches it, after every iteration."""
+    """Progress of a run after an iteration."""
 
     steps: int
     total_steps: int
@@ -50,35 +50,35 @@ class Progress:
     reward_per_s: float
     lost_share: float
     success: float | None
-    """Of the newest evaluation on held-out starts; None before the first."""
+    """Success in the latest evaluation on held-out starts; None before the first."""
     seconds: float
     seconds_left: float
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended."""
+    """Result of a run."""
 
     recipe: Recipe[Any, Any]
     folder: Path
     policy: Path
     finished: bool
-    """False when it was stopped before its last step."""
+    """False if it was stopped before its last step."""
     steps: int
     seconds: float
     cpu_seconds: float
-    """Of learning and evaluating, without set-up and export."""
+    """CPU-seconds of learning and evaluating, without set-up and export."""
     evaluation_cpu_seconds: float
-    """Those of them that evaluating took."""
+    """CPU-seconds of evaluating alone."""
     setup_cpu_seconds: float
-    """What the process had taken before it began to learn: imports, kernels, environment, network."""
+    """CPU-seconds before learning began: imports, kernels, environment, network."""
     evaluation: dict[str, float]
-    """Of the best policy, which is the exported one."""
+    """Figures of the best policy, which is the exported one."""
     evaluations: list[dict[str, float]]
-    """Of each evaluation, in order; ``cpu_seconds`` is what learning alone had taken until then."""
+    """Figures of each evaluation, in order; ``cpu_seconds`` counts learning alone up to then."""
 
     def as_json(self) -> str:
-        """Return all but the recipe, which has its own file."""
+        """Return all fields but the recipe, which has its own file."""
         figures = {**schema.to_data(self), "folder": str(self.folder), "policy": str(self.policy)}
         del figures["recipe"]
         return json.dumps(figures, indent=2) + "\n"
@@ -92,18 +92,18 @@ def start(
 ) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
-    The recipe is a checked one, as files and command lines give it; one that was changed in code goes through
+    The recipe must be checked, as recipes from files and command lines are; check one that was changed in code with
     :func:`rlstack.training.recipe.check_recipe` first.
 
-    Ctrl-C waits for the end of the iteration, so that what is saved goes on exactly; a second one raises
-    ``KeyboardInterrupt`` at once and leaves the checkpoint before. ``on_progress`` may raise it as well, to stop.
-    ``devices`` are those by which a hand can intervene, where the recipe asks for one.
+    Ctrl-C stops after the iteration, so that the saved run resumes exactly; a second one raises ``KeyboardInterrupt``
+    at once and leaves the previous checkpoint. ``on_progress`` may also raise it to stop.
+    ``devices`` creates the teleoperation device if the recipe asks for human intervention.
 
-    What ends before the first iteration leaves no folder, unless demonstrations were taken until then.
+    A run that ends before its first iteration leaves no folder, unless it has demonstrations.
 
     Raises:
-        UserError: The folder exists already (nothing is ever overwritten), a hand is asked for that cannot intervene,
-            or learning broke; the message says where.
+        UserError: The folder exists already (nothing is ever overwritten), human intervention is not possible, or
+            learning diverged; the message says where.
     """
     if folder.exists():
         raise taken(folder)
@@ -117,7 +117,7 @@ def start(
                 shutil.rmtree(folder, ignore_errors=True)
             elif isinstance(error, UserError):
                 raise UserError(
-                    f"{error} What was made until then is kept: change {folder / RECIPE} where need be, and go on with"
+                    f"{error} The data so far are kept: change {folder / RECIPE} if needed, and resume with"
                     f" `rlstack train --resume {folder}`."
                 ) from error
             raise
@@ -125,16 +125,16 @@ def start(
 
 
 def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices | None = None) -> Result:
-    """Go on with the run in ``folder`` from its newest checkpoint, as if it had not been interrupted.
+    """Resume the run in ``folder`` exactly from its latest checkpoint.
 
-    One that was killed before its first iteration has none, and begins again with the demonstrations that it has.
+    A run that was killed before its first iteration has none, and restarts with its existing demonstrations.
 
     Raises:
         UserError: There is no run, its checkpoint is gone or damaged or does not fit the recipe beside it, another
-            process trains there, a hand is asked for that cannot intervene, or learning broke.
+            process trains there, human intervention is not possible, or learning diverged.
     """
     if not (folder / RECIPE).is_file():
-        load_checkpoint(folder)  # to be refused before a lock is made in what is no run
+        load_checkpoint(folder)  # raises before a lock is created in a folder that is not a run
     recipe = recipe_of(folder)
     with held(folder):
         state = None if never_learned(folder) else load_checkpoint(folder)
@@ -147,7 +147,7 @@ def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices
 
 
 def _led(run: _Run, devices: Devices | None) -> AbstractContextManager[HumanIntervener | None]:
-    """Return what lets a hand intervene, where the recipe asks for one."""
+    """Return the context of human intervention, if the recipe asks for it."""
     if not needs_human(run.recipe.algorithm_settings):
         return nullcontext()
     from rlstack.training.human_intervention import human_intervener
@@ -163,14 +163,14 @@ def export(folder: Path, out: Path | None = None) -> Path:
             written.
     """
     state = load_checkpoint(folder)
-    # the device that it learned on need not be here
+    # the device of training may be missing here
     run = _Run(recipe_of(folder), folder, device="cpu")
     run.load(state)
     return run.export(out or folder / POLICY)
 
 
 _KEPT = ("iteration", "seconds", "cpu_seconds", "evaluation_cpu_seconds", "evaluations", "success", "best")
-"""What of a run goes into its checkpoint beside the algorithm."""
+"""Attributes of a run in its checkpoint, beside the algorithm."""
 
 
 class _Run:
@@ -204,7 +204,7 @@ class _Run:
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise UserError(
                 f"The checkpoint in {self.folder} does not fit the {RECIPE} beside it, or was written by another"
-                f" version of rlstack ({type(error).__name__}). Put the recipe back as it was, or train again."
+                f" version of rlstack ({type(error).__name__}). Restore the recipe, or train again."
             ) from error
 
     def save(self) -> None:
@@ -215,24 +215,24 @@ class _Run:
         return {**kept, "algorithm": self.algorithm.state_dict()}
 
     def open(self) -> None:
-        """Have all that learning begins with in the folder."""
+        """Write the initial state of learning to the folder."""
         if isinstance(self.algorithm, KeepsReplay):
             self.algorithm.open(self.folder)
         self.setup_cpu_seconds = time.process_time()
         if not self.iteration:
-            self.save()  # so that there is always one to go back to
+            self.save()  # so that there is always a checkpoint
 
     def learn(self, on_progress: OnProgress | None, hand: HumanIntervener | None = None) -> Result:
         from torch.utils.tensorboard import SummaryWriter
 
         saved_at = time.monotonic()
         waiting: dict[str, Any] | None = None
-        # scalars from after the checkpoint are of iterations that now come again
+        # drop scalars after the checkpoint: their iterations repeat
         with deferred_interrupt() as stop, SummaryWriter(str(self.folder), purge_step=self._steps() + 1) as writer:
             while self.iteration < self.iterations and not stop.asked:
                 progress = self._iterate(writer)
                 if waiting is not None:
-                    # what was learned is sound if one can go on from it
+                    # save only a state that learning can continue from
                     save_checkpoint(self.folder, waiting)
                     waiting, saved_at = None, time.monotonic()
                 try:
@@ -260,7 +260,7 @@ class _Run:
         except NotFinite as error:
             raise UserError(
                 f"Training stopped at step {self._steps()}: {error}. Lower learning_rate in {self.folder / RECIPE} and"
-                f" go on from the last good checkpoint with `rlstack train --resume {self.folder}`; if it comes again,"
+                f" resume from the last good checkpoint with `rlstack train --resume {self.folder}`; if it recurs,"
                 " look at that term's scalars in TensorBoard."
             ) from error
         self.seconds += time.perf_counter() - wall

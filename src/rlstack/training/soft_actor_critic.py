@@ -1,8 +1,8 @@
-"""Networks and updates of soft actor-critic, for all algorithms that learn from replayed steps.
+"""Networks and updates of soft actor-critic, for all off-policy algorithms.
 
-Soft actor-critic with automatic temperature is that of Haarnoja et al., "Soft Actor-Critic Algorithms and Applications"
-(arXiv 1812.05905); the ensemble of critics with layer normalisation, of which few are drawn for each target, that of
-Ball et al., "Efficient Online Reinforcement Learning with Offline Data" (RLPD, arXiv 2302.02948).
+Soft actor-critic with automatic temperature follows Haarnoja et al., "Soft Actor-Critic Algorithms and Applications"
+(arXiv 1812.05905); the ensemble of critics with layer normalisation and random subsets for targets follows Ball et al.,
+"Efficient Online Reinforcement Learning with Offline Data" (RLPD, arXiv 2302.02948).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG_STD = -5.0, 2.0
 
 
 _ELSEWHERE = 4
-"""Actions of each kind that conservative critics are asked about; Cal-QL has 10."""
+"""Sampled actions of each kind for conservative critics; 10 in Cal-QL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,32 +35,32 @@ class SoftActorCriticSettings:
     """Settings of the networks and their updates."""
 
     hidden: tuple[int, ...] = value((256, 256), at_least=1)
-    """Widths of the hidden layers, of policy and critics."""
+    """Widths of the hidden layers of policy and critics."""
     critics: int = value(2, at_least=1)
     """Critics in the ensemble."""
     drawn_critics: int = value(2, at_least=1)
-    """Of them, drawn anew for each target, whose least value counts."""
+    """Random subset of critics for each target, whose minimum is used."""
     layer_norm: bool = False
-    """Whether the critics' hidden layers are normalised."""
+    """Whether the critics' hidden layers have layer normalisation."""
     gamma: float = value(0.98, above=0.0, at_most=1.0)
-    """Discount a step."""
+    """Discount per step."""
     learning_rate: float = value(3e-4, above=0.0)
     tau: float = value(0.005, above=0.0, at_most=1.0)
-    """Share by which the target critics follow in an update."""
+    """Update rate of the target critics (tau)."""
     batch: int = value(256, at_least=1)
-    """Steps in an update."""
+    """Batch size of an update."""
     temperature: float = value(0.1, above=0.0)
-    """Weight of the entropy at the start; it is adapted."""
+    """Initial temperature, the weight of the entropy; it is adapted."""
     target_entropy: float = -0.5
-    """Entropy that the temperature is adapted to, for each action, nats."""
+    """Target entropy for each action, nats."""
     entropy_backup: bool = True
-    """Whether targets count the entropy of what comes after."""
+    """Whether targets include the entropy of the next action."""
     start_value: float = 0.0
-    """What critics think of everything at the start. With rewards of -1 a step 0 is more than can be earned, so that a
-    policy that has been cloned is forgotten before they know better; about -1 / (1 - gamma) is not."""
+    """Initial value of the critics. With rewards of -1 per step, 0 is optimistic, so that a cloned policy is forgotten
+    before the critics have learned; about -1 / (1 - gamma) is not."""
     bounded: bool = False
-    """Whether targets are kept within what rewards of -1 to 0 a step add up to, -1 / (1 - gamma) to 0, which sparse
-    rewards are; section 4.1 of Andrychowicz et al. (HER, arXiv 1707.01495)."""
+    """Whether to clip targets to -1 / (1 - gamma) to 0, the range of returns for sparse rewards of -1 to 0 per step;
+    section 4.1 of Andrychowicz et al. (HER, arXiv 1707.01495)."""
 
     def __post_init__(self) -> None:
         if not self.hidden:
@@ -76,7 +76,7 @@ class SoftActorCriticSettings:
 
 
 class SquashedActor(Actor):
-    """Dense layers and a Gaussian squashed by tanh; deployed, its mean.
+    """Dense layers and a tanh-squashed Gaussian; its mean when deployed.
 
     Args:
         inputs: Observation columns.
@@ -91,17 +91,17 @@ class SquashedActor(Actor):
         self.mean, self.spread = nn.Linear(widths[-1], actions), nn.Linear(widths[-1], actions)
 
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the mean action (batch, actions), squashed, and no hidden state."""
+        """Return the mean action (batch, actions), squashed, and an empty hidden state."""
         return torch.tanh(self.mean(self._features(observation))), {}
 
     def sample(self, observation: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Return drawn actions (batch, actions) and the logarithm of their density (batch,)."""
+        """Return sampled actions (batch, actions) and their log-probabilities (batch,)."""
         features = self._features(observation)
         mean, low, high = self.mean(features), *_LOG_STD
         log_std = low + 0.5 * (high - low) * (torch.tanh(self.spread(features)) + 1.0)
         noise = torch.randn(mean.shape, generator=generator, device=mean.device)
         raw = mean + noise * log_std.exp()
-        # the log of tanh's slope, in the form that does not overflow
+        # the log of tanh's slope, in a form that does not overflow
         slope = 2.0 * (math.log(2.0) - raw - functional.softplus(-2.0 * raw))
         density = -0.5 * noise * noise - log_std - 0.5 * math.log(2.0 * math.pi) - slope
         return torch.tanh(raw), density.sum(dim=-1)
@@ -119,7 +119,7 @@ class Critics(nn.Module):
     Args:
         inputs: Columns of observation and action together.
         hidden: Widths of the layers.
-        count: Critics.
+        count: Number of critics.
         normalised: Whether hidden layers have layer normalisation.
     """
 
@@ -129,7 +129,7 @@ class Critics(nn.Module):
         widths = [inputs, *hidden, 1]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for a, b in pairwise(widths):
-            bound = 1.0 / math.sqrt(a)  # as torch's linear layers begin
+            bound = 1.0 / math.sqrt(a)  # as torch initialises linear layers
             self.weights.append(nn.Parameter(torch.empty(count, a, b).uniform_(-bound, bound)))
             self.biases.append(nn.Parameter(torch.empty(count, 1, b).uniform_(-bound, bound)))
         shapes = [(count, 1, width) for width in hidden] if normalised else []
@@ -137,7 +137,7 @@ class Critics(nn.Module):
         self.shifts = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for shape in shapes)
 
     def forward(self, observation: Tensor, action: Tensor, members: Tensor | None = None) -> Tensor:
-        """Return values (members, batch); of all critics, or of those whose indices are given."""
+        """Return values (members, batch) of all critics, or of those at the indices ``members``."""
         x = torch.cat([observation, action], dim=-1)
         weights = self._of(self.weights, members)
         biases = self._of(self.biases, members)
@@ -158,14 +158,14 @@ class Critics(nn.Module):
 
 
 class SoftActorCriticLearner:
-    """Policy, critics and temperature, and how a batch of steps changes them.
+    """Policy, critics and temperature, with their updates from batches of steps.
 
     A batch holds by name: ``observation``, ``next_observation`` (n, columns), ``action`` (n, actions), ``reward`` (n,),
-    and ``goes_on`` (n,): 1 where what comes after counts, 0 where the episode ended for good.
+    and ``goes_on`` (n,): 0 where the episode terminated, else 1.
 
     Args:
-        settings: Of networks and updates.
-        columns: Of an observation.
+        settings: Settings of networks and updates.
+        columns: Observation columns.
         actions: Number of actions.
         generator: Draws actions and critics.
     """
@@ -188,17 +188,17 @@ class SoftActorCriticLearner:
         self._of_temperature = Adam([self.log_temperature], lr=rate)
 
     def act(self, observation: Tensor) -> Tensor:
-        """Return drawn actions (n, actions)."""
+        """Return sampled actions (n, actions)."""
         with torch.no_grad():
             return self.actor.sample(observation, self.generator)[0]
 
     def update_critics(self, batch: Mapping[str, Tensor], conservative: float = 0.0) -> dict[str, Tensor]:
-        """Fit the critics to their targets once; return what to log.
+        """Update the critics once; return scalars to log.
 
         Args:
-            batch: See the class; if conservative, also ``return`` (n,): what was earned from there to the end.
-            conservative: Weight of thinking less of what was not done than of what was, but not less than of what was
-                earned: calibrated Q-learning, Nakamoto et al. (Cal-QL, arXiv 2303.05479).
+            batch: See the class; if conservative, also ``return`` (n,), the return to the end of the episode.
+            conservative: Weight of the conservative loss, which lowers values of actions outside the data, but not
+                below the observed return: calibrated Q-learning, Nakamoto et al. (Cal-QL, arXiv 2303.05479).
         """
         settings = self.settings
         with torch.no_grad():
@@ -223,11 +223,11 @@ class SoftActorCriticLearner:
         return {"critic": loss.detach() / settings.critics, "value": values.detach().mean()}
 
     def update_actor(self, batch: Mapping[str, Tensor], cloning: float = 0.0) -> dict[str, Tensor]:
-        """Improve the policy once, and adapt the temperature; return what to log.
+        """Update the policy and the temperature once; return scalars to log.
 
         Args:
-            batch: See the class; with cloning, also ``demonstrated`` (n,): whether it was demonstrated.
-            cloning: Weight of doing what was demonstrated (Nair et al., "Overcoming Exploration in Reinforcement
+            batch: See the class; with cloning, also ``demonstrated`` (n,): whether a step was demonstrated.
+            cloning: Weight of the behaviour-cloning loss (Nair et al., "Overcoming Exploration in Reinforcement
                 Learning with Demonstrations", arXiv 1709.10089, without their filter).
         """
         observation = batch["observation"]
@@ -252,27 +252,27 @@ class SoftActorCriticLearner:
         return {name: number.detach() for name, number in logged.items()}
 
     def clone(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Fit the policy's mean to what was demonstrated, once; return what to log."""
+        """Fit the policy's mean to the demonstrated actions once; return scalars to log."""
         loss = self._unlike(batch)
         self._improve_actor(loss)
         return {"clone": loss.detach()}
 
     def _improve_actor(self, loss: Tensor) -> None:
-        """Take one step down the loss; its slopes by the critics' parameters, which nobody needs, are not made."""
+        """Take one gradient step, without computing gradients of the critics' parameters."""
         parameters = list(self.actor.parameters())
-        slopes = torch.autograd.grad(loss, parameters, allow_unused=True)  # cloning does not need the spread
+        slopes = torch.autograd.grad(loss, parameters, allow_unused=True)  # cloning does not use the standard deviation
         for parameter, slope in zip(parameters, slopes):
             parameter.grad = slope
         self._of_actor.step()
 
     def _unlike(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return how far the policy's mean is from what was demonstrated, squared, the mean over the batch."""
+        """Return the mean squared error between the policy's mean and the demonstrated actions."""
         rows = batch["demonstrated"] > 0.5
         own, _ = self.actor(batch["observation"][rows], {})
         return (own - batch["action"][rows]).square().sum() / len(rows)
 
     def _elsewhere(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the soft maximum (critics, n) of values of actions at random, and of the policy's, now and next."""
+        """Return the soft maximum (critics, n) over values of random actions and of the policy's, now and next."""
         observation, count = batch["observation"], _ELSEWHERE
         rows = observation.repeat_interleave(count, dim=0)
         with torch.no_grad():
@@ -290,7 +290,7 @@ class SoftActorCriticLearner:
         return together.logsumexp(dim=-1) - math.log(together.shape[-1])
 
     def check(self, logged: Mapping[str, Tensor]) -> dict[str, float]:
-        """Return what was logged as numbers.
+        """Return logged scalars as floats.
 
         Raises:
             NotFinite: One of them is not finite; the message names it.
@@ -315,14 +315,14 @@ class SoftActorCriticLearner:
         )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from :meth:`state_dict`, at the settings' learning rate."""
+        """Go on from :meth:`state_dict`, with the learning rate of the settings."""
         for name in ("actor", "critics", "targets"):
             getattr(self, name).load_state_dict(state[name])
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
         for optimiser, saved in zip(self._optimisers(), state["optimisers"]):
             optimiser.load_state_dict(saved)
-            for group in optimiser.param_groups:  # the saved rate came with it, and settings may have changed since
+            for group in optimiser.param_groups:  # replace the saved rate: settings may have changed
                 group["lr"] = self.settings.learning_rate
         self.generator.set_state(state["generator"].cpu())
 

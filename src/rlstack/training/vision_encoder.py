@@ -1,6 +1,6 @@
-"""Networks that see: pictures become places of features, and a few numbers that a policy acts on.
+"""Vision encoder: convolutions and spatial soft-argmax from images to a few features for a policy.
 
-Spatial soft-argmax, which gives where in the picture each feature is, is that of Levine et al., "End-to-End Training of
+Spatial soft-argmax, which returns each feature's position in the image, follows Levine et al., "End-to-End Training of
 Deep Visuomotor Policies" (arXiv 1504.00702).
 """
 
@@ -21,18 +21,18 @@ from rlstack.tasks.manipulator.camera_terms import Pictures
 from rlstack.training.algorithm import Actor
 
 LABELS = 5
-"""Numbers that say where something is: three for its place, two for how it is turned."""
+"""Values of an object's pose: three for its position, two for its yaw."""
 
 _KERNELS, _STRIDES = (5, 3, 3), (2, 2, 1)
-"""Of the convolutions; more of them go on as the last."""
+"""Strides of the convolutions; further ones have the last."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Where in an observation the pictures are: at its end.
+    """Split of an observation into state columns and, after them, images.
 
     Args:
-        state: Columns before them.
+        state: Columns before the images.
         shape: Cameras, rows, columns, 3.
     """
 
@@ -40,28 +40,28 @@ class Split:
     shape: tuple[int, int, int, int]
 
     def pictures(self, observation: Tensor) -> Tensor:
-        """Return the pictures (batch, cameras, rows, columns, 3), 0 to 255, of observations (batch, columns)."""
+        """Return the images (batch, cameras, rows, columns, 3), 0 to 255, of observations (batch, columns)."""
         return observation[:, self.state :].reshape(-1, *self.shape)
 
 
 def split_of(pipeline: Pipeline, algorithm: str) -> Split:
-    """Return where in a task's observation the pictures are.
+    """Return the split of a task's observation into state and images.
 
     Raises:
-        UserError: There are none.
+        UserError: There are no images at its end.
     """
     seen = [term for term in pipeline.terms if isinstance(term, Pictures)]
     rows = pipeline.table()
     if not seen or rows[-1].name != seen[-1].name:
         raise UserError(
-            f"algorithm: {algorithm} is not allowed: this task's observation has no pictures, or not at its end. Choose"
+            f"algorithm: {algorithm} is not allowed: this task's observation has no images, or not at its end. Choose"
             " a task with cameras, such as arm_pick_place_camera."
         )
     return Split(rows[-1].start, seen[-1].shape)  # type: ignore[arg-type]
 
 
 class SoftArgmax(nn.Module):
-    """Where each feature is: (batch, features, rows, columns) to (batch, 3 features): x, y in -1..1, how sure."""
+    """Spatial soft-argmax: (batch, features, rows, columns) to (batch, 3 features): x, y in -1..1 and concentration."""
 
     def __init__(self, rows: int, columns: int) -> None:
         super().__init__()
@@ -71,20 +71,20 @@ class SoftArgmax(nn.Module):
     grid: Tensor
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the places and, as the sum of squared shares, how much of a feature is in one place."""
+        """Return the positions and, as the sum of squared weights, the concentration of each feature."""
         share = functional.softmax(features.flatten(start_dim=2), dim=-1)
         place = share @ self.grid
         return torch.cat([place.flatten(start_dim=1), share.square().sum(dim=-1)], dim=1)
 
 
 class Encoder(nn.Module):
-    """From pictures and the state they were taken in to a few numbers, the first of which can be taught what they are.
+    """Encodes images and the state into a few features, of which the first can have a supervised meaning.
 
     Args:
-        split: Of the observation.
-        channels: Of the convolutions, for each camera its own.
+        split: Split of the observation.
+        channels: Channels of the convolutions; each camera has its own.
         hidden: Widths of the dense layers.
-        size: Numbers that come out.
+        size: Number of features.
     """
 
     def __init__(self, split: Split, channels: Sequence[int], hidden: Sequence[int], size: int) -> None:
@@ -101,7 +101,7 @@ class Encoder(nn.Module):
     scale: Tensor
 
     def normalise_by(self, state: Tensor) -> None:
-        """Take mean and spread of states (samples, columns) as the normalisation from now on."""
+        """Set the normalisation to mean and standard deviation of states (samples, columns)."""
         self.mean.copy_(state.mean(dim=0))
         self.scale.copy_(1.0 / state.std(dim=0, correction=min(len(state) - 1, 1)).clamp(min=0.05))
 
@@ -112,7 +112,7 @@ class Encoder(nn.Module):
             state: (batch, columns).
             pictures: (batch, cameras, rows, columns, 3), 0 to 255.
         """
-        # rows and columns last for torch; in memory the colours stay innermost, which convolutions like
+        # torch wants rows and columns last; colours stay innermost in memory, which is faster for convolutions
         scaled = pictures.permute(1, 0, 4, 2, 3) * (1.0 / 255.0) - 0.5
         places = [look(scaled[k]) for k, look in enumerate(self.looks)]
         x = torch.cat([(state - self.mean) * self.scale, *places], dim=1)
@@ -124,11 +124,11 @@ class Encoder(nn.Module):
 
 
 class VisionActor(Actor):
-    """An encoder, then a policy on the state and what the encoder makes of the pictures.
+    """An encoder, then a policy on the state and the encoder's features.
 
     Args:
-        encoder: Of the pictures.
-        head: Takes state and encoder's numbers as its observation.
+        encoder: Encoder of the images.
+        head: Policy whose observation is the state and the features.
     """
 
     def __init__(self, encoder: Encoder, head: Actor) -> None:
@@ -143,13 +143,13 @@ class VisionActor(Actor):
 
 
 def encoded(encoder: Encoder, observation: Tensor) -> Tensor:
-    """Return observations (batch, columns) with what the encoder sees in place of the pictures."""
+    """Return observations (batch, columns) with features in place of images."""
     state = observation[:, : encoder.split.state]
     return torch.cat([state, encoder(state, encoder.split.pictures(observation))], dim=1)
 
 
 def shifted(pictures: Tensor, most: int, generator: torch.Generator) -> Tensor:
-    """Return pictures (batch, cameras, rows, columns, 3), each moved by up to ``most`` pixels, its border repeated.
+    """Return images (batch, cameras, rows, columns, 3), each shifted by up to ``most`` pixels with its border repeated.
 
     Kostrikov et al., "Image Augmentation Is All You Need" (DrQ, arXiv 2004.13649).
     """
@@ -174,12 +174,12 @@ def _convolutions(channels: Sequence[int], rows: int, columns: int) -> nn.Sequen
 
 
 def turned(cos_sin: Tensor, quaternion: Tensor) -> Tensor:
-    """Return cos and sin (batch, 2) of four times the yaw of ``quaternion`` (batch, 4) xyzw from ``cos_sin``'s."""
+    """Return cos and sin (batch, 2) of four times the yaw from ``cos_sin``'s to that of ``quaternion`` (batch, 4) xyzw."""
     x, y, z, w = quaternion.unbind(dim=-1)
     yaw = torch.atan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z)) - torch.atan2(cos_sin[:, 1], cos_sin[:, 0])
     return torch.stack([torch.cos(4.0 * yaw), torch.sin(4.0 * yaw)], dim=1)
 
 
 def rate_at(highest: float, share: float) -> float:
-    """Return the learning rate after a share of all updates: it falls to 0 along a cosine."""
+    """Return the learning rate after a share of all updates; it decays to 0 along a cosine."""
     return highest * 0.5 * (1.0 + math.cos(math.pi * min(max(share, 0.0), 1.0)))

@@ -72,7 +72,7 @@ class APG:
     """Learns a task by its analytic gradient; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of the task, whose simulator has gradients.
     """
 
@@ -115,7 +115,7 @@ class APG:
 
     @torch.no_grad()
     def iterate(self, done: float) -> IterationResult:
-        """Fly one window, differentiate what it earned; raise ``NotFinite`` naming what broke."""
+        """Fly one window, differentiate what it earned; raise ``NotFinite`` naming the term that is not finite."""
         env, settings, window, tape = self.environment, self.settings, self.window, self.tape
         env.set_progress(done)
         rate = settings.final_learning_rate + (settings.learning_rate - settings.final_learning_rate) * 0.5 * (
@@ -161,7 +161,7 @@ class APG:
         return IterationResult(float(terms.sum()), float(fell.float().mean()), scalars)
 
     def actor(self) -> Actor:
-        """Return a copy of the present actor on the CPU."""
+        """Return a copy of the current actor on the CPU."""
         actor = copy.deepcopy(self.policy).cpu().eval().requires_grad_(False)
         actor.fold()
         return actor

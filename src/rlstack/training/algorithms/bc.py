@@ -69,7 +69,7 @@ class Cloner:
         settings: Of the network.
         columns: Of an observation.
         actions: Number of actions.
-        seed: Of what is drawn.
+        seed: Seed of sampling.
     """
 
     def __init__(self, settings: CloneSettings, columns: int, actions: int, seed: int) -> None:
@@ -145,7 +145,7 @@ class BC:
     Its steps are those of demonstrations that are learned from, again and again: the robots do not move.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task that has a scripted expert.
 
     Raises:
@@ -176,7 +176,7 @@ class BC:
             self.cloner.actor.normalise_by(self._steps[0])
 
     def iterate(self, done: float) -> IterationResult:
-        """Learn from demonstrations; raise ``NotFinite`` naming what broke."""
+        """Learn from demonstrations; raise ``NotFinite`` naming the term that is not finite."""
         if self._steps is None:
             self.open(None)
         assert self._steps is not None
@@ -187,7 +187,7 @@ class BC:
         return IterationResult(0.0, 0.0, {"loss/clone": loss})
 
     def actor(self) -> Actor:
-        """Return a copy of the present actor."""
+        """Return a copy of the current actor."""
         return copy.deepcopy(self.cloner.actor).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class BCCamera:
     """Learns from demonstrations with pictures; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task with cameras that has a scripted expert.
 
     Raises:
@@ -171,7 +171,7 @@ class BCCamera:
             self.looker.encoder.normalise_by(self._shown.state)
 
     def iterate(self, done: float) -> IterationResult:
-        """Learn from demonstrations; raise ``NotFinite`` naming what broke."""
+        """Learn from demonstrations; raise ``NotFinite`` naming the term that is not finite."""
         if self._shown is None:
             self.open(None)
         assert self._shown is not None
@@ -209,7 +209,7 @@ class BCCamera:
         return torch.cat(seen), shown.action.repeat(copies, 1), bounds
 
     def actor(self) -> Actor:
-        """Return a copy of the present actor."""
+        """Return a copy of the current actor."""
         return copy.deepcopy(VisionActor(self.looker.encoder, self.cloner.actor)).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class DAgger(BC):
     """See :class:`rlstack.training.algorithms.bc.BC`; here the robots move, and these are its steps.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task that has a scripted expert.
 
     Raises:
@@ -83,7 +83,7 @@ class DAgger(BC):
         self._begun = True
 
     def iterate(self, done: float) -> IterationResult:
-        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
+        """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         if self._prior is None or self._interventions is None:
             self.open(None)
         assert self._prior is not None and self._interventions is not None

@@ -62,7 +62,7 @@ class HILSERL(RLPD):
     """See :class:`rlstack.training.algorithms.rlpd.RLPD`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task that has a scripted expert.
 
     Raises:
@@ -107,7 +107,7 @@ class HILSERL(RLPD):
             self.apart.start()
 
     def iterate(self, done: float) -> IterationResult:
-        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
+        """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         logged = self._attend(done) if self.apart is not None else {}
         self._taken = 0.0
         result = super().iterate(done)
@@ -157,7 +157,7 @@ class HILSERL(RLPD):
         return [] if self.apart is not None else super()._batches(count)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
         own = {"intervener": self.intervener.state_dict(), "extra_steps": self.extra_steps}
         return {**super().state_dict(), **own}
 

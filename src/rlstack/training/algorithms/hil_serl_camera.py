@@ -32,7 +32,7 @@ class HILSERLCamera(RLPDCamera, HILSERL):
     """See :class:`rlstack.training.algorithms.hil_serl.HILSERL`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task with cameras that has a scripted expert.
 
     Raises:
@@ -50,7 +50,7 @@ class HILSERLCamera(RLPDCamera, HILSERL):
         super().open(folder)
 
     def iterate(self, done: float) -> IterationResult:
-        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
+        """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         result = super().iterate(done)
         figures = self.environment.figures if isinstance(self.environment, ClassifiedEnvironment) else {}
         judged = {f"judge/{name}": figure for name, figure in figures.items()}

@@ -76,7 +76,7 @@ class PPO:
     """Learns a task with PPO; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of the task.
 
     Raises:
@@ -135,7 +135,7 @@ class PPO:
         self.learner.train_mode()
 
     def iterate(self, done: float) -> IterationResult:
-        """Roll out, update; raise ``NotFinite`` naming what broke."""
+        """Roll out, update; raise ``NotFinite`` naming the term that is not finite."""
         self.environment.set_progress(done)
         start, end = self.settings.target_kl, self.settings.final_kl
         self.learner.desired_kl = start + (end - start) * done
@@ -172,7 +172,7 @@ class PPO:
         )
 
     def actor(self) -> Actor:
-        """Return a copy of the present actor on the CPU."""
+        """Return a copy of the current actor on the CPU."""
         return RslActor(self.learner.get_policy())
 
     def state_dict(self) -> dict[str, Any]:

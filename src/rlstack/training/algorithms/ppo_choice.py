@@ -96,7 +96,7 @@ class ChoicePPO:
     """Learns a task of choices with PPO; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of the task.
 
     Raises:
@@ -135,13 +135,13 @@ class ChoicePPO:
         self._seen = self._kept(*environment.observe())
 
     def iterate(self, done: float) -> IterationResult:
-        """Roll out, update; raise ``NotFinite`` naming what broke."""
+        """Roll out, update; raise ``NotFinite`` naming the term that is not finite."""
         self.environment.set_progress(done)
         result, experience = self._roll_out()
         return replace(result, scalars={**result.scalars, **self._update(experience, done)})
 
     def actor(self) -> Actor:
-        """Return a copy of the present actor on the CPU."""
+        """Return a copy of the current actor on the CPU."""
         return copy.deepcopy(self._actor).cpu().eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:

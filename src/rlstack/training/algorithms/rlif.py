@@ -30,7 +30,7 @@ class RLIF(HILSERL):
     """See :class:`rlstack.training.algorithms.hil_serl.HILSERL`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task that has a scripted expert.
 
     Raises:

@@ -48,7 +48,7 @@ class RLPD(SAC):
     """See :class:`rlstack.training.algorithms.sac.SAC`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task that has a scripted expert.
 
     Raises:
@@ -84,12 +84,12 @@ class RLPD(SAC):
         self._pretrained = True
 
     def iterate(self, done: float) -> IterationResult:
-        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
+        """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         self._done = done
         return super().iterate(done)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
         lessons = None if self.lessons is None else self.lessons.state_dict()
         return {**super().state_dict(), "pretrained": self._pretrained, "lessons": lessons}
 

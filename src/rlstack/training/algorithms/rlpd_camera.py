@@ -37,7 +37,7 @@ class RLPDCamera(RLPD):
     """See :class:`rlstack.training.algorithms.rlpd.RLPD`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task with cameras that has a scripted expert.
 
     Raises:
@@ -70,11 +70,11 @@ class RLPDCamera(RLPD):
         self._seeing = True
 
     def actor(self) -> Actor:
-        """Return a copy of the present actor, with its encoder."""
+        """Return a copy of the current actor, with its encoder."""
         return VisionActor(copy.deepcopy(self.encoder), super().actor()).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
         return {**super().state_dict(), "encoder": copy.deepcopy(self.encoder.state_dict()), "seeing": self._seeing}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

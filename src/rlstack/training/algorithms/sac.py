@@ -51,7 +51,7 @@ class SAC:
     """Learns from replayed steps; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task with goals.
 
     Raises:
@@ -96,7 +96,7 @@ class SAC:
             self._experience.load_state_dict(self._drawn)
 
     def iterate(self, done: float) -> IterationResult:
-        """Step the robots and learn; raise ``NotFinite`` naming what broke."""
+        """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         if self._experience is None:
             self.open(None)
         assert self._experience is not None
@@ -136,11 +136,11 @@ class SAC:
         )
 
     def actor(self) -> Actor:
-        """Return a copy of the present actor."""
+        """Return a copy of the current actor."""
         return copy.deepcopy(self.learner.actor).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
         return {
             "learner": self.learner.state_dict(),
             "environment": copy.deepcopy(self.environment.state_dict()),

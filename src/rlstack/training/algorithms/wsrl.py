@@ -44,7 +44,7 @@ class WSRL(SAC):
     """See :class:`rlstack.training.algorithms.sac.SAC`.
 
     Args:
-        settings: As in the recipe.
+        settings: The recipe's algorithm settings.
         environment: N copies of a task that has a scripted expert.
 
     Raises:
@@ -76,7 +76,7 @@ class WSRL(SAC):
         self._pretrained = True
 
     def state_dict(self) -> dict[str, Any]:
-        """Return networks, optimisers, environment and random state; the steps are in their files."""
+        """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
         return {**super().state_dict(), "pretrained": self._pretrained}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
