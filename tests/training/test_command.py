@@ -136,7 +136,7 @@ def test_settings_that_do_not_fit_are_left_out_by_name(tmp_path: Path, capsys: p
     [
         ("--task arm_psh", "Unknown task 'arm_psh'. Nearest: arm_push"),
         ("--algorithm=", "Unknown algorithm ''"),
-        ("--algorithm apg", "the simulator of the task 'arm_reach' has none"),
+        ("--algorithm apg", "the simulator of 'arm_reach' has none"),
     ],
 )
 def test_another_task_or_algorithm_that_cannot_be_is_refused(words: str, said: str) -> None:

@@ -151,7 +151,7 @@ def test_gradients_through_a_simulator_that_has_none_are_refused_with_those_that
     with pytest.raises(UserError, match=r"^small.yaml: algorithm: 'apg' needs gradients") as refused:
         recipe_from_data(small_apg_data(task=glider), "small.yaml")
     said = str(refused.value)
-    assert "of the task 'glider' has none. Tasks with gradients: " in said and "ppo" in said.rpartition(":")[2]
+    assert "the simulator of 'glider' has none. Tasks with gradients: " in said and "ppo" in said.rpartition(":")[2]
     for name in ("base_navigation", "quadrotor_foundation", "quadrotor_hover", "quadrotor_tracking"):
         assert name in said
     assert recipe_from_data(small_recipe_data(task=glider), "small.yaml").task == "glider"  # ppo learns it

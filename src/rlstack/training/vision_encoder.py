@@ -174,7 +174,7 @@ def _convolutions(channels: Sequence[int], rows: int, columns: int) -> nn.Sequen
 
 
 def turned(cos_sin: Tensor, quaternion: Tensor) -> Tensor:
-    """Return cos and sin (batch, 2) of four times the yaw from ``cos_sin``'s to that of ``quaternion`` (batch, 4) xyzw."""
+    """Return cos and sin (batch, 2) of 4 times the yaw from ``cos_sin`` to ``quaternion`` (batch, 4) xyzw."""
     x, y, z, w = quaternion.unbind(dim=-1)
     yaw = torch.atan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z)) - torch.atan2(cos_sin[:, 1], cos_sin[:, 0])
     return torch.stack([torch.cos(4.0 * yaw), torch.sin(4.0 * yaw)], dim=1)
