@@ -69,7 +69,7 @@ def test_tasks_without_goals_are_refused() -> None:
     class Plain:
         task, pipeline, count = Reaching().task, Reaching().pipeline, 4
 
-    with pytest.raises(UserError, match="sac is not allowed: ReachTask does not say what its steps achieve"):
+    with pytest.raises(UserError, match="sac is not allowed: ReachTask does not report what its steps achieve"):
         SAC(SACSettings(), Plain())  # type: ignore[arg-type]
 
 

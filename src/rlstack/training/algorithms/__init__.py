@@ -1,1 +1,1 @@
-"""One module for each learning algorithm; its name is the algorithm's name."""
+"""Learning algorithms, one module for each, named after it."""

@@ -1,8 +1,8 @@
-"""Analytic policy gradient: the return of a short window, differentiated through the simulator.
+"""Analytic policy gradient: the return of a short rollout, differentiated through the simulator.
 
-Quadrotor dynamics are smooth, so the derivative of what a policy earns follows from the chain rule: through the
-network, the observation, the dynamics and the reward of every step of a window (back-propagation through time; as in
-SHAC, Xu et al., arXiv 2204.07137, where a learned value stands for what comes after the window).
+Smooth dynamics allow backpropagation through time: the chain rule through the network, observation, dynamics and reward
+of every step of a rollout (as in SHAC, Xu et al., arXiv 2204.07137, which adds a learned value for the time after the
+rollout).
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ class APGSettings:
     """Settings of the analytic policy gradient."""
 
     window: int = value(100, at_least=1)
-    """Steps that a gradient goes through."""
+    """Steps of a rollout."""
     tail: int = value(0, at_least=0)
-    """Steps at the window's end whose actions are not learned from: most of what comes of them lies beyond it."""
+    """Last steps of a rollout whose actions are not learned from: most of their effects come after it."""
     learning_rate: float = value(4e-3, above=0.0)
-    """Of Adam, at the first window."""
+    """Learning rate of Adam at the first rollout."""
     final_learning_rate: float = value(2e-4, above=0.0)
-    """The same at the last; it falls along a cosine."""
+    """Learning rate at the last rollout; it decays along a cosine."""
     max_gradient_norm: float = value(1.0, above=0.0)
-    """Gradients are scaled down to this."""
+    """Largest gradient norm."""
     steepest: float = value(20.0, above=0.0)
-    """Bound on one robot's gradient on its way back, see :class:`rlstack.tasks.core.rollout.DifferentiableRollout`."""
+    """Bound on one robot's gradient on its way back; see :class:`rlstack.tasks.core.rollout.DifferentiableRollout`."""
     final_steepest: float | None = value(None, above=0.0)
-    """The same at the last window, where it is another: it changes by the same factor from window to window."""
+    """The same at the last rollout, if different; it changes by a constant factor per rollout."""
     restart: float = value(0.4, at_least=0.0, at_most=1.0)
-    """Share of the robots that start anew after a window, beside those that were lost or whose time is over."""
+    """Share of the robots that are reset after a rollout, beside those that were lost or timed out."""
     initial_action: float = value(0.0, at_least=-1.0, at_most=1.0)
-    """The action of the untrained policy; for a quadrotor best near hovering."""
+    """Action of the untrained policy; for a quadrotor best near hovering."""
     network: Literal["mlp", "gru", "attention"] = "mlp"
-    """A feed-forward or a recurrent policy; ``attention`` where the observation has a set in it, such as people."""
+    """A feed-forward or a recurrent policy; ``attention`` for observations with a set, such as pedestrians."""
     hidden: tuple[int, ...] = value((64, 64), at_least=1)
     """Widths of the policy's hidden layers."""
     gru_width: int = value(16, at_least=1)
-    """Width of the recurrent layer after them, where there is one."""
+    """Width of the recurrent layer after them, if any."""
     member_width: int = value(48, at_least=1)
-    """Width of the layers that each member of a set goes through, with ``attention``."""
+    """Width of the shared layers for members of a set, with ``attention``."""
     memory: bool = False
-    """Whether a policy with ``attention`` has the recurrent layer too."""
+    """Whether a policy with ``attention`` also has the recurrent layer."""
     activation: Literal["tanh", "relu"] = "relu"
-    """Of the hidden layers."""
+    """Activation of the hidden layers."""
 
     def __post_init__(self) -> None:
         if not self.hidden:
@@ -73,7 +73,7 @@ class APG:
 
     Args:
         settings: The recipe's algorithm settings.
-        environment: N copies of the task, whose simulator has gradients.
+        environment: N copies of a task with a differentiable simulator.
     """
 
     Settings = APGSettings
@@ -115,7 +115,7 @@ class APG:
 
     @torch.no_grad()
     def iterate(self, done: float) -> IterationResult:
-        """Fly one window, differentiate what it earned; raise ``NotFinite`` naming the term that is not finite."""
+        """Run one rollout and differentiate its return; raise ``NotFinite`` naming the term that is not finite."""
         env, settings, window, tape = self.environment, self.settings, self.window, self.tape
         env.set_progress(done)
         rate = settings.final_learning_rate + (settings.learning_rate - settings.final_learning_rate) * 0.5 * (
@@ -125,7 +125,7 @@ class APG:
         final_steepest = settings.final_steepest or settings.steepest
         window.steepest = settings.steepest ** (1.0 - done) * final_steepest**done
 
-        # fly
+        # forward
         window.begin()
         tape.begin()
         for t in range(settings.window):
@@ -133,13 +133,13 @@ class APG:
             window.advance(t)
         window.end()
 
-        # what was earned; a lost robot earns its loss, and nothing after it
+        # returns: a lost robot has its penalty, and no reward after it
         lost = window.at_all(window.lost)[0]
         alive = 1.0 - (lost.cumsum(dim=0) - lost).clamp(max=1.0)
         terms = (window.at_all(window.terms) * alive).sum(dim=(1, 2)) * (env.task.rate_hz / self.steps_per_iteration)
         self._check(terms)
 
-        # the objective is the mean reward a second: back through network and simulator, step by step
+        # backward: the objective is the mean reward per second
         window.at_all(window.seed).copy_(alive * (-env.task.rate_hz / self.steps_per_iteration))
         window.begin_reverse()
         tape.begin_reverse()
@@ -152,7 +152,7 @@ class APG:
             raise NotFinite(f"The gradient of {window.not_finite()} is not finite")
         self.optimiser.step()
 
-        # who starts anew
+        # resets
         fell = lost.amax(dim=0) > 0.5
         again = torch.rand(env.count, generator=env.generator, device=env.device) < settings.restart
         self._restart((fell | env.ended(fell) | again).nonzero().squeeze(-1))

@@ -1,7 +1,7 @@
-"""Behaviour cloning: do what demonstrations do, in chunks of actions.
+"""Behaviour cloning of demonstrations with action chunks.
 
-Zhao et al., "Learning Fine-Grained Bimanual Manipulation with Low-Cost Hardware" (ACT, arXiv 2304.13705): a chunk of
-actions is learned for each observation, by absolute error, and chunks are blended as they are carried out.
+Zhao et al., "Learning Fine-Grained Bimanual Manipulation with Low-Cost Hardware" (ACT, arXiv 2304.13705): the network
+learns a chunk of actions for each observation, by absolute error, and execution averages overlapping chunks.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from rlstack.training.hindsight_replay import HindsightReplay
 from rlstack.training.optimisers import AdamW
 
 _UPDATES = 50
-"""Of an iteration."""
+"""Updates in an iteration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CloneSettings:
-    """Settings of the network that clones and how it is fitted."""
+    """Settings of the cloned network and its training."""
 
     hidden: tuple[int, ...] = value((256, 256), at_least=1)
     """Widths of the hidden layers."""
     chunk: int = value(10, at_least=1)
-    """Actions that are planned at once."""
+    """Number of planned actions."""
     executed: int = value(0, at_least=0)
-    """Of these, carried out before a new plan; 0: a new one each step, blended with those before."""
+    """Planned actions executed before the next plan; 0: plan at each step and average with earlier plans."""
     decay: float = value(0.01, at_least=0.0)
-    """When blended, a plan that is a step older weighs exp(decay) times as much; ACT's m."""
+    """When averaging, a plan that is a step older weighs exp(decay) times as much; ACT's m."""
     history: int = value(1, at_least=1)
-    """Observations that are planned from."""
+    """Number of observations as input."""
     learning_rate: float = value(1e-3, above=0.0)
-    """At the start; it falls to 0 along a cosine."""
+    """Initial learning rate; it decays to 0 along a cosine."""
     weight_decay: float = value(1e-4, at_least=0.0)
     batch: int = value(256, at_least=1)
-    """Steps in an update."""
+    """Batch size of an update."""
 
     def __post_init__(self) -> None:
         if not self.hidden:
@@ -63,11 +63,11 @@ class BCSettings(CloneSettings, DemonstrationSettings):
 
 
 class Cloner:
-    """A chunk network and how it is fitted to episodes.
+    """Trains a chunk network on episodes.
 
     Args:
-        settings: Of the network.
-        columns: Of an observation.
+        settings: Settings of the network.
+        columns: Observation columns.
         actions: Number of actions.
         seed: Seed of sampling.
     """
@@ -90,9 +90,9 @@ class Cloner:
 
         Args:
             seen: Observations (steps, columns).
-            done: What was done there (steps, actions).
+            done: Actions (steps, actions) there.
             bounds: First and last step of each step's episode (steps, 2).
-            share: Of the run that lies behind.
+            share: Completed share of the run.
         """
         settings = self.settings
         for group in self._optimiser.param_groups:
@@ -123,7 +123,7 @@ class Cloner:
 
 
 def steps_of(*kept: HindsightReplay) -> tuple[Tensor, Tensor, Tensor]:
-    """Return all steps that are kept: observations, actions, and bounds; see :meth:`Cloner.update`."""
+    """Return all stored steps: observations, actions, and bounds; see :meth:`Cloner.update`."""
     seen, done, bounds, count = [], [], [], 0
     for experience in kept:
         index = experience.buffer.indices()
@@ -142,7 +142,7 @@ def steps_of(*kept: HindsightReplay) -> tuple[Tensor, Tensor, Tensor]:
 class BC:
     """Learns from demonstrations alone; see :class:`rlstack.training.algorithm.Algorithm`.
 
-    Its steps are those of demonstrations that are learned from, again and again: the robots do not move.
+    Its steps count samples of demonstrations: the robots do not move.
 
     Args:
         settings: The recipe's algorithm settings.
@@ -165,7 +165,7 @@ class BC:
         self._begun = False
 
     def open(self, folder: Path | None) -> None:
-        """Have the demonstrations, in a run's folder; those that are there already are used again."""
+        """Open the demonstrations in a run's folder; existing ones are reused."""
         settings = self.settings
         kept = open_demonstrations(
             self.environment, folder, settings.demonstrations, settings.dataset, self._seed, earned=False
@@ -191,7 +191,7 @@ class BC:
         return copy.deepcopy(self.cloner.actor).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return network, optimiser and random state; the demonstrations are in their files."""
+        """Return network, optimiser and random state; the demonstrations stay in their files."""
         return {"cloner": self.cloner.state_dict(), "begun": self._begun}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

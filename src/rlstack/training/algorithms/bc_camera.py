@@ -1,7 +1,7 @@
-"""Behaviour cloning from pictures: first what is to be seen in them, then, with that fixed, what to do.
+"""Behaviour cloning from images: train an encoder first, then a policy on its frozen features.
 
-An encoder learns from demonstrations what they do next and, where a simulator can tell, where what is handled is. Then
-it is frozen, all pictures become a few numbers each, and these are cloned as states are, in chunks of actions; see
+An encoder learns from demonstrations to predict their next action and, if the simulator knows it, the object's pose. It
+is then frozen, all images become features, and these are cloned like states, with action chunks; see
 :mod:`rlstack.training.algorithms.bc`.
 """
 
@@ -28,52 +28,52 @@ from rlstack.training.optimisers import AdamW
 from rlstack.training.vision_encoder import LABELS, Encoder, VisionActor, rate_at, shifted, split_of
 
 _LOOKED, _CLONED = 20, 300
-"""Updates in an iteration: of the encoder, then of the clone."""
+"""Updates in an iteration: of the encoder, then of the policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSettings:
-    """Of the network that looks at pictures, and how it is fitted."""
+    """Settings of the image encoder and its training."""
 
     channels: tuple[int, ...] = value((16, 32, 32), at_least=1)
-    """Of the convolutions, for each camera its own."""
+    """Channels of the convolutions; each camera has its own."""
     hidden: tuple[int, ...] = value((128, 128), at_least=1)
     """Widths of the dense layers after them."""
     size: int = value(16, at_least=LABELS)
-    """Numbers that are made of the pictures."""
+    """Number of features."""
     labels: float = value(1.0, at_least=0.0)
-    """Weight of saying where what is handled is, beside what to do; the simulator tells in training, and only then. 0:
-    the actions alone teach what to see."""
+    """Weight of the loss on the object's pose, which only a simulator provides, in training; 0: learn from actions
+    alone."""
     shift: int = value(1, at_least=0)
-    """Pixels that pictures are moved at most, each time anew."""
+    """Largest random shift of images, pixels."""
     learning_rate: float = value(1e-3, above=0.0)
-    """At the start; it falls to 0 along a cosine."""
+    """Initial learning rate; it decays to 0 along a cosine."""
     batch: int = value(64, at_least=1)
-    """Steps in an update."""
+    """Batch size of an update."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BCCameraSettings(CloneSettings, DemonstrationSettings):
-    """Settings of behaviour cloning from pictures."""
+    """Settings of behaviour cloning from images."""
 
     demonstrations: int = value(250, at_least=1)
     stills: int = value(0, at_least=0)
-    """Beginnings of further episodes that are looked at, with what the expert does there; none from a dataset."""
+    """Starts of further episodes with the expert's action there; none from a dataset."""
     stray: float = value(0.3, at_least=0.0)
-    """Standard deviation of what is added to the expert's actions, 0 to 1, as they are carried out."""
+    """Standard deviation of the noise on the expert's executed actions, 0 to 1."""
     looking: float = value(0.9, above=0.0, at_most=0.99)
-    """Share of the run in which the encoder learns; the rest is the clone's."""
+    """Share of the run for the encoder; the rest is for the policy."""
     copies: int = value(2, at_least=1)
-    """How often each picture is encoded for the clone, moved anew each time."""
+    """Number of randomly shifted encodings of each image for the policy."""
     encoder: EncoderSettings = EncoderSettings()
 
 
 class Looker:
-    """An encoder and how it is fitted to demonstrations.
+    """Trains an encoder on demonstrations.
 
     Args:
-        settings: Of the encoder.
-        encoder: It.
+        settings: Settings of the encoder.
+        encoder: The encoder.
         actions: Number of actions.
         generator: Draws steps and shifts.
     """
@@ -85,11 +85,11 @@ class Looker:
         self._optimiser = AdamW(self._parameters(), lr=settings.learning_rate, weight_decay=1e-4)
 
     def update(self, shown: ImageReplay, share: float) -> dict[str, Tensor]:
-        """Fit it to a batch of steps once; return what to log.
+        """Update it once on a batch of steps; return scalars to log.
 
         Args:
             shown: Demonstrations.
-            share: Of the updates that lie behind.
+            share: Completed share of the updates.
         """
         settings = self.settings
         for group in self._optimiser.param_groups:
@@ -125,7 +125,7 @@ class Looker:
 
 
 class BCCamera:
-    """Learns from demonstrations with pictures; see :class:`rlstack.training.algorithm.Algorithm`.
+    """Learns from demonstrations with images; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Args:
         settings: The recipe's algorithm settings.
@@ -154,7 +154,7 @@ class BCCamera:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def open(self, folder: Path | None) -> None:
-        """Have the demonstrations, in a run's folder; those that are there already are used again."""
+        """Open the demonstrations in a run's folder; existing ones are reused."""
         settings = self.settings
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-pictures-")
@@ -195,10 +195,10 @@ class BCCamera:
         return IterationResult(0.0, 0.0, {f"loss/{name}": number for name, number in logged.items()})
 
     def encode(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return all steps as the clone sees them; see :meth:`rlstack.training.algorithms.bc.Cloner.update`."""
+        """Return all steps with encoded images; see :meth:`rlstack.training.algorithms.bc.Cloner.update`."""
         shown, copies, encoder = self._shown, self.settings.copies, self.looker.encoder
         assert shown is not None
-        seen, moved = [], torch.Generator().manual_seed(0)  # the same for a run that goes on
+        seen, moved = [], torch.Generator().manual_seed(0)  # the same in a resumed run
         for k in range(copies):
             shift = self.settings.encoder.shift if k else 0
             for some in chunks(np.arange(len(shown))):
@@ -213,7 +213,7 @@ class BCCamera:
         return copy.deepcopy(VisionActor(self.looker.encoder, self.cloner.actor)).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return networks, optimisers and random state; the demonstrations are in their files."""
+        """Return networks, optimisers and random state; the demonstrations stay in their files."""
         parts = {"looker": self.looker.state_dict(), "cloner": self.cloner.state_dict()}
         return {**parts, "begun": self._begun, "cloning": self._cloning}
 

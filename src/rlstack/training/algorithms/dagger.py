@@ -1,7 +1,7 @@
-"""HG-DAgger: clone demonstrations, and all that whoever intervenes does.
+"""HG-DAgger: clone demonstrations and interventions.
 
 Kelly et al., "HG-DAgger: Interactive Imitation Learning with Human Experts" (arXiv 1810.02890): the policy acts until
-somebody takes over; what they do is added to what is cloned. It is what RLIF is compared with.
+an expert takes over, whose actions are added to the demonstrations. It is RLIF's baseline.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class DAggerSettings(BCSettings):
     demonstrations: int = value(20, at_least=1)
     chunk: int = value(1, at_least=1)
     learning_rate: float = value(3e-4, above=0.0)
-    """At the start; it falls to 0 along a cosine."""
+    """Initial learning rate; it decays to 0 along a cosine."""
     pretraining: int = value(1000, at_least=0)
-    """Updates from demonstrations alone, before the first step."""
+    """Updates on demonstrations alone, before the first step."""
     rollout: int = value(8, at_least=1)
-    """Steps of every robot in an iteration."""
+    """Steps per robot in an iteration."""
     updates: float = value(1.0, above=0.0)
-    """Updates for each robot's step."""
+    """Updates per step of each robot."""
     capacity: int = value(1_000_000, at_least=1000)
-    """Steps of interventions that are kept."""
+    """Most stored steps of interventions."""
 
 
 class DAgger(BC):
-    """See :class:`rlstack.training.algorithms.bc.BC`; here the robots move, and these are its steps.
+    """See :class:`rlstack.training.algorithms.bc.BC`; here the steps are those of the moving robots.
 
     Args:
         settings: The recipe's algorithm settings.
@@ -64,12 +64,12 @@ class DAgger(BC):
         self._interventions: InterventionReplay | None = None
         self._observation: Tensor | None = None
         self._begins = torch.ones(environment.count, dtype=torch.bool)
-        """Whose episode begins with the coming step."""
+        """Robots whose episode begins with the coming step."""
         self._memory: dict[str, Tensor] = {}
         self._owed = 0.0
 
     def open(self, folder: Path | None) -> None:
-        """Have demonstrations and interventions in a run's folder."""
+        """Open demonstrations and interventions in a run's folder."""
         settings = self.settings
         self._prior = open_demonstrations(
             self.environment, folder, settings.demonstrations, settings.dataset, self._seed, earned=False
@@ -127,7 +127,7 @@ class DAgger(BC):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return network, optimiser, environment and random state; the steps are in their files."""
+        """Return network, optimiser, environment and random state; replayed steps stay in their files."""
         state = {"environment": self.environment.state_dict(), "intervener": self.intervener.state_dict()}
         return {**super().state_dict(), **state, "owed": self._owed}
 

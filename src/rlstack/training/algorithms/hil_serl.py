@@ -1,9 +1,9 @@
-"""HIL-SERL: RLPD with somebody who intervenes.
+"""HIL-SERL: RLPD with human interventions.
 
 Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning" (arXiv
-2410.21845): an intervention replaces the action; all steps are experience, and those in which somebody intervened are
-demonstrations as well; a gripper that changes its mind costs. Theirs has a critic of its own for the gripper, which is
-discrete there; here it is one of the actions. As there, one process can act and another learn (``apart``).
+2410.21845): an intervention replaces the action; all steps are experience, and those with an intervention are also
+demonstrations; reversing the gripper has a penalty. Theirs has a separate critic for the discrete gripper; here it is
+one of the actions. As there, one process can act and another learn (``apart``).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from rlstack.training.learner_process import LearnerProcess
 from rlstack.training.mixed_replay import MixedReplay
 
 _WAIT_S = 0.005
-"""Between looks at what the learner has done."""
+"""Time between polls of the learner."""
 
 _GRIPPER = "gripper"
-"""Name of the action that closes it; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
+"""Name of the action that closes the gripper; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,19 +41,19 @@ class HILSERLSettings(RLPDSettings):
 
     intervener: IntervenerSettings = field(default_factory=IntervenerSettings)
     demonstrations: int = value(20, at_least=0)
-    """As in RLPD; with 0, interventions alone are what is shown."""
+    """As in RLPD; with 0, interventions are the only demonstrations."""
     gripper_penalty: float = value(0.02, at_least=0.0)
-    """What it costs when the gripper is told to open after it was told to close, or the other way round."""
+    """Penalty of reversing the gripper's command."""
     hindsight: float = value(0.0, at_least=0.0, at_most=1.0)
     apart: bool = False
-    """Whether a process of its own learns. If it dies, the robots finish their episodes and wait until it is back."""
+    """Whether to learn in a separate process. If it dies, the robots finish their episodes and wait for its restart."""
     lead: int = value(4, at_least=1)
-    """With that, iterations that the robots may be ahead of what is learned; real robots do not wait if it is large."""
+    """Largest number of iterations by which the robots may be ahead of that learner; large for real robots."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.apart and self.hindsight:
-            raise ValueError("hindsight: must be 0 with apart: the learner has no task to judge by other goals.")
+            raise ValueError("hindsight: must be 0 with apart: the learner has no task to relabel goals with.")
         if not self.demonstrations and (self.cloning or self.cloning_end or self.pretraining):
             raise ValueError("demonstrations: 0 is not allowed with cloning or pretraining: there is nothing to clone.")
 
@@ -78,7 +78,7 @@ class HILSERL(RLPD):
         self.interventions: InterventionReplay | None = None
         self.apart: LearnerProcess | None = None
         self.extra_steps = 0
-        """Of all robots, beyond those of the iterations: those that ended episodes after a learner had died."""
+        """Steps of all robots outside of iterations, to finish episodes after a learner died."""
         self._coming: Intervention | None = None
         self._achieved = self.environment.achieved_goal()
         axes = getattr(environment.pipeline, "axes", ())
@@ -87,15 +87,15 @@ class HILSERL(RLPD):
         self._taken = 0.0
 
     def open(self, folder: Path | None) -> None:
-        """Keep steps, demonstrations and interventions in a run's folder, and start the learner if it is apart.
+        """Open steps, demonstrations and interventions in a run's folder, and start the learner if it is separate.
 
         Raises:
-            UserError: It is to be apart and there is no folder to meet in.
+            UserError: A separate learner needs a folder.
         """
         super().open(folder)
         if self.settings.apart:
             if folder is None:
-                raise UserError("apart: true needs a run's folder, through which robots and learner meet.")
+                raise UserError("apart: true needs a run's folder, which robots and learner share.")
             self.apart = LearnerProcess(
                 folder,
                 self.learner,
@@ -118,12 +118,12 @@ class HILSERL(RLPD):
         return replace(result, scalars={**result.scalars, **losses, **intervened})
 
     def close(self) -> None:
-        """End the learner, if it is apart; it saves first."""
+        """Stop a separate learner; it saves first."""
         if self.apart is not None:
             self.apart.close()
 
     def _attend(self, done: float) -> dict[str, float]:
-        """Wait for the learner, with no episode going on if it has died; take its newest policy."""
+        """Wait for the learner, with all episodes finished if it died; load its latest policy."""
         settings, learner = self.settings, self.apart
         assert learner is not None
         logged: dict[str, float] = {}
@@ -139,7 +139,7 @@ class HILSERL(RLPD):
             time.sleep(_WAIT_S)
 
     def _end_episodes(self) -> None:
-        """Let every robot end its episode, and wait at the beginning of the next one until all have."""
+        """Let every robot finish its episode, and wait at the start of the next one until all have."""
         if self._observation is None:  # none has begun
             return
         before, self._held = self._steps, self._begun
@@ -150,7 +150,7 @@ class HILSERL(RLPD):
         self._held = torch.zeros_like(waited)
         self.extra_steps += self._steps - before
         if waited.any():
-            self.environment.restart(waited.nonzero().flatten())  # while they waited, time has passed for them
+            self.environment.restart(waited.nonzero().flatten())  # time passed for them while they waited
             self._observation = self._coming = None
 
     def _batches(self, count: int) -> list[dict[str, Tensor]]:
@@ -165,7 +165,7 @@ class HILSERL(RLPD):
         """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self.intervener.load_state_dict(state["intervener"])
-        self.extra_steps = state.get("extra_steps", 0)  # runs of before it was counted lack it
+        self.extra_steps = state.get("extra_steps", 0)  # older runs lack it
         self._coming = None
 
     def _action(self, observation: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ class HILSERL(RLPD):
     def _keep(self, action: Tensor, result: GoalStep) -> None:
         assert self._coming is not None and self._observation is not None and self.interventions is not None
         now, before = self._coming.now & ~self._held, self._observation
-        # what comes next is known before this step is judged: RLIF judges by it
+        # decide the next step before this one's reward, on which RLIF's depends
         self._coming = self._decided(result.actor, result.done)
         result = dataclasses.replace(result, reward=self._reward(action, result, now, self._coming.now))
         self.interventions.keep(now, before, self._achieved, action, result)
@@ -188,7 +188,7 @@ class HILSERL(RLPD):
         super()._keep(action, result)
 
     def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
-        """Return what a step earns (N,), in which somebody intervened where ``now``, and will where ``coming``."""
+        """Return the reward (N,) of a step with interventions at ``now``, and at ``coming`` in the next one."""
         if self._grip is None or not self.settings.gripper_penalty:
             return result.reward
         told = action[:, self._grip].sign()

@@ -1,4 +1,4 @@
-"""HIL-SERL from pictures: a frozen encoder, success told by a classifier on what it sees, and somebody who intervenes.
+"""HIL-SERL from images: a frozen encoder, a success classifier on its features, and human interventions.
 
 See :mod:`rlstack.training.algorithms.hil_serl`, :mod:`rlstack.training.algorithms.rlpd_camera` and
 :mod:`rlstack.training.reward_classifier`.
@@ -20,10 +20,10 @@ from rlstack.training.reward_classifier import ClassifiedEnvironment, RewardClas
 
 @dataclass(frozen=True, kw_only=True)
 class HILSERLCameraSettings(HILSERLSettings, RLPDCameraSettings):
-    """Settings of HIL-SERL from pictures."""
+    """Settings of HIL-SERL from images."""
 
     judged: bool = True
-    """Whether a classifier tells success, and not the task: then task_settings: ends: false."""
+    """Whether a classifier decides success instead of the task; needs task_settings: ends: false."""
     judge: RewardClassifierSettings = field(default_factory=RewardClassifierSettings)
     """The classifier."""
 
@@ -36,14 +36,14 @@ class HILSERLCamera(RLPDCamera, HILSERL):
         environment: N copies of a task with cameras that has a scripted expert.
 
     Raises:
-        UserError: The task has none, or no cameras, or ends by its own success though that is judged.
+        UserError: The task has none, or no cameras, or ends by its own success though a classifier decides it.
     """
 
     Settings = HILSERLCameraSettings
     settings: HILSERLCameraSettings
 
     def open(self, folder: Path | None) -> None:
-        """Take the encoder, teach the classifier on what it sees, and keep steps in a run's folder."""
+        """Load the encoder, fit the classifier on its features, and open the steps in a run's folder."""
         self.see()
         if isinstance(self.environment, ClassifiedEnvironment) and not self.environment.figures:
             self.environment.learn()

@@ -1,7 +1,7 @@
-"""Proximal policy optimisation by rsl_rl, with a critic that sees what the policy cannot.
+"""Proximal policy optimisation with rsl_rl and an asymmetric critic.
 
-rsl_rl brings the networks, the rollout storage and the update (Schulman et al., arXiv 1707.06347); this file
-adds the environment, the checks and the export of the actor.
+rsl_rl has the networks, the rollout storage and the update (Schulman et al., arXiv 1707.06347); this module adds the
+environment, checks and the export of the actor.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ class PPOSettings:
     """Settings of proximal policy optimisation."""
 
     rollout: int = value(32, at_least=2)
-    """Steps of every robot in an iteration."""
+    """Steps per robot in an iteration."""
     epochs: int = value(5, at_least=1)
-    """Passes over an iteration's experience."""
+    """Epochs over an iteration's experience."""
     minibatches: int = value(4, at_least=1)
-    """Updates in a pass."""
+    """Minibatches in an epoch."""
     gamma: float = value(0.985, above=0.0, at_most=1.0)
-    """Discount a step."""
+    """Discount per step."""
     gae_lambda: float = value(0.95, at_least=0.0, at_most=1.0)
-    """Of generalised advantage estimation."""
+    """Lambda of generalised advantage estimation."""
     clip: float = value(0.2, above=0.0)
     """Bound on the change of an action's probability ratio."""
     learning_rate: float = value(1e-3, above=0.0)
-    """At the start; adapted to the target divergence."""
+    """Initial learning rate; it is adapted to the target divergence."""
     target_kl: float = value(0.02, above=0.0)
-    """Divergence between successive policies that the learning rate is steered to, at the first step."""
+    """Target KL divergence between successive policies at the first step."""
     final_kl: float = value(0.004, above=0.0)
-    """The same at the last step; in between it falls in a line."""
+    """The same at the last step; it changes linearly in between."""
     entropy: float = value(0.0, at_least=0.0)
     """Weight of the entropy bonus."""
     max_gradient_norm: float = value(1.0, above=0.0)
-    """Gradients are scaled down to this."""
+    """Largest gradient norm."""
     initial_std: float = value(0.5, above=0.0)
-    """Standard deviation of the first actions around their mean."""
+    """Initial standard deviation of actions."""
     initial_action: float = value(0.0, at_least=-1.0, at_most=1.0)
-    """Mean of the first actions; for a quadrotor best near hovering."""
+    """Initial mean of actions; for a quadrotor best near hovering."""
     network: Literal["mlp", "gru"] = "mlp"
     """A feed-forward or a recurrent policy."""
     hidden: tuple[int, ...] = value((64, 64), at_least=1)
@@ -62,9 +62,9 @@ class PPOSettings:
     critic_hidden: tuple[int, ...] = value((64, 64), at_least=1)
     """Widths of the critic's hidden layers."""
     gru_width: int = value(32, at_least=1)
-    """Width of the recurrent layer, where there is one."""
+    """Width of the recurrent layer, if any."""
     activation: Literal["tanh", "elu", "relu"] = "relu"
-    """Of all hidden layers."""
+    """Activation of all hidden layers."""
 
     def __post_init__(self) -> None:
         for name in ("hidden", "critic_hidden"):
@@ -80,7 +80,7 @@ class PPO:
         environment: N copies of the task.
 
     Raises:
-        UserError: There is too little experience in an iteration for the minibatches.
+        UserError: There is too little experience in an iteration for the number of minibatches.
     """
 
     Settings = PPOSettings
@@ -89,12 +89,12 @@ class PPO:
     def __init__(self, settings: PPOSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, environment
         self.steps_per_iteration = settings.rollout * environment.count
-        # a recurrent minibatch is made of whole robots
+        # a recurrent minibatch consists of whole robots
         pieces = environment.count if settings.network == "gru" else self.steps_per_iteration
         if settings.minibatches > pieces:
             raise UserError(
                 f"algorithm_settings: minibatches: {settings.minibatches} is not allowed: {environment.count} robots"
-                f" make at most {pieces} minibatches. Simulate more (envs), or ask for fewer."
+                f" make at most {pieces} minibatches. Simulate more (envs), or use fewer."
             )
         self._observations = self._grouped(*environment.observe())
         groups = {"actor": ["actor"], "critic": ["critic"]}
@@ -191,10 +191,10 @@ class PPO:
         return copy.deepcopy(state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from :meth:`state_dict`; at the settings' learning rate where that has changed since."""
+        """Go on from :meth:`state_dict`, with the settings' learning rate if that has changed."""
         self.learner.load(state["learner"], None, strict=True)
         rate = self.settings.learning_rate
-        if state.get("learning_rate", rate) != rate:  # changed since; else the one that it was adapted to stays
+        if state.get("learning_rate", rate) != rate:  # the settings changed; otherwise keep the adapted rate
             self.learner.learning_rate = rate
             for group in self.learner.optimizer.param_groups:
                 group["lr"] = rate
@@ -212,7 +212,7 @@ class PPO:
         return TensorDict({"actor": actor, "critic": critic}, batch_size=[self.environment.count])
 
     def _check(self, totals: Mapping[str, Tensor]) -> None:
-        # of the whole rollout, causes before effects; a sum is not finite where one of its parts is not
+        # check the whole rollout, causes before effects; a sum is not finite if one of its terms is not
         storage = self.learner.storage
         tables = {"actor": self.environment.pipeline.table(), "critic": self.environment.critic_table()}
         for group, table in tables.items():
@@ -231,7 +231,7 @@ class PPO:
     def _update(self) -> dict[str, float]:
         try:
             losses: dict[str, float] = self.learner.update()
-        except (RuntimeError, ValueError):  # torch refuses to draw from a distribution that is not one
+        except (RuntimeError, ValueError):  # torch refuses to sample from an invalid distribution
             self._check_weights()
             raise
         for name, loss in losses.items():
@@ -247,7 +247,7 @@ class PPO:
 
 
 class RslActor(Actor):
-    """rsl_rl's actor as a plain function of observation and hidden state, with its normaliser inside."""
+    """rsl_rl's actor as a pure function of observation and hidden state, including its normaliser."""
 
     def __init__(self, model: MLPModel) -> None:
         super().__init__()
@@ -269,7 +269,7 @@ class RslActor(Actor):
 
 
 def _start_near(actor: MLPModel, action: float) -> None:
-    # small last-layer weights: the first policy is the same everywhere, so exploration starts from hovering
+    # small last-layer weights: the initial policy is constant, so that exploration starts from hovering
     last = [layer for layer in actor.mlp.modules() if isinstance(layer, nn.Linear)][-1]
     with torch.no_grad():
         last.weight.mul_(0.1)

@@ -1,9 +1,9 @@
-"""Proximal policy optimisation where an action is one of a few choices.
+"""Proximal policy optimisation for discrete actions with masking.
 
-Schulman et al., arXiv 1707.06347, with the choices that are not open taken out of the distribution (Huang, Ontanon,
-arXiv 2006.14171). The environment does what its highest action says; the term of its observation that has the
-attribute ``masks_actions`` has a column for each choice, 1 where it is not open. rsl_rl, which
-:mod:`rlstack.training.algorithms.ppo` is built on, has continuous actions alone.
+Schulman et al., arXiv 1707.06347, with invalid actions masked out of the distribution (Huang, Ontanon, arXiv
+2006.14171). The environment executes the action with the highest score; the observation term with the attribute
+``masks_actions`` has a column for each action, 1 where it is invalid. rsl_rl, which
+:mod:`rlstack.training.algorithms.ppo` uses, has only continuous actions.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ from rlstack.training.networks import Network
 from rlstack.training.optimisers import Adam
 
 _NEVER = 1e4
-"""Taken off the score of a choice that is not open."""
+"""Subtracted from the score of a masked action."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceSettings:
-    """Settings of proximal policy optimisation over choices."""
+    """Settings of proximal policy optimisation for discrete actions."""
 
     rollout: int = value(32, at_least=2)
-    """Steps of every robot in an iteration."""
+    """Steps per robot in an iteration."""
     epochs: int = value(3, at_least=1)
-    """Passes over an iteration's experience."""
+    """Epochs over an iteration's experience."""
     minibatches: int = value(8, at_least=1)
-    """Updates in a pass."""
+    """Minibatches in an epoch."""
     gamma: float = value(0.97, above=0.0, at_most=1.0)
-    """Discount a step."""
+    """Discount per step."""
     gae_lambda: float = value(0.95, at_least=0.0, at_most=1.0)
-    """Of generalised advantage estimation."""
+    """Lambda of generalised advantage estimation."""
     clip: float = value(0.2, above=0.0)
-    """Bound on the change of a choice's probability ratio."""
+    """Bound on the change of an action's probability ratio."""
     learning_rate: float = value(5e-4, above=0.0)
-    """At the start; it falls in a line to a twentieth."""
+    """Initial learning rate; it decays linearly to a twentieth."""
     entropy: float = value(0.01, at_least=0.0)
-    """Weight of the entropy bonus at the start; it falls in a line to nothing."""
+    """Initial weight of the entropy bonus; it decays linearly to 0."""
     value_weight: float = value(0.5, above=0.0)
-    """Of the critic's loss."""
+    """Weight of the critic's loss."""
     max_gradient_norm: float = value(1.0, above=0.0)
-    """Gradients are scaled down to this."""
+    """Largest gradient norm."""
     hidden: tuple[int, ...] = value((256, 128), at_least=1)
     """Widths of the policy's hidden layers."""
     critic_hidden: tuple[int, ...] = value((256, 128), at_least=1)
     """Widths of the critic's hidden layers."""
     activation: Literal["tanh", "relu"] = "relu"
-    """Of all hidden layers."""
+    """Activation of all hidden layers."""
     half: bool = False
-    """Multiply in bfloat16 where the processor can: twice as fast. The exported policy has float32 as always."""
+    """Use bfloat16 if the processor supports it: twice as fast. The exported policy has float32."""
 
     def __post_init__(self) -> None:
         for name in ("hidden", "critic_hidden"):
@@ -75,11 +75,11 @@ def multiplies_halves(device: torch.device) -> bool:
 
 
 class ChoiceActor(Actor):
-    """Scores of the choices; those that are not open are far below all others.
+    """Scores of the actions; those of masked ones are far below all others.
 
     Args:
-        network: From observation to scores.
-        blocked: The observation's columns that say which are not open.
+        network: Maps observations to scores.
+        blocked: Columns of the mask in the observation.
     """
 
     def __init__(self, network: Network, blocked: slice) -> None:
@@ -93,14 +93,14 @@ class ChoiceActor(Actor):
 
 
 class ChoicePPO:
-    """Learns a task of choices with PPO; see :class:`rlstack.training.algorithm.Algorithm`.
+    """Learns a task with discrete actions; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Args:
         settings: The recipe's algorithm settings.
         environment: N copies of the task.
 
     Raises:
-        UserError: The task's actions are no choices, or there is too little experience for the minibatches.
+        UserError: The task's actions are not discrete, or there is too little experience for the minibatches.
     """
 
     Settings = ChoiceSettings
@@ -111,8 +111,8 @@ class ChoicePPO:
         self.steps_per_iteration = settings.rollout * environment.count
         if settings.minibatches > self.steps_per_iteration:
             raise UserError(
-                f"algorithm_settings: minibatches: {settings.minibatches} is not allowed: an iteration has"
-                f" {self.steps_per_iteration} steps. Simulate more (envs), or ask for fewer."
+                f"algorithm_settings: minibatches: {settings.minibatches} is not allowed: an iteration has only"
+                f" {self.steps_per_iteration} steps. Simulate more (envs), or use fewer."
             )
         pipeline = environment.pipeline
         table = pipeline.table()
@@ -120,7 +120,7 @@ class ChoicePPO:
         if len(masks) != 1 or masks[0].size != pipeline.action_size:
             raise UserError(
                 "ppo_choice learns tasks whose observation has one term that masks actions, with a column for each"
-                f" choice, which this task's has not ({', '.join(row.name for row in table)}). Use the algorithm ppo."
+                f" action, which this task's lacks ({', '.join(row.name for row in table)}). Use the algorithm ppo."
             )
         blocked = slice(masks[0].start, masks[0].start + pipeline.action_size)
         actor = Network(pipeline.size, pipeline.action_size, settings.hidden, 0, settings.activation, 0.0)
@@ -128,7 +128,7 @@ class ChoicePPO:
         critic = Network(environment.critic_size, 1, settings.critic_hidden, 0, settings.activation, 0.0)
         self._critic = critic.to(environment.device)
         for network in (actor, critic):
-            network.fold()  # observations are zeros, ones and shares already
+            network.fold()  # observations are already between 0 and 1
         self._half = settings.half and multiplies_halves(environment.device)
         self._parameters = [*self._actor.parameters(), *self._critic.parameters()]
         self._optimiser = Adam(self._parameters, lr=settings.learning_rate, eps=1e-5)
@@ -167,7 +167,7 @@ class ChoicePPO:
         torch.set_rng_state(state["torch_random"].cpu())
 
     def _roll_out(self) -> tuple[IterationResult, tuple[Tensor, ...]]:
-        """Return what was earned, and both observations, choice, its log-probability, return and advantage."""
+        """Return the result, and both observations, the action, its log-probability, return and advantage."""
         settings, environment = self.settings, self.environment
         steps, count = settings.rollout, environment.count
         kept: dict[str, list[Tensor]] = {n: [] for n in ("seen", "all", "choice", "log", "value", "reward", "done")}
@@ -177,10 +177,10 @@ class ChoicePPO:
             for _ in range(steps):
                 seen, everything = self._halved(*self._seen)
                 log, worth = self._judge(seen, everything)
-                choice = (log - torch.empty_like(log).exponential_().log()).argmax(dim=-1)  # Gumbel's trick
+                choice = (log - torch.empty_like(log).exponential_().log()).argmax(dim=-1)  # the Gumbel-max trick
                 result = environment.step(F.one_hot(choice, log.shape[-1]).float())
                 after = self._kept(result.actor, result.critic)
-                # an episode that only ran out of time would have gone on from about here
+                # bootstrap after a time-out, from about here
                 reward = result.reward + settings.gamma * worth * result.timed_out
                 for name, array in zip(kept, (seen, everything, choice, log, worth, reward, result.done)):
                     kept[name].append(array)
@@ -212,12 +212,12 @@ class ChoicePPO:
         rate = environment.task.rate_hz / steps
         earned = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
         learned = IterationResult(sum(earned.values()), float(lost / ended.clamp(min=1)), earned)
-        flat = [part.flatten(0, 1).clone() for part in parts[2:]]  # made outside of inference, to be learned from
+        flat = [part.flatten(0, 1).clone() for part in parts[2:]]  # cloned outside of inference mode, to be trained on
         seen = parts[0].flatten(0, 1).clone()
         return learned, (seen, seen if same else everything.flatten(0, 1).clone(), *flat)
 
     def _kept(self, actor: Tensor, critic: Tensor) -> tuple[Tensor, Tensor]:
-        """Return copies of observations; one alone where both are the same."""
+        """Return copies of observations; the same one twice if both are the same."""
         mine = actor.clone()
         return mine, mine if critic is actor else critic.clone()
 

@@ -1,9 +1,9 @@
 """RLIF: interventions are the only reward.
 
-Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv 2311.12996): a step after which
-somebody takes over earns -1, every other step nothing, and RLPD learns from that. The task's reward is not used and
-interventions are not cloned (demonstrations are, with ``cloning``), so whoever intervenes need not be good at the task,
-only know when it goes wrong.
+Luo et al., "RLIF: Interactive Imitation Learning as Reinforcement Learning" (arXiv 2311.12996): a step before an
+intervention has a reward of -1, every other step 0, and RLPD learns from that. The task's reward is not used and
+interventions are not cloned (demonstrations are, with ``cloning``), so the person who intervenes need not master the
+task, but only know when it goes wrong.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ class RLIF(HILSERL):
         environment: N copies of a task that has a scripted expert.
 
     Raises:
-        UserError: The task has none, it seldom succeeds, or hindsight is asked for.
+        UserError: The task has none, it seldom succeeds, or hindsight is set.
     """
 
     Settings = RLIFSettings
     settings: RLIFSettings
-    unrewarded = True  # nobody intervened in a demonstration
+    unrewarded = True  # a demonstration has no intervention
 
     def __init__(self, settings: RLIFSettings, environment: LearningEnvironment) -> None:
         if settings.hindsight:
             raise UserError(
-                "algorithm_settings: hindsight is not allowed with rlif, whose rewards know no goal: set 0."
+                "algorithm_settings: hindsight is not allowed with rlif, whose rewards do not depend on goals: set 0."
             )
         super().__init__(settings, environment)
 
     def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
-        """Return -1 where somebody begins to intervene in the step after, else 0."""
-        # after a loss one would intervene for ever
+        """Return -1 where an intervention begins in the next step, else 0."""
+        # after a failure an intervention would never end
         return torch.where(failed(result), self._for_ever, -(coming & ~now & ~result.done).float())
 
 

@@ -1,7 +1,7 @@
-"""RLPD: soft actor-critic that learns as much from demonstrations as from what it does itself.
+"""RLPD: soft actor-critic on equal parts of demonstrations and own experience.
 
 Ball et al., "Efficient Online Reinforcement Learning with Offline Data" (arXiv 2302.02948): half of each batch comes
-from demonstrations, critics are an ensemble with layer normalisation, and each step is learned from many times.
+from demonstrations, critics are an ensemble with layer normalisation, and the update-to-data ratio is high.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class RLPDSettings(SACSettings, DemonstrationSettings):
     layer_norm: bool = True
     updates: float = value(2.0, above=0.0)
     entropy_backup: bool = False
-    """The paper leaves it out for sparse rewards."""
+    """Whether targets include the entropy; the paper omits it for sparse rewards."""
     cloning: float = value(0.0, at_least=0.0)
-    """Weight of doing what was demonstrated, at the start; it falls evenly to ``cloning_end``. 0 is the paper's."""
+    """Initial weight of the behaviour-cloning loss; it changes linearly to ``cloning_end``. 0 in the paper."""
     cloning_end: float = value(0.0, at_least=0.0)
-    """The same at the end of the run."""
+    """Weight of the behaviour-cloning loss at the end of the run."""
     pretraining: int = value(0, at_least=0)
-    """Updates in which the policy clones the demonstrations before the first step; then it acts in the warm-up too."""
+    """Behaviour-cloning updates before the first step; if any, the policy also acts during the warm-up."""
 
     def cloning_at(self, done: float) -> float:
-        """Return the weight of doing what was demonstrated after a share of the run, 0 to 1."""
+        """Return the weight of the behaviour-cloning loss after a share of the run, 0 to 1."""
         return self.cloning + done * (self.cloning_end - self.cloning)
 
 
@@ -59,7 +59,7 @@ class RLPD(SAC):
     settings: RLPDSettings
     environment: ScriptedEnvironment
     unrewarded = False
-    """Whether demonstrations earn nothing, whatever the task's rewards are."""
+    """Whether demonstrations have zero reward, whatever the task's rewards are."""
 
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
@@ -68,7 +68,7 @@ class RLPD(SAC):
         self._drawn_lessons: dict[str, Any] | None = None
 
     def open(self, folder: Path | None) -> None:
-        """Keep steps and demonstrations in a run's folder; those that are there already are used again."""
+        """Open steps and demonstrations in a run's folder; existing ones are reused."""
         super().open(folder)
         settings = self.settings
         seed = torch.initial_seed() % 2**32

@@ -1,6 +1,6 @@
-"""RLPD from pictures, with the encoder that cloning has learned, frozen: what is kept are its few numbers, no pictures.
+"""RLPD from images, with the frozen encoder of a cloning run; the replay buffer stores its features, not images.
 
-So an update costs as much as one from states; see :mod:`rlstack.training.algorithms.rlpd` and
+An update costs as much as one from states; see :mod:`rlstack.training.algorithms.rlpd` and
 :mod:`rlstack.training.encoded_environment`.
 """
 
@@ -25,12 +25,12 @@ from rlstack.training.vision_encoder import Encoder, VisionActor, split_of
 
 @dataclass(frozen=True, kw_only=True)
 class RLPDCameraSettings(RLPDSettings):
-    """Settings of RLPD from pictures."""
+    """Settings of RLPD from images."""
 
     cloned: str = value("")
-    """Folder of the run of bc_camera whose encoder is taken."""
+    """Folder of the bc_camera run that has the encoder."""
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
-    """As that run had them."""
+    """Settings of that run's encoder."""
 
 
 class RLPDCamera(RLPD):
@@ -55,15 +55,15 @@ class RLPDCamera(RLPD):
         super().__init__(settings, self._judged(EncodedEnvironment(inner, self.encoder), settings))
 
     def open(self, folder: Path | None) -> None:
-        """Take the encoder, unless this goes on; then keep steps and demonstrations in a run's folder."""
+        """Load the encoder, unless resuming; then open steps and demonstrations in a run's folder."""
         self.see()
         super().open(folder)
 
     def see(self) -> None:
-        """Take the encoder, unless it is there.
+        """Load the encoder, unless it is loaded.
 
         Raises:
-            UserError: The settings name none, or one that does not fit.
+            UserError: The settings name no encoder, or one that does not fit.
         """
         if not self._seeing:
             self.encoder.load_state_dict(_encoder_of(self.settings.cloned, self.encoder))
@@ -84,7 +84,7 @@ class RLPDCamera(RLPD):
         self._seeing = state["seeing"]
 
     def _judged(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
-        """Return the environment as it is learned from."""
+        """Return the environment to learn from."""
         return environment
 
 
@@ -92,12 +92,12 @@ def _encoder_of(cloned: str, encoder: Encoder) -> dict[str, Any]:
     """Return the weights of a run's encoder.
 
     Raises:
-        UserError: None is named, it has none, or it does not fit.
+        UserError: No run is named, or its encoder is missing or does not fit.
     """
     if not cloned:
         raise UserError(
             "algorithm_settings: cloned: is empty: name the folder of a run of bc_camera, such as"
-            " runs/arm_pick_place_camera-001, whose encoder is taken."
+            " runs/arm_pick_place_camera-001, for its encoder."
         )
     state: dict[str, Any] = load_checkpoint(Path(cloned))["algorithm"].get("looker", {}).get("encoder", {})
     held, wanted = ({n: tuple(t.shape) for n, t in one.items()} for one in (state, encoder.state_dict()))

@@ -1,7 +1,7 @@
-"""Soft actor-critic with automatic temperature and hindsight.
+"""Soft actor-critic with automatic temperature and hindsight replay.
 
 Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (arXiv 1812.05905); Andrychowicz et al., "Hindsight
-HindsightReplay Replay" (arXiv 1707.01495).
+Experience Replay" (arXiv 1707.01495).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class SACSettings(SoftActorCriticSettings):
     """Settings of soft actor-critic."""
 
     rollout: int = value(8, at_least=1)
-    """Steps of every robot in an iteration."""
+    """Steps per robot in an iteration."""
     updates: float = value(1.0, above=0.0)
-    """Updates of the critics for each robot's step."""
+    """Critic updates per step of each robot."""
     actor_every: int = value(1, at_least=1)
-    """Updates of the critics for one of the policy."""
+    """Critic updates per policy update."""
     warm_up: int = value(1000, at_least=0)
     """Steps of all robots with random actions before learning begins."""
     hindsight: float = value(0.8, at_least=0.0, at_most=1.0)
-    """Share of steps that are judged by a goal that was reached later; for sparse rewards."""
+    """Share of steps relabelled with a goal that was achieved later; for sparse rewards."""
     ahead: int = value(1, at_least=1)
-    """Steps whose rewards count in a target before the critics are asked what follows; more is faster, and biased."""
+    """Steps of n-step targets; more learns faster, but with bias."""
     capacity: int = value(1_000_000, at_least=1000)
-    """Steps that are kept."""
+    """Most stored steps."""
 
 
 _AT_ONCE = 16
-"""Batches that are drawn together, which costs little more than one."""
+"""Batches sampled together, which costs little more than one."""
 
 
 class SAC:
@@ -55,7 +55,7 @@ class SAC:
         environment: N copies of a task with goals.
 
     Raises:
-        UserError: The task has none, or its rewards are not those that hindsight gives.
+        UserError: The task has no goals, or its rewards do not fit hindsight.
     """
 
     Settings = SACSettings
@@ -65,32 +65,32 @@ class SAC:
         task = environment.task
         if not isinstance(environment, GoalEnvironment):
             raise UserError(
-                f"algorithm: {type(self).__name__.lower()} is not allowed: {type(task).__name__} does not say what its"
-                " steps achieve, so they cannot be learned from later: choose ppo."
+                f"algorithm: {type(self).__name__.lower()} is not allowed: {type(task).__name__} does not report what"
+                " its steps achieve, which replay needs: choose ppo."
             )
         if settings.hindsight and getattr(task, "rewards", "sparse") != "sparse":
             raise UserError(
                 f"algorithm_settings: hindsight: {settings.hindsight} is not allowed with task_settings: rewards:"
-                f" {task.rewards}: hindsight gives sparse rewards. Set one of them to 0 or sparse."
+                f" {task.rewards}: hindsight needs sparse rewards. Set hindsight to 0 or rewards to sparse."
             )
         self.settings, self.environment = settings, environment
         self.steps_per_iteration = settings.rollout * environment.count
         pipeline = environment.pipeline
-        # of its own, so that what is drawn here changes nothing of what the environment draws
+        # a separate generator, so that draws here do not affect the environment's
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
         self.learner = SoftActorCriticLearner(settings, pipeline.size, pipeline.action_size, self.generator)
         self._experience: HindsightReplay | None = None
         self._drawn: dict[str, Any] | None = None
-        """Of the experience of a run that is gone on with, until it is opened."""
+        """Replay state of a resumed run, until it is opened."""
         self._observation: Tensor | None = None
         self._begun = torch.zeros(environment.count, dtype=torch.bool)
-        """Whose episode is at its beginning."""
+        """Robots at the start of an episode."""
         self._held = torch.zeros(environment.count, dtype=torch.bool)
-        """Who waits: does nothing, and nothing of it is counted or kept."""
+        """Waiting robots: they do nothing, and their steps are neither counted nor stored."""
         self._steps, self._updates, self._owed = 0, 0, 0.0
 
     def open(self, folder: Path | None) -> None:
-        """Keep the steps in a run's folder; None: in a temporary one."""
+        """Open the steps in a run's folder; None: in a temporary one."""
         self._experience = self._kept(folder, REPLAY, self.settings.capacity)
         if self._drawn is not None:
             self._experience.load_state_dict(self._drawn)
@@ -102,7 +102,7 @@ class SAC:
         assert self._experience is not None
         environment, settings = self.environment, self.settings
         environment.set_progress(done)
-        if self._observation is None:  # at the start, or gone on with: what is in the files ends before
+        if self._observation is None:  # at the start or after resuming, when stored steps end earlier
             self._observation = environment.observe()[0].clone()
             self._experience.begin(self._observation)
         totals: dict[str, Tensor] = {}
@@ -165,7 +165,7 @@ class SAC:
         return HindsightReplay(self.environment, capacity, where, torch.initial_seed() % 2**32, lanes)
 
     def _advance(self) -> GoalStep:
-        """Step the robots once, keep what came of it, and return it."""
+        """Step the robots once, store the result, and return it."""
         assert self._observation is not None
         action = torch.where(self._held[:, None], 0.0, self._action(self._observation))
         result = self.environment.step(action)
@@ -187,14 +187,14 @@ class SAC:
         self._experience.add(action, result, ~self._held)
 
     def _earned(self, result: GoalStep) -> Tensor:
-        """Return what a step earns (N,): where nothing but time costs, to fail, which saves time, costs all of it."""
+        """Return the reward (N,) of a step; if only time costs, failing early costs all the remaining time."""
         if getattr(self.environment.task, "rewards", "") != "sparse":
             return result.reward
         return torch.where(failed(result), result.reward.clamp(max=self._for_ever), result.reward)
 
     @property
     def _for_ever(self) -> float:
-        """What -1 a step is worth that never ends."""
+        """Return of -1 per step for ever."""
         return -1.0 / max(1.0 - self.settings.gamma, 1e-3)
 
     def _learn(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,8 +1,8 @@
-"""WSRL: start warm from demonstrations, then learn without them.
+"""WSRL: warm start from demonstrations, then learn without them.
 
 Zhou et al., "Efficient Online Reinforcement Learning Fine-Tuning Need Not Retain Offline Data" (arXiv 2412.07762):
 policy and critics are pretrained offline by calibrated Q-learning (Cal-QL, arXiv 2303.05479), the frozen policy fills
-the buffer for some steps, and from then on soft actor-critic with many updates learns from what it does itself.
+the buffer for some steps, and then soft actor-critic with many updates learns from its own experience.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from rlstack.training.hindsight_replay import HindsightReplay
 
 @dataclass(frozen=True, kw_only=True)
 class WSRLSettings(SACSettings, DemonstrationSettings):
-    """Settings of WSRL; demonstrations are learned from before the first step, and not after it."""
+    """Settings of WSRL; it learns from demonstrations only before the first step."""
 
     pretraining: int = value(2000, at_least=0)
     """Updates of policy and critics before the first step."""
     conservative: float = value(1.0, at_least=0.0)
-    """Weight, in these, of thinking less of what was not demonstrated; Cal-QL's alpha."""
+    """Weight of the conservative loss in these updates; Cal-QL's alpha."""
     cloning: float = value(1.0, at_least=0.0)
-    """Weight, in these, of doing what was demonstrated; 0 is the paper's."""
+    """Weight of the behaviour-cloning loss in these updates; 0 in the paper."""
     warm_up: int = value(5000, at_least=0)
-    """Steps of all robots with the pretrained policy before learning goes on; 5,000 in the paper."""
+    """Steps of all robots with the pretrained policy before learning continues; 5,000 in the paper."""
     critics: int = value(10, at_least=1)
     layer_norm: bool = True
     updates: float = value(2.0, above=0.0)
@@ -60,7 +60,7 @@ class WSRL(SAC):
         self._pretrained = False
 
     def open(self, folder: Path | None) -> None:
-        """Keep the steps in a run's folder; pretrain, unless that is done."""
+        """Open the steps in a run's folder; pretrain, unless that is done."""
         super().open(folder)
         settings = self.settings
         if not self._pretrained:
@@ -89,11 +89,11 @@ class WSRL(SAC):
 
 
 def earned(prior: HindsightReplay, gamma: float) -> Tensor:
-    """Return what was earned from each step to its episode's end, discounted (steps,), by the steps' indices.
+    """Return the discounted return (steps,) from each step to its episode's end, by the steps' indices.
 
     Args:
-        prior: Whole episodes in one lane, none of them written over.
-        gamma: Discount a step. An episode that did not end for good goes on as its last step for ever.
+        prior: Whole episodes in one lane, none of them overwritten.
+        gamma: Discount per step. An episode that did not terminate repeats its last step for ever.
     """
     index = prior.buffer.indices()
     held = prior.buffer.gather(index)

@@ -1,8 +1,7 @@
-"""What `rlstack bench` measures: each part a function of plain numbers that returns plain data, in its own process.
+"""Measurements of `rlstack bench`: each part is a function of plain data, run in its own process.
 
-``python -m rlstack.training.measure PART OPTIONS FILE`` runs one (OPTIONS are its arguments as JSON) and writes what it
-returned to FILE as JSON. A process of its own makes CPU-seconds and memory those of that part alone, and keeps
-libraries apart that would share threads.
+``python -m rlstack.training.measure PART OPTIONS FILE`` runs one (OPTIONS are its arguments as JSON) and writes its
+result to FILE as JSON. Separate processes isolate CPU-seconds, memory and the threads of libraries.
 """
 
 from __future__ import annotations
@@ -15,4 +14,4 @@ PARTS = {
     "stable-baselines3": "rlstack.training.measure.peer_stable_baselines3:measure",
     "foundation-policy": "rlstack.training.measure.peer_foundation_policy:measure",
 }
-"""Where each part's function is: module and name."""
+"""Module and name of each part's function."""

@@ -12,7 +12,7 @@ from rlstack.training.measure import PARTS
 
 
 def main() -> int:
-    """Measure and write; what a user can mend is one sentence on standard error."""
+    """Measure and write the result; print a ``UserError`` as one sentence on standard error."""
     part, options, file = sys.argv[1:]
     module, _, name = PARTS[part].partition(":")
     try:

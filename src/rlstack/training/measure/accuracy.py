@@ -1,4 +1,4 @@
-"""Departure of a simulator from its own dynamics solved finely: what two engines are compared at."""
+"""Integration error of a simulator, against a fine solution of its own dynamics."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rlstack.arrays import Array
 from rlstack.robots import frames
 
 PERIODS = 100
-"""Control periods of 10 ms that a flight lasts; each has new random commands, held throughout."""
+"""Control periods of 10 ms in a flight; each holds new random commands."""
 
 KINDS = {"hover +-15%": (0.85, 1.15), "full range": (0.0, np.inf)}
-"""Least and most of the commands as a share of hover speed, held to the robot's range."""
+"""Range of commands as a share of hover speed, clipped to the robot's range."""
 
 
 def departure(pairs: Iterable[tuple[Array, Array, Array, Array]]) -> dict[str, float]:
-    """Return the largest difference of position, m, and attitude, rad.
+    """Return the largest differences in position, m, and attitude, rad.
 
     Args:
-        pairs: Position (N, 3) and orientation xyzw (N, 4) of one solution and of the other, at each moment.
+        pairs: Position (N, 3) and orientation xyzw (N, 4) of both solutions, at each time.
     """
     position = attitude = 0.0
     for p, q, fine_p, fine_q in pairs:

@@ -1,4 +1,4 @@
-"""Timing: how much is done in a CPU-second and in a second, and how long one call takes."""
+"""Timing: throughput per CPU-second and per second, and latency of a call."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def rate(
     repeats: int,
     wait: Callable[[], object] | None = None,
 ) -> dict[str, Any]:
-    """Return how much is done in a CPU-second and in a second of wall time.
+    """Return the throughput per CPU-second and per second of wall time.
 
     Args:
-        call: What is measured.
-        done: How much one call does.
-        seconds: About how long each measurement takes.
-        repeats: How many measurements.
-        wait: Called at the end of each, where ``call`` returns before its work is done (a GPU).
+        call: The measured function.
+        done: Units of work in one call.
+        seconds: Approximate duration of each measurement.
+        repeats: Number of measurements.
+        wait: Called at the end of each, if ``call`` returns before its work is done (a GPU).
 
     Returns:
         ``per_cpu_second`` and ``per_second``, each with ``median``, ``least``, ``most``; and ``calls`` of each
@@ -54,13 +54,13 @@ def rate(
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Return the median, the least and the most of ``values``."""
+    """Return the median, minimum and maximum of ``values``."""
     return {"median": statistics.median(values), "least": min(values), "most": max(values)}
 
 
 def latency(call: Callable[[], object], calls: int) -> dict[str, float]:
     """Return the wall time of single calls in microseconds: ``p50_us``, ``p99_us`` and ``calls``, after a tenth more
-    to warm up; Python's garbage collector rests meanwhile.
+    to warm up, with Python's garbage collector off.
     """
     for _ in range(max(1, calls // 10)):
         call()

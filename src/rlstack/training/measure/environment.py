@@ -1,4 +1,4 @@
-"""The full training environment: simulator, observation, noise, reward, resets."""
+"""Speed of the full training environment: simulator, observation, noise, reward, resets."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rlstack.training.measure.clock import rate
 
 
 def measure(task: str, robots: int, seconds: float, repeats: int, device: str, seed: int) -> dict[str, Any]:
-    """Return the rate of its steps and ``first_step_s``, from nothing to the first step, compiling included.
+    """Return the rate of its steps and ``first_step_s``, the time to the first step including compilation.
 
-    The actions are random, one set for all steps, around hovering: robots get lost and start anew, as in training.
+    The actions are random, one set for all steps, around hovering: robots get lost and are reset, as in training.
 
     Args:
         task: The task's name.
-        robots: How many at once.
-        seconds: Of each measurement.
-        repeats: How many of them.
+        robots: Number of robots in parallel.
+        seconds: Duration of each measurement.
+        repeats: Number of measurements.
         device: ``cpu`` or a CUDA device.
-        seed: Of episodes, noise and actions.
+        seed: Seed of episodes, noise and actions.
     """
     torch.set_num_threads(1)
     begin = time.perf_counter()

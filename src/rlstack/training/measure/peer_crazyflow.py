@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# One core, as everything else here. JAX starts a thread for each core that it may use, and waits busily on two.
+# One core, as everything else here. JAX starts a thread for each available core, and busy-waits on two.
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -26,13 +26,13 @@ from rlstack.training.measure.accuracy import KINDS, PERIODS, departure
 from rlstack.training.measure.clock import rate
 
 DRONE = "cf2x_L250"
-"""Its Crazyflie 2.x."""
+"""crazyflow's Crazyflie 2.x."""
 
 RATE_HZ = 100
-"""Of commands, as in our task."""
+"""Rate of commands, as in our task."""
 
 INTEGRATORS = {"RK4, 100 Hz": ("rk4", 100), "Euler, 500 Hz (its default)": ("euler", 500)}
-"""What is measured: our own scheme (one RK4 step a control period), and what one gets without asking."""
+"""Measured integrators: our own scheme (one RK4 step per control period), and crazyflow's default."""
 
 FINE_HZ = 5000
 
@@ -44,11 +44,11 @@ def measure(robots: int, seconds: float, repeats: int, device: str, flights: int
     inertia, rotors that slow down otherwise), so errors are comparable in size and not digit by digit.
 
     Args:
-        robots: How many at once.
-        seconds: Of each measurement.
-        repeats: How many of them.
+        robots: Number of robots in parallel.
+        seconds: Duration of each measurement.
+        repeats: Number of measurements.
         device: ``cpu`` or a CUDA device.
-        flights: Of random commands, to compare with the fine solution; 0 leaves that out.
+        flights: Flights of random commands to compare with the fine solution; 0: none.
     """
     where = "cpu" if device == "cpu" else "gpu"
     found: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def simulator(count: int, integrator: str, freq: int, device: str) -> Any:
 
 
 def stepper(sim: Any, command: Any, steps: int) -> tuple[Callable[[], None], Callable[[], object]]:
-    """Return one control period as a user has it (command, then ``steps`` steps), and what waits for it."""
+    """Return a function for one control period (command, then ``steps`` steps), and one that waits for it."""
 
     def step() -> None:
         sim.rotor_vel_control(command)

@@ -1,4 +1,4 @@
-"""RAPTOR's published policy (the package foundation-policy): how long one robot waits for a command."""
+"""Latency of RAPTOR's published policy (the package foundation-policy)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def measure(calls: int) -> dict[str, Any]:
     """Return the ``latency`` of one step of its numpy implementation for one robot.
 
     Args:
-        calls: How many steps are timed.
+        calls: Number of timed steps.
     """
     policy = foundation_policy.QuadrotorPolicy()
     policy.reset()

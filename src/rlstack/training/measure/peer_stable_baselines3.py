@@ -1,7 +1,7 @@
-"""stable-baselines3's PPO on our hover task, by the same environment that our own algorithms train in.
+"""stable-baselines3's PPO on our hover task, in the environment of our own algorithms.
 
-As thin as it goes: the policy's observation only (a critic that sees the disturbance is not what its PPO takes), its
-own normalisation of observations, and the settings of our PPO recipe where it has them.
+A minimal adapter: only the policy's observation (its PPO has no asymmetric critic), its own normalisation of
+observations, and the settings of our PPO recipe where they exist.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from rlstack.training.measure.policy import held_out
 from rlstack.training.recipe import load_recipe
 
 ENTROPY = 0.02
-"""Weight of the entropy bonus at the start: without one it stays where robots drift away slowly (seed 0)."""
+"""Initial weight of the entropy bonus: without one it gets stuck at a policy that drifts away slowly (seed 0)."""
 
 
 class TaskVecEnv(VecEnv):  # type: ignore[misc]
-    """A training environment as stable-baselines3 takes it: numpy in and out, one dictionary a robot."""
+    """A training environment as stable-baselines3's VecEnv: numpy in and out, one info dictionary per robot."""
 
     def __init__(self, environment: QuadrotorEnvironment) -> None:
         self.environment = environment
@@ -53,7 +53,7 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
         self.actions = torch.from_numpy(np.asarray(actions, np.float32))
 
     def step_wait(self) -> Any:
-        """Step; what ended by time is bootstrapped from the observation before it, as our own PPO does."""
+        """Step; time-outs are bootstrapped from the observation before them, as in our own PPO."""
         with torch.inference_mode():
             found = self.environment.step(self.actions)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
@@ -65,7 +65,7 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
         return self.seen, found.reward.numpy().copy(), found.done.numpy().copy(), infos
 
     def close(self) -> None:
-        """Nothing is open."""
+        """No-op."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Return an attribute once for each robot."""
@@ -76,19 +76,18 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
         setattr(self, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """There is no method of single robots."""
+        """Single robots have no methods."""
         return [None] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return that none is wrapped."""
+        """Return False for each robot."""
         return [False] * self.num_envs
 
 
 class Budget(BaseCallback):  # type: ignore[misc]
-    """Ends learning after so many CPU-seconds; meanwhile steers the learning rate to the recipe's target divergence.
+    """Stops learning after a CPU-time budget, and adapts the learning rate to the recipe's target divergence.
 
-    rsl_rl, which our PPO is, does that after each minibatch; here it is once an iteration. The entropy bonus falls to
-    nothing in a line.
+    rsl_rl adapts it after each minibatch; here it is once per iteration. The entropy bonus decays linearly to 0.
     """
 
     def __init__(self, cpu_s: float, settings: Any) -> None:
@@ -111,7 +110,7 @@ class Budget(BaseCallback):  # type: ignore[misc]
 
 
 class Learned(Actor):
-    """Its policy and its normalisation as an actor of ours, to be flown by the same evaluation."""
+    """Its policy and normalisation as an actor, for the same evaluation."""
 
     def __init__(self, policy: Any, mean: Any, variance: Any, clip: float) -> None:
         super().__init__()
@@ -126,14 +125,14 @@ class Learned(Actor):
 
 
 def measure(recipe: str, budget_cpu_s: float, episodes: int, seed: int, envs: int | None = None) -> dict[str, Any]:
-    """Return ``samples``, ``cpu_s``, ``samples_per_cpu_second`` and how the policy flies from held-out starts.
+    """Return ``samples``, ``cpu_s``, ``samples_per_cpu_second`` and the policy's figures on held-out starts.
 
     Args:
-        recipe: Our PPO recipe, whose task and settings are taken.
+        recipe: Our PPO recipe, for its task and settings.
         budget_cpu_s: CPU-seconds of learning.
-        episodes: Held-out starts.
-        seed: Of everything random.
-        envs: Robots at once; None takes the recipe's.
+        episodes: Number of held-out starts.
+        seed: Seed of everything random.
+        envs: Robots in parallel; None: the recipe's.
     """
     torch.set_num_threads(1)
     chosen = load_recipe(recipe)

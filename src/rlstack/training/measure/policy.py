@@ -1,4 +1,4 @@
-"""A policy file: how it flies from held-out starts, and how long one robot waits for a command."""
+"""A policy file's figures on held-out starts, and its latency for one robot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlstack.verification.runner import Steppable
 from rlstack.verification.scores import plain
 
 REPORT_SEED = 20_261_121
-"""Of the starts that figures are quoted on: neither those of training nor those that its best policy is chosen on."""
+"""Seed of the test starts, apart from those of training and of policy selection."""
 
 SCORES = ("episodes", "success", "within_0_1", "lost", "error_m", "recover_s", "excursion_max_m")
 
@@ -28,15 +28,15 @@ def measure(file: str, episodes: int, calls: int) -> dict[str, Any]:
 
     Args:
         file: The policy file.
-        episodes: How many starts.
-        calls: How many steps are timed.
+        episodes: Number of starts.
+        calls: Number of timed steps.
     """
     policy = load_policy(Path(file))
     robot = load_quadrotor(policy.contract.robot)
     task = TASKS.load(policy.contract.task)()
     found = held_out(policy, task, robot, episodes)
     state = task.held_out(np.random.default_rng(REPORT_SEED), 1, robot, disturbances=False)
-    # one robot near the goal; what the numbers are does not change how long the graph takes
+    # one robot near the goal; the graph's time does not depend on values
     inputs = {port.name: np.zeros(port.sized({})) for port in policy.contract.inputs}
     inputs.update({name: state.state[name][0] for name in inputs if name in state.state})
     for name in inputs:
@@ -47,7 +47,7 @@ def measure(file: str, episodes: int, calls: int) -> dict[str, Any]:
 
 
 def held_out(policy: Steppable, task: Any, robot: Quadrotor, episodes: int) -> dict[str, Any]:
-    """Fly ``episodes`` held-out starts with the task's own disturbances; figures that are not finite are None."""
+    """Evaluate ``episodes`` held-out starts with the task's own disturbances; figures that are not finite are None."""
     starts = task.held_out(np.random.default_rng(REPORT_SEED), episodes, robot, disturbances=False)
     begin = time.process_time()
     flown = rollout(policy, starts, robot, task.criteria.duration_s, noise_seed=REPORT_SEED)

@@ -1,4 +1,4 @@
-"""The batch simulator alone: control periods a second, and how far one RK4 step a period is from a fine solution."""
+"""The batch simulator alone: control periods per second, and the integration error of one RK4 step per period."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from rlstack.training.measure.accuracy import KINDS, PERIODS, departure
 from rlstack.training.measure.clock import rate
 
 LATE_S = 0.05
-"""How late commands may be where that is simulated at all."""
+"""Range of command delays, if simulated."""
 
 
 def measure(robots: int, seconds: float, repeats: int, device: str, flights: int) -> dict[str, Any]:
-    """Return the rate, ``first_step_s`` (from nothing to the first step, compiling included) and the departure.
+    """Return the rate, ``first_step_s`` (time to the first step, including compilation) and the departure.
 
-    ``late`` is the rate of the simulator as it is unless told otherwise, in which every robot's commands may be late
-    (:data:`LATE_S`); the others, as peers and as the hover task, do without.
+    ``late`` is the rate with the simulator's default, delayed commands (:data:`LATE_S`); the others have no delay, like
+    the peers and the hover task.
 
     Args:
-        robots: How many at once.
-        seconds: Of each measurement.
-        repeats: How many of them.
+        robots: Number of robots in parallel.
+        seconds: Duration of each measurement.
+        repeats: Number of measurements.
         device: ``cpu`` or a CUDA device.
-        flights: Of random commands, to compare with the fine solution; 0 leaves that out.
+        flights: Flights of random commands to compare with the fine solution; 0: none.
     """
     robot = load_quadrotor("crazyflie")
     begin = time.perf_counter()
@@ -63,20 +63,20 @@ def hovering(robot: Quadrotor, count: int) -> dict[str, NDArray[np.float64]]:
 
 
 def moving(robot: Quadrotor, count: int) -> dict[str, NDArray[np.float64]]:
-    """Return ``count`` robots in starts of the hover task: at rest, numbers that die away would slow the processor."""
+    """Return ``count`` robots in starts of the hover task: at rest, denormal numbers would slow the processor."""
     return Starts().sample(np.random.default_rng(0), count, robot)
 
 
 def stepper(
     robot: Quadrotor, count: int, device: str, late_s: float
 ) -> tuple[Callable[[], None], Callable[[], object]]:
-    """Return one control period of ``count`` robots, whose commands may be ``late_s`` late, and what waits for it."""
+    """Return one control period of ``count`` robots with commands up to ``late_s`` late, and a wait for it."""
     name = check_device(device)
     return (on_cpu(robot, count, late_s), lambda: None) if name == "cpu" else on_gpu(robot, count, name, late_s)
 
 
 def on_cpu(robot: Quadrotor, count: int, late_s: float) -> Callable[[], None]:
-    """Return a step of the simulator as users have it."""
+    """Return a step of the simulator's public interface."""
     simulator = BatchSimulator(robot, count, max_delay_s=late_s)
     simulator.set_state(moving(robot, count))
     for command in simulator.commands:
@@ -85,7 +85,7 @@ def on_cpu(robot: Quadrotor, count: int, late_s: float) -> Callable[[], None]:
 
 
 def on_gpu(robot: Quadrotor, count: int, device: str, late_s: float) -> tuple[Callable[[], None], Callable[[], object]]:
-    """Return a step of the same function on another device, and what waits for it."""
+    """Return a step of the same function on another device, and a function that waits for it."""
     model = Model(1.0 / robot.control_rate_hz, max_delay_s=late_s)
     names = [f"command_{k}" for k in range(model.past_commands + 1)]
 
@@ -128,8 +128,8 @@ def against_fine(robot: Quadrotor, flights: int, substeps: int = 50) -> dict[str
 
     Args:
         robot: The quadrotor.
-        flights: How many of each kind.
-        substeps: RK4 steps a control period of the fine solution.
+        flights: Number of flights of each kind.
+        substeps: RK4 steps per control period of the fine solution.
     """
     hover, top = robot.hover_speed_rad_s, robot.rotor_model.speed_max_rad_s
     period = 1.0 / robot.control_rate_hz
