@@ -1,7 +1,7 @@
-"""Where a body can stand and go on a world's floor, and start places chosen there.
+"""Free space on a world's floor, and start positions in it.
 
-A body is an upright cylinder that moves over the floor: it touches an obstacle as soon as their outlines seen from
-above do, if the obstacle reaches down to the body's height.
+A body is an upright cylinder on the floor: it touches an obstacle that reaches down to its height as soon as their
+outlines from above touch.
 """
 
 from __future__ import annotations
@@ -18,52 +18,52 @@ from rlstack.sim.obstacle import Obstacle
 
 Point = tuple[float, float, float]
 Rectangle = tuple[float, float, float, float]
-"""x and y of one corner, x and y of the opposite one, the greater ones last, m."""
+"""x and y of the lower corner, x and y of the upper corner, m."""
 
 STEP_M = 0.1
-"""Distance between the grid's points, m."""
+"""Spacing of the grid's points, m."""
 
 _ROUNDING_M = 1e-6
 
 LEAST_REACHABLE = 0.95
-"""Share of the places inside where a body fits that it must be able to get to."""
+"""Least reachable share of the places where a body fits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Starts:
-    """What start places must be like."""
+    """Requirements on start positions."""
 
     count: int = value(16, at_least=1, at_most=1000)
     clearance_m: float = value(0.5, unit="m", above=0.0)
-    """From a start place to the world's edge and the nearest obstacle that reaches lower than the body's height."""
+    """Least distance of a start position from the world's edge and from obstacles lower than the body's height."""
     spacing_m: float = value(1.0, unit="m", above=0.0)
-    """Between two start places."""
+    """Least distance between two start positions."""
     body_radius_m: float = value(0.4, unit="m", above=0.0)
-    """Of a body that can go from every start place to every other."""
+    """Radius of a body that can move between all start positions."""
     body_height_m: float = value(1.8, unit="m", above=0.0)
-    """From the floor to that body's top."""
+    """Height of that body."""
 
 
 class NoRoom(Exception):
-    """The obstacles leave no room for start places; the message says what is wrong."""
+    """The obstacles leave no room for start positions; the message says why."""
 
 
 def find_starts(
     obstacles: Sequence[Obstacle], inside: Sequence[Rectangle], rules: Starts, rng: np.random.Generator
 ) -> tuple[Point, ...]:
-    """Return start places ``(x, y, 0)`` in m, the world's origin first, the others drawn at random.
+    """Return start positions ``(x, y, 0)`` in m: the world's origin first, the others drawn at random.
 
     Args:
-        obstacles: What is in the way.
-        inside: The floor that is meant to be used, as rectangles that may overlap.
-        rules: What they must be like.
-        rng: Its ``random()`` is drawn from.
+        obstacles: Obstacles on the floor.
+        inside: The usable floor, as rectangles that may overlap.
+        rules: Requirements on the positions.
+        rng: Random generator; only its ``random()`` is used.
 
     Raises:
-        NoRoom: The origin is not free, there are fewer than asked for, or a part of the floor is cut off.
+        NoRoom: The origin is not free, there are too few positions, or a part of the floor is unreachable.
     """
     grid = _Grid(inside)
-    # Between two neighbouring points that are free by half a step more, so is the straight way.
+    # With half a step of extra clearance, the straight line between two neighbouring free points is free, too.
     passable = grid.inside & ~grid.within(obstacles, rules.body_radius_m + STEP_M / 2.0, rules.body_height_m)
     clear = grid.within_edges(rules.clearance_m) & ~grid.within(obstacles, rules.clearance_m, rules.body_height_m)
     if not (clear & passable)[grid.origin]:
@@ -87,14 +87,14 @@ def find_starts(
 
 
 class _Grid:
-    """Points at whole multiples of the step over the rectangles."""
+    """Grid points at whole multiples of the step over the rectangles."""
 
     def __init__(self, inside: Sequence[Rectangle]) -> None:
         edges = np.array(inside)
         low = np.minimum(np.ceil(edges[:, :2].min(axis=0) / STEP_M - 1e-9), 0).astype(int)
         high = np.maximum(np.floor(edges[:, 2:].max(axis=0) / STEP_M + 1e-9), 0).astype(int)
         self._low, self._edges = low, edges
-        # Divided, not multiplied: 3 / 10 is 0.3, as a reader expects, and 3 * 0.1 is not.
+        # Division keeps decimal values: 3 / 10 is 0.3, but 3 * 0.1 is not.
         self._x, self._y = (np.arange(low[a], high[a] + 1) / round(1.0 / STEP_M) for a in (0, 1))
         self.origin = (int(-low[0]), int(-low[1]))
         self.inside: Mask = np.zeros((len(self._x), len(self._y)), dtype=bool)
@@ -102,18 +102,18 @@ class _Grid:
             self.inside[self._window(x0, x1, y0, y1)] = True
 
     def places(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return x, y (N, 2) of cells (N, 2), m."""
+        """Return the positions x, y (N, 2) of cells (N, 2), m."""
         return np.stack([self._x[cells[:, 0]], self._y[cells[:, 1]]], axis=1)
 
     def within_edges(self, margin: float) -> Mask:
-        """Return which points inside are ``margin`` or more from the edges of the box around all rectangles."""
+        """Return which inner points are at least ``margin`` from the edges of the rectangles' bounding box."""
         low, high = self._edges[:, :2].min(axis=0) + margin, self._edges[:, 2:].max(axis=0) - margin
         kept: Mask = np.zeros_like(self.inside)
         kept[self._window(low[0], high[0], low[1], high[1])] = True
         return kept & self.inside
 
     def within(self, obstacles: Sequence[Obstacle], margin: float, height: float) -> Mask:
-        """Return which points are nearer than ``margin`` to what an obstacle covers, seen from above."""
+        """Return which points are nearer than ``margin`` to an obstacle's outline from above."""
         near: Mask = np.zeros_like(self.inside)
         for obstacle in obstacles:
             if obstacle.lowest_m >= height - _ROUNDING_M or obstacle.highest_m <= _ROUNDING_M:
@@ -133,7 +133,7 @@ class _Grid:
 
 
 def _outline_distance(obstacle: Obstacle, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distance in the plane, m, from points relative to the centre to the outline seen from above."""
+    """Return the planar distance, m, of points relative to the centre from the obstacle's outline."""
     if obstacle.shape != "box":
         return np.hypot(x, y) - obstacle.size_m[0] / 2.0
     c, s = np.cos(obstacle.yaw_rad), np.sin(obstacle.yaw_rad)
@@ -144,13 +144,13 @@ def _outline_distance(obstacle: Obstacle, x: NDArray[np.float64], y: NDArray[np.
 
 
 def _flooded(free: Mask, start: tuple[int, int]) -> Mask:
-    """Return the cells that can be reached from ``start`` over free cells, side by side.
+    """Return the cells that are reachable from ``start`` over free 4-neighbours.
 
-    All of a free run along x or y is reached as soon as one of its cells is, so it takes as many passes as the
-    longest way has bends.
+    A whole free run along x or y is filled as soon as one of its cells is reached, so the number of passes is the
+    number of bends of the longest path.
     """
     breaks_y, breaks_x = ~free, ~free.T
-    breaks_y[:, 0] = breaks_x[:, 0] = True  # no run goes on from one row into the next
+    breaks_y[:, 0] = breaks_x[:, 0] = True  # runs end at row ends
     runs = [np.cumsum(breaks_y).reshape(free.shape), np.cumsum(breaks_x).reshape(free.T.shape).T]
     reached: Mask = np.zeros_like(free)
     reached[start] = free[start]

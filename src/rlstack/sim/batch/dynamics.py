@@ -1,11 +1,11 @@
-"""Quadrotor dynamics of one robot, in numpy style: written once, fused for CPU and CUDA, forward and reverse.
+"""Quadrotor dynamics, in numpy style: written once, fused for CPU and CUDA, forward and reverse.
 
-Rigid body with a unit quaternion; each rotor follows its command with a first-order lag that is solved
-exactly; the body is integrated by classical Runge-Kutta steps (RK4). The measured error against a fine-step
-float64 reference is in docs/results.md.
+A rigid body with a unit quaternion, integrated by classical Runge-Kutta steps (RK4); each rotor follows its command
+with a first-order lag, solved exactly. docs/results.md has the measured error against a fine-step float64
+reference.
 
 Vectors have their components along the first axis, so the functions take plain arrays (3,) or (3, N) as well as
-the expressions of :mod:`rlstack.fused`.
+expressions of :mod:`rlstack.fused`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from rlstack.sim.physics.models import NO_MODELS, Models
 
 @dataclass(frozen=True)
 class Model:
-    """What of the physics is computed, and how finely.
+    """Settings of the dynamics.
 
     Args:
         period_s: Control period, s.
-        substeps: RK4 steps in it.
+        substeps: RK4 steps per control period.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
-        max_delay_s: The longest delay of a command; 0 leaves the past commands out.
-        models: Of the air (:mod:`rlstack.sim.physics`); its battery is the caller's, by the range of rotor speeds.
-        floor_height_m: World's z of the floor, for the ground effect.
+        max_delay_s: Longest delay of a command; 0 omits past commands.
+        models: Physics models (:mod:`rlstack.sim.physics`); the caller applies the battery through the speed range.
+        floor_height_m: z of the floor in the world frame, for the ground effect.
     """
 
     period_s: float
@@ -48,21 +48,21 @@ class Model:
 
     @property
     def past_commands(self) -> int:
-        """How many commands before the newest one may still act."""
+        """Number of commands before the newest that may still act."""
         return math.ceil(self.max_delay_s / self.period_s - 1e-9) + 1 if self.max_delay_s > 0.0 else 0
 
 
 def advance(
     state: Vector, parameters: Vector, commands: Sequence[Vector], model: Model, air: Vector | None = None
 ) -> Vector:
-    """Return the state row one control period on.
+    """Return the state row after one control period.
 
     Args:
-        state: As in :data:`rlstack.sim.batch.layout.STATE`.
-        parameters: As in :data:`rlstack.sim.batch.layout.PARAMETERS`.
-        commands: (rotors,) rad/s each: the newest, which came just now, and those before it, one period apart.
-        model: What is computed.
-        air: (3,) m/s, world: the air's velocity over the period; None: still.
+        state: Rows of :data:`rlstack.sim.batch.layout.STATE`.
+        parameters: Rows of :data:`rlstack.sim.batch.layout.PARAMETERS`.
+        commands: (rotors,) rad/s each, newest first, one period apart; the newest has just arrived.
+        model: Settings of the dynamics.
+        air: (3,) air velocity over the period, m/s, world frame; None: still air.
     """
     p = {name: parameters[where_] for name, where_ in PARAMETERS.items()}
     low, high = p["speed_range"]
@@ -71,7 +71,7 @@ def advance(
     command = old_command = chosen[0]
     switch = None
     if model.past_commands:
-        # within a period a delayed robot flies first on the older command, then on the newer
+        # with a delay, the older command acts in the first part of a period and the newer in the rest
         old_command = chosen[1]
         switch = delay
         for k in range(1, model.past_commands):
@@ -92,7 +92,7 @@ def advance(
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """What stays the same over an integration step."""
+    """Quantities that are constant over an integration step."""
 
     p: Mapping[str, Vector]
     model: Model
@@ -101,9 +101,9 @@ class _Surroundings:
     torque: Vector
 
     def slope(self, body: Body, speed: Vector, change: Vector | None) -> Body:
-        """Newton and Euler at given rotor speeds."""
+        """Return the state derivative by the Newton-Euler equations at the given rotor speeds."""
         p, model = self.p, self.model
-        # inside a Runge-Kutta step it is not of length 1, and would shear instead of rotate
+        # inside a Runge-Kutta step the quaternion is not normalized, and would shear instead of rotate
         straight = body._replace(orientation=unit(body.orientation))
         push, turn = loads(straight, speed, change, p, model.models, self.air, model.floor_height_m, idle=False)
         push = (push + self.force) * (1.0 / p["mass"][0])
@@ -120,11 +120,11 @@ class _Surroundings:
 def _step(
     body: Body, speed: Vector, command: Vector, old: Vector, ahead: Any, around: _Surroundings, h: float
 ) -> tuple[Body, Vector]:
-    """Return body and rotor speeds after ``h`` s; the old command acts for ``ahead`` s more (None: not at all)."""
+    """Return body and rotor speeds after ``h`` s; the old command acts for the first ``ahead`` s (None: not at all)."""
     lag = around.p["time_constants"]
     decay, lagged = motor.decay, motor.lagged
     if ahead is None:
-        # two halves with the same command share their decay
+        # two halves with the same command have the same decay
         keep = decay(lag, 0.5 * h)
         middle = lagged(speed, command, keep)
         end = lagged(middle, command, keep)

@@ -1,6 +1,6 @@
-"""How a robot's state and parameters lie in the rows that the fused step reads.
+"""Row layout of a quadrotor's state and parameters in the fused step.
 
-Rows rather than one array a quantity: a reset is then one gather and one scatter, whatever is randomised.
+With rows instead of one array per quantity, a reset is one gather and one scatter, whatever is randomized.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rlstack.sim.physics.models import NO_MODELS, Models
 
 
 def slices(widths: Mapping[str, int]) -> dict[str, slice]:
-    """Return the rows of each quantity, one after the other, for its number of rows."""
+    """Return consecutive row slices for quantities of the given widths."""
     ends = np.cumsum(list(widths.values())).tolist()
     return {name: slice(end - width, end) for (name, width), end in zip(widths.items(), ends)}
 
@@ -61,7 +61,7 @@ PARAMETERS = slices(
         "rotor_z": 4,  # m
         "rotor_drag": 3,  # kg
         "ground_effect": 2,  # rotor radius m, coefficient
-        "wake_drag": 1,  # N s/m along body z, of the air's own velocity, beside the drag
+        "wake_drag": 1,  # N s/m along body z, from the air's own velocity, in addition to the drag
     }
 )
 """Columns of the parameter row by name."""
@@ -75,17 +75,17 @@ def pack_parameters(
     """Return the parameter rows (N, PARAMETER_WIDTH) of ``robot`` with N perturbations.
 
     Args:
-        robot: Its file.
-        perturbation: Of N robots.
-        dtype: Of the rows.
-        models: That are on for this robot; a model that is off has zeros, though the kernel may compute it for others.
+        robot: The robot file.
+        perturbation: Perturbations of N robots.
+        dtype: Type of the rows.
+        models: Models enabled for this robot; disabled ones have zeros, since the kernel may compute them for others.
     """
     if not robot.has_rotors:
         raise UserError(f"The batch simulator flies quadrotors; {robot.name} is a {robot.kind}.")
     p, body, rotor = perturbation, robot.body, robot.rotor_model
     count = len(p)
     air = robot.aerodynamics or Aerodynamics()
-    # rotor drag is what linear drag is at hover: one or the other
+    # rotor drag equals linear drag at hover, so only one of them is used
     fixed_drag, rotor_drag = np.asarray(body.linear_drag_n_s_per_m), np.zeros(3)
     if models.rotor_drag and air.rotor_drag:
         fixed_drag, rotor_drag = np.zeros(3), np.asarray(air.rotor_drag.coefficient_kg)
@@ -120,14 +120,14 @@ def pack_parameters(
 
 
 def pack_state(state: Mapping[str, NDArray[np.floating]], count: int | None = None) -> Array32:
-    """Return the state rows (N, STATE_WIDTH) of a dictionary of arrays by name; ``elapsed`` may be left out.
+    """Return the state rows (N, STATE_WIDTH) from arrays by name; ``elapsed`` is optional.
 
     Args:
         state: Arrays (N, width), as in :data:`STATE`.
-        count: N, where the caller knows it; otherwise it is that of ``position``.
+        count: N; by default that of ``position``.
 
     Raises:
-        ValueError: A name is missing or unknown, or an array has another shape.
+        ValueError: A name is missing or unknown, or an array has the wrong shape.
     """
     if count is None:
         count = len(state.get("position", ()))

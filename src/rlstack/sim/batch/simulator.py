@@ -1,4 +1,4 @@
-"""BatchSimulator: holds the rows of N robots and launches the fused step."""
+"""The batch simulator of quadrotors: the rows of N robots and the launch of the fused step."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 
 class BatchSimulator:
-    """N quadrotors that advance together, float32, without a Python loop over robots.
+    """N quadrotors that advance together in float32, without a Python loop over robots.
 
-    Arrays of rows are numpy's, on CUDA torch's.
+    Arrays of rows are numpy arrays, on CUDA torch tensors.
 
     Args:
-        robot: What flies.
+        robot: The quadrotor.
         count: N.
         rate_hz: Control rate; :meth:`step` advances one period.
         device: ``"cpu"`` or ``"cuda:0"``.
-        substeps: RK4 steps a control period.
+        substeps: RK4 steps per control period.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
-        max_delay_s: The longest command delay that a perturbation may ask for.
-        models: What else of the physics is computed; robots are alone, so there is no downwash.
-        wind: Of the model ``wind``.
-        seed: Of the wind's turbulence.
+        max_delay_s: Longest command delay in perturbations.
+        models: Further physics models; robots are alone, so there is no downwash.
+        wind: Settings for the model ``wind``.
+        seed: Seed of the wind's turbulence.
 
     Raises:
-        UserError: The device is not there, or has no wind or battery, or a model lacks its numbers.
+        UserError: The device does not exist or does not support wind or batteries, or a model lacks its parameters.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class BatchSimulator:
         self._kernel = step_kernel(rotors, model, device=self.device)
         self._buffers = [zeros(STATE_WIDTH, count, self.device) for _ in range(2)]
         self.commands = [zeros(rotors, count, self.device) for _ in range(model.past_commands + 1)]
-        """(rotors, N) rad/s each: the newest command and those before it that may still act."""
+        """(rotors, N) rad/s each: the newest command and earlier ones that may still act."""
         self.parameters = zeros(PARAMETER_WIDTH, count, self.device)
         """(PARAMETER_WIDTH, N) rows; see :mod:`rlstack.sim.batch.layout`."""
         self._moving = {} if self._wind is None else {"air": zeros(3, count)}
@@ -97,14 +97,14 @@ class BatchSimulator:
 
     @property
     def state_rows(self) -> Any:
-        """(STATE_WIDTH, N) rows of the present; another array after each step."""
+        """(STATE_WIDTH, N) rows of the present state; each step replaces the array."""
         return self._buffers[0]
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
-        """Give each robot its departures from the file.
+        """Set each robot's departures from the file.
 
         Raises:
-            ValueError: It is for another number of robots or rotors, or a delay is over ``max_delay_s``.
+            ValueError: The number of robots or rotors differs, or a delay exceeds ``max_delay_s``.
         """
         if len(perturbation) != self.count:
             raise ValueError(f"the perturbation is for {len(perturbation)} robots, the simulator has {self.count}")
@@ -115,7 +115,7 @@ class BatchSimulator:
         self._limit()
 
     def set_state(self, state: Mapping[str, NDArray[np.floating]]) -> None:
-        """Put every robot into a state (:data:`rlstack.sim.batch.layout.STATE`); past commands are its rotor speeds.
+        """Set every robot's state (:data:`rlstack.sim.batch.layout.STATE`); past commands become its rotor speeds.
 
         Raises:
             ValueError: A name is missing or unknown, or an array is not (N, width).
@@ -145,7 +145,7 @@ class BatchSimulator:
         self.advance()
 
     def advance(self) -> None:
-        """Advance one control period under the newest of :attr:`commands`, which the caller has written in place."""
+        """Advance one control period under the newest of :attr:`commands`, written in place by the caller."""
         arrays = {f"command_{k}": command for k, command in enumerate(self.commands)}
         rows = self.state_rows
         if self._wind is not None:
@@ -164,9 +164,9 @@ class BatchSimulator:
 
 @lru_cache(maxsize=16)
 def step_kernel(rotors: int, model: Model, wanted: tuple[str, ...] | None = None, device: str = "cpu") -> Kernel:
-    """Return the compiled step: ``state``, ``parameters``, ``command_0`` (newest) and older to ``next``.
+    """Return the compiled step, from ``state``, ``parameters``, ``command_0`` (newest) and older ones to ``next``.
 
-    With the model ``wind`` it also takes ``air``, m/s in the world. With ``wanted`` it is the reverse mode, see
+    With the model ``wind`` it also takes ``air``, m/s in the world frame. With ``wanted`` it is the reverse mode; see
     :class:`rlstack.fused.Kernel`.
     """
     names = [f"command_{k}" for k in range(model.past_commands + 1)]

@@ -1,1 +1,1 @@
-"""Grid worlds: many rovers at once that move from cell to cell over unknown terrain and see it by a short lidar."""
+"""Grid worlds for exploration: many rovers that move from cell to cell over unknown terrain with a short lidar."""

@@ -1,9 +1,9 @@
-"""What a lidar on a grid sees: rays from the middle of a cell, as in the public code of MarsExplorer.
+"""A lidar on a grid: rays from the centre of a cell, as in the public code of MarsExplorer.
 
-(arXiv 2107.09996.) A ray is sampled at 200 places; each falls into the cell whose middle is nearest. It ends half a
-cell beyond the whole cells between the rover and the nearest occupied cell on it, or at its range. An end right between
-two cells falls, as there, into the one of even number, so from every other place an obstacle straight ahead hides
-nothing of the first cell behind it.
+(arXiv 2107.09996.) A ray is sampled at 200 points, each in the cell with the nearest centre. It ends half a cell beyond
+the whole cells between the rover and the nearest occupied cell on it, or at its range. As in the original, an end
+exactly between two cells belongs to the even-numbered one, so from every second position an obstacle straight ahead
+does not hide the first cell behind it.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _PARITIES = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
 class GridLidar:
-    """A lidar for grids of one size; rays that reach the edge go on along it, as there.
+    """A lidar for grids of one size; rays that reach the edge continue along it, as in MarsExplorer.
 
     Args:
-        rows: Of the grid.
-        columns: Of the grid.
+        rows: Rows of the grid.
+        columns: Columns of the grid.
         range_cells: Length of a ray.
-        rays: Around the rover, evenly, the first along +x.
+        rays: Number of evenly spaced rays around the rover, the first along +x.
     """
 
     def __init__(self, rows: int, columns: int, range_cells: int, rays: int) -> None:
         self.cells, self._range = rows * columns, range_cells
         angles = np.arange(rays) * (2.0 * np.pi / rays)
-        # what is seen of a ray by the whole cells to what blocks it; with the range nothing does
+        # visible cells of a ray by the number of whole cells to the blocking one; at full range nothing blocks
         ends = [min(length + 0.5, range_cells) for length in range(range_cells)] + [range_cells]
         seen = [[[_path(end, angle, start) for end in ends] for angle in angles] for start in _PARITIES]
         paths = [seen[0][ray][-1] for ray in range(rays)]
-        # now and then a shorter ray is sampled in a corner that the whole one steps over
+        # a shorter ray may sample a corner that the whole one steps over
         every = [
             list(dict.fromkeys(path + sum((s[r][d] for s in seen for d in range(range_cells)), Path())))
             for r, path in enumerate(paths)
@@ -61,15 +61,15 @@ class GridLidar:
         self._rays = np.arange(rays)
 
     def look(self, occupied: Mask, world: Index, cell: Index) -> tuple[Index, Mask]:
-        """Return what N rovers see.
+        """Return the visible cells of N rovers.
 
         Args:
             occupied: (W, cells) worlds, row after row.
-            world: (N,) in which of them each rover is.
-            cell: (N,) where it is.
+            world: (N,) world of each rover.
+            cell: (N,) cell of each rover.
 
         Returns:
-            The cells (N, rays, length) about its rays, and which of them it sees; one may come more than once.
+            The cells (N, rays, length) along the rays, with repetitions, and which of them are visible.
         """
         on_ray = self._on_ray[cell]
         hit = occupied.reshape(-1)[on_ray + (world * self.cells)[:, None, None]]
@@ -77,7 +77,7 @@ class GridLidar:
         return on_ray, self._seen[self._parity[cell][:, None], self._rays, free]
 
     def views(self, occupied: Mask, world: Index, cell: Index) -> Mask:
-        """Return which cells (N, cells) rovers at ``cell`` see; arguments as for :meth:`look`."""
+        """Return which cells (N, cells) are visible to rovers at ``cell``; arguments as for :meth:`look`."""
         on_ray, seen = self.look(occupied, world, cell)
         found = np.zeros((len(cell), self.cells), dtype=np.bool_)
         found.reshape(-1)[(on_ray + (np.arange(len(cell)) * self.cells)[:, None, None])[seen]] = True
@@ -85,7 +85,7 @@ class GridLidar:
 
 
 def _path(length: float, angle: float, start: tuple[int, int]) -> Path:
-    """Return the cells on a ray of ``length`` from the cell ``start``, (row, column) from there, in their order."""
+    """Return the cells on a ray of ``length`` from ``start``, (row, column) relative to it, in order."""
     ahead = np.array([np.sin(angle), np.cos(angle)])
     places = np.linspace(np.array(start, dtype=float), start + length * ahead, _SAMPLES)
     steps = (np.round(places) - start).astype(int).tolist()

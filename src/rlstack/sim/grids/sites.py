@@ -1,4 +1,4 @@
-"""Exploration problems of N rovers: terrain, start cells, and how many cells can be known."""
+"""Exploration problems of N rovers: terrain, start cells and the number of observable cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sites:
     Args:
         occupied: (N, rows, columns).
         start: (N,) cells, numbered row after row.
-        total: (N,) cells of which shares are told.
+        total: (N,) number of observable cells, the basis of explored shares.
     """
 
     occupied: Mask
@@ -30,11 +30,11 @@ class Sites:
         return len(self.start)
 
     def take(self, which: Any) -> Sites:
-        """Return some of them, by index, slice or mask."""
+        """Return the sites selected by index, slice or mask."""
         return Sites(self.occupied[which], self.start[which], self.total[which])
 
     def turned(self, rng: np.random.Generator) -> Sites:
-        """Return them each mirrored or not, and with axes swapped or not; grids must be square."""
+        """Return the sites randomly mirrored and transposed; grids must be square."""
         occupied, start = self.occupied.copy(), self.start.copy()
         side = occupied.shape[1]
         row, column = np.divmod(start, side)
@@ -55,7 +55,7 @@ class Sites:
 
 
 def reachable(occupied: Mask, start: Index) -> Mask:
-    """Return which cells (N, cells) of grids (N, rows, columns) a rover gets to from cells (N,)."""
+    """Return which cells (N, cells) of grids (N, rows, columns) a rover can reach from cells (N,)."""
     count, rows, columns = occupied.shape
     free = np.pad(~occupied, ((0, 0), (1, 1), (1, 1))).reshape(count, -1)
     width = columns + 2
@@ -73,7 +73,7 @@ def reachable(occupied: Mask, start: Index) -> Mask:
 
 
 def knowable(lidar: GridLidar, occupied: Mask, start: Index) -> Index:
-    """Return how many cells (N,) are seen from all places together that a rover gets to."""
+    """Return how many cells (N,) are visible from all reachable cells together."""
     there = reachable(occupied, start)
     flat = occupied.reshape(len(occupied), -1)
     found = np.empty(len(occupied), dtype=np.intp)

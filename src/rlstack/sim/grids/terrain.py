@@ -1,4 +1,4 @@
-"""Terrain for grid worlds: MarsExplorer's boulders, and the generated floors of mobile bases.
+"""Terrain of grid worlds: MarsExplorer's boulders and the generated floors of mobile bases.
 
 Koutras, Kapoutsis, Amanatiadis, Kosmatopoulos: "MarsExplorer: Exploration of Unknown Terrains via Deep Reinforcement
 Learning and Procedurally Generated Environments" (arXiv 2107.09996). ``Terrain``'s defaults are those of its code.
@@ -21,16 +21,16 @@ from rlstack.sim.maps.grid import occupancy
 
 @dataclass(frozen=True, kw_only=True)
 class Terrain:
-    """Settings of random terrain: free ground with boulders, which may overlap."""
+    """Settings of random terrain: free ground with boulders that may overlap."""
 
     side: int = value(21, unit="cells", at_least=4)
-    """Rows and columns."""
+    """Number of rows and of columns."""
     obstacles: int = value(12, at_least=0)
     smallest: int = value(2, unit="cells", at_least=1)
     largest: int = value(2, unit="cells", at_least=1)
-    """Width and height of an obstacle are drawn from ``smallest`` to ``largest``, each by itself."""
+    """Width and height of an obstacle are drawn independently from ``smallest`` to ``largest``."""
     margin: int = value(1, unit="cells", at_least=1)
-    """An obstacle's first cell is at least this far from the first row and column, and more than this from the last."""
+    """Least distance of an obstacle's first cell from the first row and column; from the last, it is greater."""
 
     def __post_init__(self) -> None:
         if self.largest < self.smallest or self.largest > self.side - 3 or self.side - 1 - self.margin <= self.margin:
@@ -40,9 +40,9 @@ class Terrain:
             )
 
     def draw(self, rng: np.random.Generator, count: int) -> Mask:
-        """Return ``count`` terrains (count, side, side): where obstacles are. The cell (0, 0) is free in each.
+        """Draw the obstacle masks of ``count`` terrains (count, side, side); the cell (0, 0) is always free.
 
-        An obstacle that would leave the grid is cut off at its edge.
+        Obstacles are cut off at the grid's edge.
         """
         shape = (count, self.obstacles)
         first = rng.integers(self.margin, self.side - 1 - self.margin, (2, *shape))
@@ -62,19 +62,19 @@ _TRIES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Floors:
-    """Settings of floors as grid worlds; a cell is occupied where an obstacle reaches into it."""
+    """Settings of floors as grid worlds; a cell is occupied if an obstacle reaches into it."""
 
     kinds: tuple[str, ...] = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")
-    """In turn."""
+    """Kinds of map, used in turn."""
     difficulty: tuple[float, float] = value((0.0, 0.5), at_least=0.0, at_most=1.0)
-    """Least and greatest; in harder ones, doors are narrower than two cells of 0.25 m and may be lost."""
+    """Least and greatest difficulty; in harder maps, doors are narrower than two cells of 0.25 m and may vanish."""
     radius_m: float = value(0.124, unit="m", above=0.0)
-    """Of the base that they are drawn for; a TurtleBot3's."""
+    """Radius of the base that floors are drawn for: a TurtleBot3's."""
     least: float = value(0.3, above=0.0, at_most=1.0)
-    """Floors of whose cells less than this share can be known are drawn again."""
+    """Least observable share of a floor's cells; other floors are drawn again."""
 
     def maps(self, rng: np.random.Generator, count: int, *, held_out: bool) -> list[FloorMap]:
-        """Return ``count`` floors of seeds to train on, or of those that are held out."""
+        """Return ``count`` floors with training seeds or with held-out seeds."""
         seeds = HELD_OUT_SEEDS if held_out else TRAINING_SEEDS
         return [
             draw_map(
@@ -87,7 +87,7 @@ class Floors:
         ]
 
     def site(self, drawn: FloorMap, cell_m: float, lidar: GridLidar) -> Sites | None:
-        """Return one floor as a site, or None where too little of it can be known."""
+        """Return one floor as a site, or None if too little of it is observable."""
         grid = occupancy(drawn, cell_m)
         row, column = grid.frame.cells(drawn.start[:2])[0]
         if grid.occupied[row, column]:
@@ -97,7 +97,7 @@ class Floors:
         return Sites(occupied, start, total) if total[0] >= self.least * grid.occupied.size else None
 
     def draw(self, rng: np.random.Generator, count: int, cell_m: float, lidar: GridLidar, *, held_out: bool) -> Sites:
-        """Return ``count`` sites, each of another floor."""
+        """Return ``count`` sites, each with another floor."""
         found: list[Sites] = []
         for _ in range(_TRIES):
             for drawn in self.maps(rng, count - len(found), held_out=held_out):
@@ -110,6 +110,6 @@ class Floors:
 
 
 def moved(sites: Sites, rng: np.random.Generator) -> Sites:
-    """Return the sites with other starts, anywhere that is reached from theirs."""
+    """Return the sites with random starts that are reachable from the original ones."""
     there = reachable(sites.occupied, sites.start)
     return Sites(sites.occupied, np.where(there, rng.random(there.shape), -1.0).argmax(axis=1), sites.total)

@@ -1,4 +1,4 @@
-"""N rovers, each in a grid world of its own, and the maps that they make of them."""
+"""Grid worlds of N rovers and the maps that they build."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from rlstack.arrays import Index, Mask
 from rlstack.sim.grids.lidar import GridLidar
 
 UNKNOWN, FREE, OCCUPIED = -1.0, 0.0, 100.0
-"""As nav_msgs/OccupancyGrid says it."""
+"""Cell values of nav_msgs/OccupancyGrid."""
 
 MOVES = ((1, 0), (-1, 0), (0, 1), (0, -1))
-"""Along x (columns) and y (rows), in the order of the choices."""
+"""Moves along x (columns) and y (rows), in the order of the actions."""
 
 
 class GridWorlds:
-    """N rovers on grids of one size, each with the map that it has made so far.
+    """N rovers on grids of one size, each with the map that it has built so far.
 
     Args:
         count: N.
-        lidar: What they see with.
-        rows: Of the grids.
-        columns: Of the grids.
+        lidar: Their lidar.
+        rows: Rows of the grids.
+        columns: Columns of the grids.
 
     Attributes:
         occupied: (N, cells) the true terrain, row after row.
-        map: (N, rows, columns) float32 of :data:`UNKNOWN`, :data:`FREE` and :data:`OCCUPIED`: what is known of it.
-        cell: (N,) where the rovers are.
+        map: (N, rows, columns) float32 of :data:`UNKNOWN`, :data:`FREE` and :data:`OCCUPIED`: the rovers' maps.
+        cell: (N,) the rovers' cells.
     """
 
     def __init__(self, count: int, lidar: GridLidar, rows: int, columns: int) -> None:
@@ -37,7 +37,7 @@ class GridWorlds:
         self.cell: Index = np.zeros(count, dtype=np.intp)
 
     def place(self, rovers: Index, occupied: Mask, cell: Index) -> None:
-        """Put some rovers (K,) into new terrain (K, rows, columns), at cells (K,); they look around."""
+        """Place some rovers (K,) in new terrain (K, rows, columns) at cells (K,) and take a scan."""
         self.occupied[rovers] = occupied.reshape(len(rovers), -1)
         self.map[rovers] = UNKNOWN
         self.cell[rovers] = cell
@@ -48,10 +48,10 @@ class GridWorlds:
         return allowed_moves(~self.occupied.reshape(self.map.shape), self.cell)
 
     def move(self, choice: Index, moving: Mask | None = None) -> Mask:
-        """Move all rovers, or those ``moving`` (N,), by :data:`MOVES`, and let them look around.
+        """Move all rovers, or those in ``moving`` (N,), by :data:`MOVES`, and take a scan.
 
         Returns:
-            (N,) which of them crashed: they ran into an obstacle or left the grid, and stand where they stood.
+            (N,) which of them crashed: they hit an obstacle or the grid's edge, and stay in their cell.
         """
         going = np.ones(len(choice), dtype=np.bool_) if moving is None else moving
         clear = np.take_along_axis(self.allowed(), choice[:, None], axis=1)[:, 0]
@@ -61,7 +61,7 @@ class GridWorlds:
         return np.asarray(going & ~clear)
 
     def known(self) -> Index:
-        """Return how many cells (N,) are known."""
+        """Return the number of known cells (N,)."""
         return np.asarray((self.map >= 0.0).sum(axis=(1, 2)))
 
     def _look(self, rovers: Index) -> None:

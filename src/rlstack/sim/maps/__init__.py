@@ -1,1 +1,1 @@
-"""Maps for mobile bases, drawn from a seed with a difficulty; the batch simulator and every engine have the same."""
+"""Procedural maps for mobile bases, from a seed and a difficulty, shared by the batch simulator and all engines."""

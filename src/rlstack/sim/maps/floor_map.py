@@ -1,4 +1,4 @@
-"""A map for a mobile base: obstacles on a floor, a start and a goal."""
+"""A map of a mobile base: obstacles on a floor, a start and a goal."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from numpy.typing import ArrayLike
 from rlstack.arrays import Array
 
 HEIGHT_M = 0.6
-"""Of every obstacle when a map becomes a world, m: higher than the lidars of the bases that are shipped."""
+"""Height of all obstacles when a map becomes a world, m: above the lidars of the shipped bases."""
 
 
 @dataclass(frozen=True, eq=False)
 class FloorMap:
-    """Obstacles from above, in a frame with its origin in the middle of the floor (ENU), a start and a goal.
+    """Obstacles from above, a start and a goal, in a frame (ENU) with its origin at the centre of the floor.
 
     Boxes close the floor on all sides. The same kind, seed, difficulty and radius give the same map.
     """
 
     kind: str
-    """Which of :data:`rlstack.sim.maps.kinds.KINDS` drew it."""
+    """Its generator, one of :data:`rlstack.sim.maps.kinds.KINDS`."""
     seed: int
     difficulty: float
-    """From 0, easy, to 1."""
+    """Difficulty from 0, easy, to 1."""
     radius_m: float
-    """Of the upright cylinder around the robot that it was drawn for, m."""
+    """Radius of the robot's bounding cylinder, m."""
     size_m: tuple[float, float]
     """Extents along x and y, outer walls included, m."""
     boxes: Array
@@ -38,7 +38,7 @@ class FloorMap:
     goal: Array
     """(3,): x, y, m, and yaw, rad."""
     shortest_m: float
-    """Length of the shortest way from start to goal for a disc of ``radius_m``, m."""
+    """Length of the shortest path from start to goal for a disc of ``radius_m``, m."""
 
     def __post_init__(self) -> None:
         for name in ("boxes", "circles", "start", "goal"):
@@ -56,13 +56,13 @@ class FloorMap:
 
 
 def distance(boxes: Array, circles: Array, x: Array, y: Array) -> Array:
-    """Return the signed distance in m from points to the nearest box (B, 5) or circle (C, 3); inf: there is none.
+    """Return the signed distance in m from points to the nearest box (B, 5) or circle (C, 3); inf if there is none.
 
     Args:
         boxes: As in :class:`FloorMap`.
         circles: As in :class:`FloorMap`.
-        x: Of the points, m; of shapes that broadcast with those of ``y``, such as a grid's column and row.
-        y: The same.
+        x: x of the points, m; broadcasts with ``y``, as a grid's column and row do.
+        y: y of the points, m.
     """
     squared = np.full(np.broadcast_shapes(x.shape, y.shape), np.inf)
     for box in boxes:
@@ -79,7 +79,7 @@ def distance(boxes: Array, circles: Array, x: Array, y: Array) -> Array:
 
 
 def _beside(box: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """Return how far beyond a box's sides points are along its own x and y, m; less than 0 between them."""
+    """Return by how much points exceed a box's sides along its own x and y, m; negative between the sides."""
     cx, cy, half_x, half_y, yaw = box
     u, v = x - cx, y - cy
     if yaw:

@@ -1,4 +1,4 @@
-"""Maps from a seed: obstacles of a kind, then places between which a robot can go."""
+"""Map generation from a seed: obstacles of a kind, then a reachable start and goal."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from rlstack.sim.maps.map_builder import MapBuilder
 from rlstack.sim.maps.shortest_path import find_shortest_paths, shortest_length
 
 TRAINING_SEEDS = range(0, 1_000_000)
-"""Of maps to train on."""
+"""Seeds of training maps."""
 HELD_OUT_SEEDS = range(1_000_000, 2_000_000)
-"""Of maps that nothing is ever trained or tuned on."""
+"""Seeds of held-out maps, never used to train or tune."""
 
 SIZE_M = 8.0
-"""Side of a map for a robot of 0.1 to 0.2 m radius, m."""
+"""Default side of a map for a robot of 0.1 to 0.2 m radius, m."""
 MOST_BOXES, MOST_CIRCLES = 24, 8
-"""How many obstacles a map may have, outer walls included: the batch simulator has places for so many."""
+"""Most obstacles of a map, outer walls included: the number of slots in the batch simulator."""
 WIDTHS = (3.0, 1.6)
-"""How many robots wide a way is at least, in the easiest and in the most difficult map."""
+"""Least width of passages in robot widths, in the easiest and in the most difficult map."""
 
 _DRAWS = 60
-"""How often a plan without places for start and goal is drawn again."""
+"""Attempts to draw a plan with room for start and goal."""
 _CLEAR = 0.9
-"""From the middle of a start's or goal's cell to the nearest obstacle, in halves of the least width of a way."""
+"""Least clearance of the centre of a start's or goal's cell, relative to half the least passage width."""
 _CHOICES = 16
-"""Random starts of which the preferred one is taken."""
+"""Number of random starts from which the preferred one is taken."""
 
 
 def scale_of(radius_m: float) -> float:
-    """Return how many times as large as usual lengths are for a robot of that radius, m: 1 from 0.1 to 0.2 m."""
+    """Return the scale of a map's lengths for a robot of that radius, m: 1 from 0.1 to 0.2 m."""
     return round(radius_m / min(max(radius_m, 0.1), 0.2), 6)
 
 
 def frame_for(radius_m: float, size_m: tuple[float, float] | None = None) -> Frame:
-    """Return the cells in which ways over a map are searched."""
+    """Return the grid frame for path searches on a map."""
     scale = scale_of(radius_m)
     return frame_of(size_m or (SIZE_M * scale, SIZE_M * scale), CELL_M * scale)
 
 
 def safe_m(radius_m: float) -> float:
-    """Return how far, m, from obstacles a cell's middle must be for a disc to get to the next such cell's.
+    """Return the clearance in m that two neighbouring cell centres need for a disc to move between them.
 
-    Then every point between the two is at least ``radius_m`` from all obstacles, whatever their shape.
+    Every point between them is then at least ``radius_m`` from all obstacles, whatever their shape.
     """
     return math.hypot(radius_m, CELL_M * scale_of(radius_m) / 2.0)
 
@@ -67,19 +67,19 @@ def draw_map(
     at_least_m: float | None = None,
     at_most_m: float = math.inf,
 ) -> FloorMap:
-    """Return a map; the same arguments give the same one on every machine.
+    """Return a map; equal arguments give the same map on every machine.
 
     Args:
         kind: One of :data:`rlstack.sim.maps.kinds.KINDS`.
-        seed: From 0 on.
-        difficulty: From 0 to 1: narrower ways, more obstacles, farther goals.
-        radius_m: Of the upright cylinder around the robot.
+        seed: A whole number from 0 on.
+        difficulty: From 0 to 1: narrower passages, more obstacles, farther goals.
+        radius_m: Radius of the robot's bounding cylinder.
         size_m: Extents of the floor along x and y, outer walls included; None: 8 x 8 m, for a larger robot more.
-        at_least_m: Length of the way to the goal; None: 0.3 to 0.5 of the floor's smaller side, by the difficulty.
-        at_most_m: The same.
+        at_least_m: Least length of the path to the goal; None: 0.3 to 0.5 of the floor's smaller side, by difficulty.
+        at_most_m: Greatest length of the path to the goal.
 
     Raises:
-        UserError: An argument is not allowed, or no map of that kind has places for start and goal.
+        UserError: An argument is not allowed, or no map of that kind has room for start and goal.
     """
     return draw_maps(
         kind, seed, difficulty, radius_m, size_m=size_m, at_least_m=at_least_m, at_most_m=at_most_m, starts=1
@@ -97,9 +97,9 @@ def draw_maps(
     at_most_m: float = math.inf,
     starts: int = 1,
 ) -> list[FloorMap]:
-    """Return one map with several starts for its goal, the first of them :func:`draw_map`'s; see there.
+    """Return one map with several starts for its goal, the first of them as in :func:`draw_map`.
 
-    They share the arrays of obstacles and of the goal. There are fewer where the map has no more places.
+    They share the arrays of obstacles and of the goal. There are fewer if the map has no more room.
     """
     entry = find_kind(kind)
     _check(seed, difficulty, radius_m, size_m)
@@ -155,19 +155,19 @@ def training_maps(
     starts: int = 1,
     **settings: Any,
 ) -> list[FloorMap]:
-    """Return maps to train on: kinds in turn, seeds of :data:`TRAINING_SEEDS` alone, difficulties between two.
+    """Return training maps: kinds in turn, seeds from :data:`TRAINING_SEEDS`, random difficulties.
 
     Args:
         rng: Draws seeds and difficulties.
         count: How many; several starts in one map count as several.
-        kinds: Whose maps, in equal shares.
-        difficulty: The least and the greatest.
-        radius_m: Of the robot.
-        starts: In one map.
-        settings: Further ones of :func:`draw_maps`.
+        kinds: Kinds of map, in equal shares.
+        difficulty: Least and greatest difficulty.
+        radius_m: Radius of the robot.
+        starts: Starts per map.
+        settings: Further arguments of :func:`draw_maps`.
 
     Raises:
-        UserError: As :func:`draw_map`.
+        UserError: As for :func:`draw_map`.
     """
     maps: list[FloorMap] = []
     turn = 0
@@ -183,7 +183,7 @@ def training_maps(
 
 
 class _Search:
-    """Places in one plan, by the cells in which a robot can be."""
+    """Search for start and goal positions in one plan, over the cells where a robot fits."""
 
     def __init__(self, plan: MapBuilder, frame: Frame, radius_m: float, rng: np.random.Generator) -> None:
         self.boxes, self.circles = plan.boxes, plan.circles
@@ -195,14 +195,14 @@ class _Search:
     def pairs(
         self, length: tuple[float, float], starts: int, prefer: str | None, difficulty: float
     ) -> list[tuple[Array, Array, float]]:
-        """Return starts, one goal and the lengths of the ways between them; none if there are no such places."""
+        """Return starts, one goal and the path lengths between them; no starts if there is no such pair."""
         if not len(self._places):
             return []
         for _ in range(4):
             cell = self._places[self._draw(len(self._places))]
             ways = find_shortest_paths(self._free, (int(cell[0]), int(cell[1])))
             far = ways.length[tuple(self._places.T)] * self._frame.resolution_m
-            # the way over cells is up to 8% longer than the shortest
+            # the path over cells is up to 8% longer than the shortest
             good = np.flatnonzero((far >= 1.08 * length[0]) & (far <= length[1]))
             if len(good) < 20:
                 continue
@@ -212,7 +212,7 @@ class _Search:
                 chosen = self._chosen(good, far, cell, prefer, difficulty)
                 start_cell = self._places[chosen]
                 start = self._pose(start_cell)
-                if not np.isfinite(far[chosen]):  # drawn all the same, so that maps with a way stay as they are
+                if not np.isfinite(far[chosen]):  # still drawn, to keep the random numbers the same
                     continue
                 path = self._frame.points(ways.path((int(start_cell[0]), int(start_cell[1]))))
                 path = np.concatenate([start[None, :2], path, goal[None, :2]])
@@ -236,9 +236,9 @@ class _Search:
         return min(int(self._rng.random() * count), count - 1)
 
     def _pose(self, cell: Array) -> Array:
-        """Return a place in a cell from which the cell's middle can be reached, and any yaw."""
+        """Return a pose in a cell from which the cell's centre is reachable, with a random yaw."""
         x, y = self._frame.points(cell)[0]
-        # a way that is 1.6 radii from obstacles in its middle still leaves 1.2
+        # a path with a clearance of 1.6 radii at the centre leaves 1.2 here
         spare = min(0.2 * self._radius, 0.5 * self._frame.resolution_m)
         dx, dy, yaw = (2.0 * self._rng.random() - 1.0 for _ in range(3))
         return np.array([x + 0.7 * spare * dx, y + 0.7 * spare * dy, math.pi * yaw]).round(5)

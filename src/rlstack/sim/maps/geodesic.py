@@ -1,10 +1,10 @@
 """Geodesic distance and direction to a goal around obstacles: fields over the cells of many maps.
 
-The distance solves the eikonal equation |grad d| = 1 on the cells where a robot fits, so its gradient may point any
-way, not only along the grid's eight. The direction is that of a second solution in which the ground near obstacles
-takes longer: it keeps a distance where there is room. Both are found by Godunov's upwind scheme (Rouy and Tourin,
-1992), the distance along the diagonals too (multistencils, Hassouna and Farag, 2007), iterated until nothing changes,
-for all cells of some maps at once.
+The distance solves the eikonal equation |grad d| = 1 on the cells where a robot fits, so its gradient can have any
+direction, not only the grid's eight. The direction comes from a second solution with slower ground near obstacles,
+which keeps a clearance where there is room. Both use Godunov's upwind scheme (Rouy and Tourin, 1992), the distance
+also along the diagonals (multistencils, Hassouna and Farag, 2007), iterated to convergence for all cells of several
+maps at once.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ from rlstack.sim.maps.grid import Frame
 Rows = NDArray[Any]
 
 NEVER_M = 1e6
-"""What a cell in an obstacle counts as, m; what is farther than that cannot be reached."""
+"""Distance of cells in obstacles, m; greater distances count as unreachable."""
 
 WIDE = 2.5
-"""Radii from where a robot just fits to where the ground is as good as in the open."""
+"""Width of the slow zone beyond the robot's clearance, in radii."""
 SLOWER = 2.0
-"""By how many times more the ground takes beside an obstacle: 1 + SLOWER."""
+"""Additional slowness beside an obstacle: the factor is 1 + SLOWER."""
 
 _AT_ONCE = 16
-"""Maps solved together: their arrays stay in the processor's cache."""
+"""Maps solved together, so that their arrays fit in the processor's cache."""
 _CHECK = 16
-"""Iterations from one look at what changes to the next."""
+"""Iterations between two convergence checks."""
 _EXACT = 1e-4
-"""Change in that many iterations, in cells, at which the fields are taken as they are."""
+"""Change between two checks, in cells, at which the fields count as converged."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fields:
-    """Fields of M maps on the same frame; arrays of numpy, or of torch after :meth:`mapped`."""
+    """Fields of M maps on the same frame, as numpy arrays, or torch tensors after :meth:`mapped`."""
 
     frame: Frame
     distance: Any
-    """(M, rows, columns) float32: to the goal, m. In obstacles, that of the nearest cell where the robot fits, and the
-    way there."""
+    """(M, rows, columns) float32: distance to the goal, m. In obstacles, that of the nearest cell where the robot fits,
+    plus the path there."""
     direction: Any
-    """(M, rows, columns, 2) float16: unit vectors along x and y, the way to go. In obstacles, out of them."""
+    """(M, rows, columns, 2) float16: unit vectors along x and y towards the goal. In obstacles, they point outwards."""
 
     def mapped(self, convert: Callable[[NDArray[Any]], Any]) -> Fields:
-        """Return the fields with other arrays, such as ``fields.mapped(torch.as_tensor)``."""
+        """Return the fields with converted arrays, such as ``fields.mapped(torch.as_tensor)``."""
         return Fields(self.frame, convert(self.distance), convert(self.direction))
 
     def look_up(self, index: Any, xy: Any) -> tuple[Any, Any]:
-        """Return distances (N,), m, and directions (N, 2) at points, bilinear between the middles of four cells.
+        """Return distances (N,), m, and directions (N, 2) at points, bilinear between four cell centres.
 
         Args:
-            index: (N,) which map, whole numbers.
-            xy: (N, 2) points, m; those outside count to the edge. Of the same library as the fields' arrays.
+            index: (N,) map index, whole numbers.
+            xy: (N, 2) points, m, clamped to the map; of the same library as the fields' arrays.
         """
         rows, columns = self.frame.shape
         (x0, y0), size = self.frame.origin_m, self.frame.resolution_m
@@ -90,15 +90,15 @@ def _whole(numbers: Any) -> Any:
 
 
 def solve_fields(maps: Sequence[FloorMap], frame: Frame, safe_m: float) -> Fields:
-    """Return the fields of maps whose robots have the same radius.
+    """Return the fields of maps with the same robot radius.
 
     Args:
-        maps: Their goals are where the distance is 0.
-        frame: Cells that cover each of them.
-        safe_m: How far from obstacles a cell's middle must be for the robot to be there.
+        maps: Maps; the distance is 0 at their goals.
+        frame: Grid frame that covers each of them.
+        safe_m: Clearance of cell centres where the robot fits.
 
     Raises:
-        UserError: What makes machine code is not installed (llvmlite).
+        UserError: llvmlite, which compiles the kernel, is not installed.
     """
     distance = np.empty((len(maps), *frame.shape), dtype=np.float32)
     direction = np.empty((len(maps), *frame.shape, 2), dtype=np.float16)
@@ -117,7 +117,7 @@ def solve_fields(maps: Sequence[FloorMap], frame: Frame, safe_m: float) -> Field
 
 
 def _begin(drawn: FloorMap, frame: Frame) -> Array32:
-    """Return the distance where nothing is in the way: no farther from the goal than the nearest obstacle is."""
+    """Return the straight-line distance near the goal, up to its nearest obstacle."""
     away = np.hypot(frame.x[None, :] - drawn.goal[0], frame.y[:, None] - drawn.goal[1])
     room = max(float(drawn.distance(drawn.goal[None, :2])[0]) - drawn.radius_m, frame.resolution_m)
     return np.where(away <= room, away, 2.0 * NEVER_M).astype(np.float32)
@@ -125,13 +125,13 @@ def _begin(drawn: FloorMap, frame: Frame) -> Array32:
 
 _STEPS = {"here": (0, 0), "w": (0, -1), "e": (0, 1), "s": (-1, 0), "n": (1, 0)}
 _STEPS |= {"sw": (-1, -1), "se": (-1, 1), "nw": (1, -1), "ne": (1, 1)}
-"""Row and column of a cell and its eight neighbours, from the cell."""
+"""Row and column offsets of a cell and its eight neighbours."""
 
 
 @lru_cache(maxsize=2)
 def _kernel(diagonals: bool) -> Kernel:
     def arrival(a: Any, b: Any, cost: Any) -> Any:
-        """Return when a front is at a cell, from neighbours along two axes that are ``cost`` away."""
+        """Return the arrival time of a front at a cell, from neighbours along two axes at ``cost``."""
         both = 0.5 * (a + b + maximum(2.0 * cost * cost - (a - b) * (a - b), 0.0) ** 0.5)
         return where((a - b) * (a - b) < cost * cost, both, minimum(a, b) + cost)
 
@@ -139,7 +139,7 @@ def _kernel(diagonals: bool) -> Kernel:
         at = {name: row[0] for name, row in around.items()}
 
         def diagonal(name: str) -> Any:
-            # never around a corner: both cells beside the step must have been reached
+            # no corner cutting: both cells beside the step must have been reached
             return where(maximum(at[name[0]], at[name[1]]) < NEVER_M, at[name], 2.0 * NEVER_M)
 
         found = arrival(minimum(at["w"], at["e"]), minimum(at["s"], at["n"]), cost[0])
@@ -152,9 +152,10 @@ def _kernel(diagonals: bool) -> Kernel:
 
 
 def _solved(begin: Array32, free: Mask, slowness: Array32, cell_m: float, *, diagonals: bool) -> Array32:
-    """Return the arrival times (M, rows, columns) from cells that have one at the beginning.
+    """Return the arrival times (M, rows, columns) from cells with an initial time.
 
-    With diagonals they are half as far off; without, upwind differences of them point 2 degrees off at most, not 5.
+    With diagonals their error is half as large; without, the direction of upwind differences errs by at most 2 degrees
+    instead of 5.
     """
     count, rows, columns = begin.shape
     width = columns + 2
@@ -187,7 +188,7 @@ def _solved(begin: Array32, free: Mask, slowness: Array32, cell_m: float, *, dia
 
 
 def _downhill(times: Array32) -> Array32:
-    """Return unit vectors (rows, columns, 2) along x and y to where it takes less, by upwind differences."""
+    """Return unit vectors (rows, columns, 2) along x and y towards lower times, by upwind differences."""
     padded = np.pad(times, 1, constant_values=np.float32(2.0 * NEVER_M))
     here = padded[1:-1, 1:-1]
     west, east, south, north = padded[1:-1, :-2], padded[1:-1, 2:], padded[:-2, 1:-1], padded[2:, 1:-1]
@@ -201,7 +202,7 @@ def _downhill(times: Array32) -> Array32:
 
 
 def _filled(distance: Array32, direction: Array32, free: Mask, frame: Frame) -> tuple[Array32, Array32]:
-    """Return both with what obstacles hide: of the nearest cell that is reached, and the way there."""
+    """Return both fields extended into obstacles: the value of the nearest reached cell and the path there."""
     from scipy.ndimage import distance_transform_edt
 
     reached = free & (distance < NEVER_M)

@@ -1,4 +1,4 @@
-"""Occupancy grids of maps, laid out as nav_msgs/OccupancyGrid is."""
+"""Occupancy grids of maps, in the layout of nav_msgs/OccupancyGrid."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from rlstack.arrays import Array, Mask
 from rlstack.sim.maps.floor_map import FloorMap, distance
 
 CELL_M = 0.1
-"""Side of a cell for a robot of 0.1 to 0.2 m radius, m."""
+"""Default cell size for a robot of 0.1 to 0.2 m radius, m."""
 
 OCCUPIED, FREE = 100, 0
-"""What a nav_msgs/OccupancyGrid says of a cell that is known."""
+"""Values of known cells in a nav_msgs/OccupancyGrid."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where the cells of a grid are."""
+    """Position and size of a grid's cells."""
 
     resolution_m: float
-    """Side of a cell, m."""
+    """Cell size, m."""
     origin_m: tuple[float, float]
     """x and y of the outer corner of cell [0, 0], m."""
     shape: tuple[int, int]
-    """Rows, along y, and columns, along x."""
+    """Number of rows, along y, and columns, along x."""
 
     @property
     def x(self) -> Array:
-        """Of the middles of the columns (columns,), m."""
+        """x of the column centres (columns,), m."""
         return self.origin_m[0] + self.resolution_m * np.arange(0.5, self.shape[1], dtype=np.float64)
 
     @property
     def y(self) -> Array:
-        """Of the middles of the rows (rows,), m."""
+        """y of the row centres (rows,), m."""
         return self.origin_m[1] + self.resolution_m * np.arange(0.5, self.shape[0], dtype=np.float64)
 
     def cells(self, points: ArrayLike) -> NDArray[np.intp]:
-        """Return row and column (N, 2) of the cells that points (N, 2) are in; those outside count to the edge."""
+        """Return row and column (N, 2) of the cells that contain points (N, 2), clamped to the grid."""
         at = (np.atleast_2d(np.asarray(points, dtype=float)) - self.origin_m) / self.resolution_m
         rows = np.clip(np.floor(at[:, 1]), 0, self.shape[0] - 1)
         return np.stack([rows, np.clip(np.floor(at[:, 0]), 0, self.shape[1] - 1)], axis=1).astype(np.intp)
 
     def points(self, cells: ArrayLike) -> Array:
-        """Return x, y (N, 2) of the middles of cells (N, 2), m."""
+        """Return x, y (N, 2) of the centres of cells (N, 2), m."""
         found = np.atleast_2d(np.asarray(cells))
         return np.stack([self.x[found[:, 1]], self.y[found[:, 0]]], axis=1)
 
     def distance(self, boxes: Array, circles: Array) -> Array:
-        """Return the signed distance (rows, columns) of the cells' middles to the nearest obstacle, m."""
+        """Return the signed distance (rows, columns) of the cell centres to the nearest obstacle, m."""
         return distance(boxes, circles, self.x[None, :], self.y[:, None])
 
 
@@ -65,18 +65,18 @@ class GridMap:
 
     @property
     def data(self) -> NDArray[np.int8]:
-        """The cells as nav_msgs/OccupancyGrid has them, row after row: 0 free, 100 occupied."""
+        """The cells in the format of nav_msgs/OccupancyGrid, row after row: 0 free, 100 occupied."""
         return np.where(self.occupied, OCCUPIED, FREE).astype(np.int8).ravel()
 
 
 def frame_of(size_m: tuple[float, float], resolution_m: float) -> Frame:
-    """Return the fewest cells about the origin that cover a floor of that size."""
+    """Return the smallest frame about the origin that covers a floor of that size."""
     columns, rows = (math.ceil(side / resolution_m - 1e-6) for side in size_m)
     return Frame(resolution_m, (-columns * resolution_m / 2.0, -rows * resolution_m / 2.0), (rows, columns))
 
 
 def occupancy(drawn: FloorMap, resolution_m: float = 0.05) -> GridMap:
-    """Return the grid whose cells are occupied where an obstacle reaches into them, by a micrometre or more."""
+    """Return the occupancy grid of a map: a cell is occupied if an obstacle reaches a micrometre or more into it."""
     frame = frame_of(drawn.size_m, resolution_m)
     x, y, half = frame.x[None, :], frame.y[:, None], resolution_m / 2.0 - 1e-6
     occupied: Mask = np.zeros(frame.shape, dtype=bool)
@@ -84,7 +84,7 @@ def occupancy(drawn: FloorMap, resolution_m: float = 0.05) -> GridMap:
         c, s = abs(math.cos(yaw)), abs(math.sin(yaw))
         dx, dy = x - cx, y - cy
         u, v = math.cos(yaw) * dx + math.sin(yaw) * dy, math.cos(yaw) * dy - math.sin(yaw) * dx
-        # two rectangles are apart exactly if they are along one of their sides
+        # separating axis theorem: two rectangles are disjoint if and only if they are along one of their sides
         aligned = (np.abs(dx) < c * half_x + s * half_y + half) & (np.abs(dy) < s * half_x + c * half_y + half)
         turned = half * (c + s)
         occupied |= aligned & (np.abs(u) < half_x + turned) & (np.abs(v) < half_y + turned)

@@ -1,4 +1,4 @@
-"""Builds a map: outer walls, numbers of boxes and circles left, spacing of pieces."""
+"""A builder of maps: outer walls, limits on boxes and circles, spacing of pieces."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rlstack.arrays import Array
 from rlstack.sim.worlds._pieces import Dice
 
 Rectangle = tuple[float, float, float, float]
-"""x and y of the lower corner, x and y of the upper one, m."""
+"""x and y of the lower corner, x and y of the upper corner, m."""
 
 WALL_M = 0.1
-"""How thick walls are, m, at scale 1."""
+"""Thickness of walls, m, at scale 1."""
 
 _TRIES = 48
 _TOUCHING_M = 1e-6
@@ -23,7 +23,7 @@ _TOUCHING_M = 1e-6
 
 @dataclass(frozen=True)
 class Piece:
-    """Boxes and circles that keep their places among each other, in their own frame."""
+    """A rigid group of boxes and circles, in its own frame."""
 
     boxes: tuple[tuple[float, float, float, float], ...] = ()
     """x, y of the centre, half extents, m."""
@@ -32,23 +32,23 @@ class Piece:
 
     @property
     def half_m(self) -> tuple[float, float]:
-        """Half extents of the rectangle about the origin that all is in, m."""
+        """Half extents of the bounding rectangle about the origin, m."""
         reach = [(abs(x) + hx, abs(y) + hy) for x, y, hx, hy in self.boxes]
         reach += [(abs(x) + r, abs(y) + r) for x, y, r in self.circles]
         return max(r[0] for r in reach), max(r[1] for r in reach)
 
 
 class MapBuilder:
-    """What a kind draws on; it begins with the four outer walls.
+    """The plan that a kind of map draws on; it starts with the four outer walls.
 
     Args:
-        rng: Its ``random()`` alone is drawn from: NumPy promises that its numbers stay the same.
+        rng: Random generator; only ``random()`` is used, whose values NumPy keeps stable across versions.
         difficulty: From 0 to 1.
         size_m: Extents of the floor, outer walls included, m.
-        scale: What a length that suits a robot of 0.1 to 0.2 m radius is to be multiplied by.
-        gap_m: What a way must be wide at least, m.
-        most_boxes: That may be drawn, outer walls included.
-        most_circles: That may be drawn.
+        scale: Factor of lengths that suit a robot of 0.1 to 0.2 m radius.
+        gap_m: Least width of passages, m.
+        most_boxes: Greatest number of boxes, outer walls included.
+        most_circles: Greatest number of circles.
     """
 
     def __init__(
@@ -72,37 +72,37 @@ class MapBuilder:
         self._kept: list[tuple[float, float, float, float, float]] = []
         x, y, t = size_m[0] / 2.0, size_m[1] / 2.0, self.wall_m
         self.inside: Rectangle = (t - x, t - y, x - t, y - t)
-        """What the outer walls enclose."""
+        """The floor inside of the outer walls."""
         for wall in ((-x, -y, x, t - y), (-x, y - t, x, y), (-x, t - y, t - x, y - t), (x - t, t - y, x, y - t)):
             self.wall(*wall)
 
     def between(self, easy: float, hard: float) -> float:
-        """Return what lies between the two as the difficulty says."""
+        """Interpolate between two values by the difficulty."""
         return easy + (hard - easy) * self.difficulty
 
     def count(self, easy: float, hard: float) -> int:
-        """Return a whole number between the two as the difficulty says, at random where it is none."""
+        """Interpolate between two values by the difficulty, with random rounding to a whole number."""
         exact = self.between(easy, hard)
         return math.floor(exact) + int(self.dice.chance(exact - math.floor(exact)))
 
     @property
     def boxes_left(self) -> int:
-        """How many boxes may still be drawn."""
+        """Number of boxes that may still be drawn."""
         return self._most[0] - len(self._boxes)
 
     @property
     def circles_left(self) -> int:
-        """How many circles may still be drawn."""
+        """Number of circles that may still be drawn."""
         return self._most[1] - len(self._circles)
 
     @property
     def boxes(self) -> Array:
-        """Those drawn (B, 5), rounded to 0.01 mm and 1e-5 rad so that they are the same on every machine."""
+        """Drawn boxes (B, 5), rounded to 0.01 mm and 1e-5 rad to be the same on every machine."""
         return np.array(self._boxes).reshape(-1, 5).round(5)
 
     @property
     def circles(self) -> Array:
-        """Those drawn (C, 3), rounded as the boxes are."""
+        """Drawn circles (C, 3), rounded like the boxes."""
         return np.array(self._circles).reshape(-1, 3).round(5)
 
     def wall(self, x0: float, y0: float, x1: float, y1: float) -> None:
@@ -110,23 +110,23 @@ class MapBuilder:
         self.add(Piece(boxes=((0.0, 0.0, (x1 - x0) / 2.0, (y1 - y0) / 2.0),)), (x0 + x1) / 2.0, (y0 + y1) / 2.0)
 
     def keep_free(self, x0: float, y0: float, x1: float, y1: float) -> None:
-        """Let :meth:`place` put nothing on a rectangle."""
+        """Keep a rectangle free of pieces from :meth:`place`."""
         self._kept.append(((x0 + x1) / 2.0, (y0 + y1) / 2.0, (x1 - x0) / 2.0, (y1 - y0) / 2.0, 0.0))
 
     def is_kept(self, x0: float, y0: float, x1: float, y1: float) -> bool:
-        """Return whether a rectangle is partly on what is kept free."""
+        """Return whether a rectangle overlaps an area that is kept free."""
         mine = np.array([((x0 + x1) / 2.0, (y0 + y1) / 2.0, (x1 - x0) / 2.0, (y1 - y0) / 2.0, 0.0)])
         return bool(self._kept) and bool((separation(mine, np.array(self._kept)) < 0.0).any())
 
     def fits(self, piece: Piece) -> bool:
-        """Return whether there are boxes and circles enough left for a piece."""
+        """Return whether enough boxes and circles are left for a piece."""
         return len(piece.boxes) <= self.boxes_left and len(piece.circles) <= self.circles_left
 
     def add(self, piece: Piece, x: float, y: float, yaw: float = 0.0) -> None:
-        """Put a piece there, whatever is there already.
+        """Add a piece at a pose, without collision checks.
 
         Raises:
-            RuntimeError: There are not boxes or circles enough left: the kind must ask first.
+            RuntimeError: Too few boxes or circles are left; call :meth:`fits` first.
         """
         if not self.fits(piece):
             raise RuntimeError(f"a map may have {self._most[0]} boxes and {self._most[1]} circles, and these are drawn")
@@ -145,13 +145,13 @@ class MapBuilder:
         square: bool = False,
         spots: Sequence[tuple[float, float, float]] | None = None,
     ) -> bool:
-        """Put a piece where it touches others or leaves a way of ``gap_m`` to them; return whether there was a place.
+        """Place a piece so that it touches others or keeps ``gap_m`` from them; return whether there was room.
 
         Args:
-            piece: What to put.
-            within: Where its origin may be; None takes the whole floor.
+            piece: The piece.
+            within: Area for its origin; None: the whole floor.
             square: Whether its yaw is a multiple of 90 degrees.
-            spots: Places (x, y, yaw) to try instead of random ones.
+            spots: Poses (x, y, yaw) to try instead of random ones.
         """
         if not self.fits(piece):
             return False
@@ -177,9 +177,9 @@ class MapBuilder:
 
 
 def separation(one: Array, other: Array) -> Array:
-    """Return how far (M, K) rectangles (M, 5) and (K, 5) are apart along the best of their axes, m.
+    """Return the separation (M, K) of rectangles (M, 5) and (K, 5) along the best of their axes, m.
 
-    Less than 0: they overlap, so deep. Corner to corner they are farther apart than this.
+    Negative values are overlap depths. Corner to corner, the true distance is greater.
     """
     a, b = one[:, None, :], other[None, :, :]
     dx, dy = b[..., 0] - a[..., 0], b[..., 1] - a[..., 1]

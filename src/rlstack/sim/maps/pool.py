@@ -1,4 +1,4 @@
-"""Many maps as arrays for the batch simulator."""
+"""Pools of maps as arrays for the batch simulator."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlstack.sim.maps.generate import MOST_BOXES, MOST_CIRCLES, draw_maps, frame
 from rlstack.sim.maps.geodesic import Fields, solve_fields
 
 AWAY_M, TINY_M = 1e3, 0.01
-"""Where boxes and circles are that a map does not have, and how large, m."""
+"""Position and size of absent boxes and circles, m."""
 
 
 @dataclass(frozen=True, eq=False)
 class MapPool:
-    """R pairs of start and goal, each with its map; several may share one."""
+    """R pairs of start and goal, each with its map; several may share a map."""
 
     maps: tuple[FloorMap, ...]
     boxes: Array32
@@ -33,11 +33,11 @@ class MapPool:
     goals: Array32
     """(R, 3): x, y, m, and yaw, rad."""
     shortest_m: Array32
-    """(R,): length of the shortest way, m."""
+    """(R,): length of the shortest path, m."""
     field_index: NDArray[np.int64]
-    """(R,): which of the fields is a row's."""
+    """(R,): index of each row's field."""
     fields: Fields | None
-    """Of distance and direction to the goal, one for each goal; None: not wanted."""
+    """Fields of distance and direction to the goal, one per goal; None: not computed."""
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -56,17 +56,17 @@ class MapPool:
 def pool_of(
     maps: Sequence[FloorMap], *, boxes: int = MOST_BOXES, circles: int = MOST_CIRCLES, fields: bool = True
 ) -> MapPool:
-    """Return the pool of some maps.
+    """Return a pool of maps.
 
     Args:
-        maps: One or more, for robots of one radius and of one size if fields are wanted. Those that share the array of
-            their goal, as :func:`~rlstack.sim.maps.generate.draw_maps` returns them, share a field.
-        boxes: B, places for boxes.
-        circles: C, places for circles.
+        maps: One or more maps; fields require equal sizes and robot radii. Maps that share the array of their goal, as
+            :func:`~rlstack.sim.maps.generate.draw_maps` returns them, share a field.
+        boxes: B, slots for boxes.
+        circles: C, slots for circles.
         fields: Whether to compute fields.
 
     Raises:
-        UserError: There is no map, one has more boxes or circles, or fields are wanted of unequal ones.
+        UserError: There are no maps, one has too many boxes or circles, or fields are requested for unequal maps.
     """
     if not maps:
         raise UserError("A pool of maps needs at least one map.")
@@ -111,26 +111,26 @@ def build_pool(
     circles: int = MOST_CIRCLES,
     fields: bool = True,
 ) -> MapPool:
-    """Return a pool of drawn maps: either to train on, from ``rng``, or of given seeds, such as held-out ones.
+    """Return a pool of drawn maps: training maps from ``rng``, or maps of given seeds, such as held-out ones.
 
     Args:
-        kinds: In equal shares.
-        count: Rows; several starts in one map count as several.
+        kinds: Kinds of map, in equal shares.
+        count: Number of rows; each start counts.
         rng: Draws seeds of :data:`~rlstack.sim.maps.generate.TRAINING_SEEDS` and difficulties.
-        seeds: Instead of ``rng``, one for each map; difficulties then go from the least to the greatest in turn, spread
-            evenly within each kind.
-        difficulty: The least and the greatest.
-        radius_m: Of the robot.
-        starts: In one map.
-        size_m: As of :func:`~rlstack.sim.maps.generate.draw_map`.
-        at_least_m: The same.
-        at_most_m: The same.
-        boxes: Places for boxes.
-        circles: Places for circles.
+        seeds: One seed per map, instead of ``rng``; difficulties then increase from least to greatest, evenly spaced
+            within each kind.
+        difficulty: Least and greatest difficulty.
+        radius_m: Radius of the robot.
+        starts: Starts per map.
+        size_m: See :func:`~rlstack.sim.maps.generate.draw_map`.
+        at_least_m: See :func:`~rlstack.sim.maps.generate.draw_map`.
+        at_most_m: See :func:`~rlstack.sim.maps.generate.draw_map`.
+        boxes: Slots for boxes.
+        circles: Slots for circles.
         fields: Whether to compute fields.
 
     Raises:
-        UserError: As :func:`~rlstack.sim.maps.generate.draw_map`; or there is neither ``rng`` nor seeds enough.
+        UserError: As for :func:`~rlstack.sim.maps.generate.draw_map`; or there is neither ``rng`` nor enough seeds.
     """
     limits: dict[str, Any] = {"size_m": size_m, "at_least_m": at_least_m, "at_most_m": at_most_m}
     if seeds is None:
@@ -151,7 +151,7 @@ def build_pool(
 
 
 def box_rows(drawn: FloorMap, count: int = MOST_BOXES) -> Array32:
-    """Return a map's boxes (6 count,) as the batch simulator takes them."""
+    """Return a map's boxes (6 count,) in the batch simulator's layout."""
     rows = np.tile(np.array([AWAY_M, AWAY_M, 1.0, 0.0, TINY_M, TINY_M], dtype=np.float32), (count, 1))
     x, y, half_x, half_y, yaw = drawn.boxes.T
     rows[: len(drawn.boxes)] = np.stack([x, y, np.cos(yaw), np.sin(yaw), half_x, half_y], axis=1)
@@ -159,7 +159,7 @@ def box_rows(drawn: FloorMap, count: int = MOST_BOXES) -> Array32:
 
 
 def circle_rows(drawn: FloorMap, count: int = MOST_CIRCLES) -> Array32:
-    """Return a map's circles (5 count,) as the batch simulator takes them; they stand still."""
+    """Return a map's circles (5 count,) in the batch simulator's layout, at rest."""
     rows = np.tile(np.array([AWAY_M, AWAY_M, TINY_M, 0.0, 0.0], dtype=np.float32), (count, 1))
     rows[: len(drawn.circles), :3] = drawn.circles
     return rows.ravel()

@@ -1,6 +1,6 @@
-"""Shortest paths: over the free cells of a grid, and of a disc among obstacles by a visibility graph near such a path.
+"""Shortest paths over the free cells of a grid, and of a disc among obstacles by a visibility graph near such a path.
 
-Paths over cells come from Dijkstra's algorithm in whole numbers, so they are the same on every machine.
+Paths over cells use Dijkstra's algorithm with integer costs, so they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from rlstack.libraries import import_library
 from rlstack.sim.maps.floor_map import distance
 
 STRAIGHT, DIAGONAL = 5, 7
-"""Lengths of a step, in fifths of a cell: 7 / 5 is 1% less than the square root of 2."""
+"""Costs of a straight and a diagonal step, in fifths of a cell: 7 / 5 is 1% less than the square root of 2."""
 
 
 @dataclass(frozen=True, eq=False)
 class ShortestPaths:
-    """The shortest paths over a grid's free cells to one cell."""
+    """Shortest paths over a grid's free cells to one cell."""
 
     length: Array
-    """(rows, columns), in cells; inf: there is no way."""
+    """(rows, columns), in cells; inf: unreachable."""
     _next: NDArray[np.int32]
     _columns: int
 
     def path(self, cell: tuple[int, int]) -> Index:
-        """Return the cells (n, 2) from one to the end of the ways, both included."""
+        """Return the cells (n, 2) of the path from a cell to the end, both included."""
         at = cell[0] * self._columns + cell[1]
         found = [at]
         following = self._next
@@ -40,11 +40,11 @@ class ShortestPaths:
 
 
 def find_shortest_paths(free: Mask, end: tuple[int, int]) -> ShortestPaths:
-    """Return the shortest ways to a cell, side by side and diagonally between free cells, never around a corner.
+    """Return the shortest paths to a cell over free 8-neighbours, without corner cutting.
 
     Args:
-        free: (rows, columns) where a way may be.
-        end: Row and column where all ways end.
+        free: (rows, columns) free cells.
+        end: Row and column of the end of all paths.
 
     Raises:
         UserError: scipy is not installed.
@@ -52,7 +52,7 @@ def find_shortest_paths(free: Mask, end: tuple[int, int]) -> ShortestPaths:
     sparse, csgraph = import_library("scipy.sparse", "sim"), import_library("scipy.sparse.csgraph", "sim")
     graph = _graph(free.shape[0], free.shape[1])
     flat = free.ravel()
-    # a diagonal step needs both cells beside it: then a disc that fits in the four cells fits between them
+    # a diagonal step needs both cells beside it, so that a disc that fits in the four cells fits between them
     open_ = flat[graph.columns] & flat[graph.rows] & flat[graph.beside[0]] & flat[graph.beside[1]]
     weights = np.where(open_, graph.weights, np.inf)
     matrix = sparse.csr_array((weights, graph.columns, graph.starts), shape=(flat.size, flat.size))
@@ -88,22 +88,22 @@ def _graph(rows: int, columns: int) -> _Graph:
 
 
 _ARC = 3
-"""Corners by which a quarter of a circle is drawn, outside of it: 2% longer than the quarter."""
+"""Corners of the polygon around a quarter circle, which is 2% longer than the arc."""
 _NEAR_CELLS = 3.0
-"""How far from the cells' way the shortest may have corners, in steps of that way."""
+"""Greatest distance of corners from the cell path, in steps of that path."""
 
 
 def shortest_length(path: Array, boxes: Array, circles: Array, radius_m: float) -> float:
-    """Return the length in m of the shortest way of a disc between the ends of another way.
+    """Return the length in m of a disc's shortest path between the ends of a given path.
 
-    It is the shortest of those that go around the same obstacles on the same sides. Corners are drawn by short
-    straight lines, so it comes out up to 1% longer than it is.
+    It is the shortest path that passes the same obstacles on the same sides. Short straight lines approximate corners,
+    so the result is up to 1% too long.
 
     Args:
-        path: (n, 2) x, y of a way on which the disc touches nothing, m, with steps of about equal length.
+        path: (n, 2) x, y of a collision-free path of the disc, m, with steps of about equal length.
         boxes: As in :class:`~rlstack.sim.maps.floor_map.FloorMap`.
-        circles: The same.
-        radius_m: Of the disc.
+        circles: As in :class:`~rlstack.sim.maps.floor_map.FloorMap`.
+        radius_m: Radius of the disc.
     """
     step = float(np.hypot(*(path[2] - path[1]))) if len(path) > 3 else radius_m
     corners = _corners(boxes, circles, radius_m)
@@ -121,14 +121,14 @@ def shortest_length(path: Array, boxes: Array, circles: Array, radius_m: float) 
     ways[i, j] = ways[j, i] = np.where(open_, np.hypot(*(b - a).T), np.inf)
     steps = np.hypot(*np.diff(path, axis=0).T).cumsum()
     along = np.concatenate([[0.0], steps])[kept]
-    for k in range(len(kept) - 1):  # the way itself, whatever is seen
+    for k in range(len(kept) - 1):  # the path itself, whatever is visible
         ways[k, k + 1] = ways[k + 1, k] = min(ways[k, k + 1], along[k + 1] - along[k])
     csgraph = import_library("scipy.sparse.csgraph", "sim")
     return float(csgraph.dijkstra(ways, indices=0)[len(kept) - 1])
 
 
 def clear_between(a: Array, b: Array, boxes: Array, circles: Array, radius_m: float) -> NDArray[np.bool_]:
-    """Return whether a disc touches nothing on its straight way from points (N, 2) to others (N, 2)."""
+    """Return whether a disc's straight paths from points (N, 2) to others (N, 2) are collision-free."""
     clear = np.ones(len(a), dtype=bool)
     reach = radius_m - 1e-6
     ends = a[:, 0], a[:, 1], b[:, 0], b[:, 1]
@@ -148,7 +148,7 @@ def clear_between(a: Array, b: Array, boxes: Array, circles: Array, radius_m: fl
 
 
 def _near(segments: tuple[Array, ...], rectangles: tuple[Array, ...], reach: float) -> tuple[Index, Index]:
-    """Return the pairs of a segment and a rectangle whose upright bounds are that near, as indices of both."""
+    """Return the index pairs of segments and rectangles with axis-aligned bounds within ``reach``."""
     ax, ay, bx, by = segments
     x0, y0, x1, y1 = rectangles
     beside = (np.maximum(ax, bx)[:, None] > x0 - reach) & (np.minimum(ax, bx)[:, None] < x1 + reach)
@@ -179,7 +179,7 @@ def _segment_box(ax: Array, ay: Array, bx: Array, by: Array, half_x: Array, half
 
 
 def _corners(boxes: Array, circles: Array, radius_m: float) -> Array:
-    """Return the corners of lines drawn around obstacles (N, 2), a radius away from them."""
+    """Return the corners (N, 2) of polygons around obstacles, a radius away from them."""
     ring = (np.arange(4 * _ARC) + 0.5) * (math.pi / 2.0 / _ARC)
     out = 1.0 / math.cos(math.pi / 4.0 / _ARC)
     side = np.repeat([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]], _ARC, axis=0).T

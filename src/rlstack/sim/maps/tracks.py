@@ -1,7 +1,7 @@
-"""Race tracks: closed courses between two walls, drawn from a seed.
+"""Random race tracks: closed circuits between two walls, drawn from a seed.
 
-A track's middle is a random polygon with rounded corners: straights and bends. Its walls run beside it at one distance.
-The start is on its straightest part, at the origin along x.
+A track's centre line is a random polygon with rounded corners: straights and bends. Its walls run at a constant
+distance. The start is on the straightest part, at the origin along x.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from rlstack.arrays import Array
 from rlstack.sim.worlds._pieces import Dice
 
 TRAINING_SEEDS = range(0, 1_000_000)
-"""Seeds of tracks that training may draw."""
+"""Seeds of training tracks."""
 
 HELD_OUT_SEEDS = range(1_000_000, 2_000_000)
-"""Seeds of tracks that are only tested on."""
+"""Seeds of test tracks."""
 
 SAMPLES = 512
-"""Points along the middle of every track."""
+"""Points along the centre line of every track."""
 
 CORNERS = 128
-"""Corners of each of its two walls: one for every fourth point."""
+"""Corners of each wall: one for every fourth point."""
 
 LEAST_RADIUS_M = 1.0
-"""Of the middle's bends: a racecar turns on 0.83 m."""
+"""Least radius of the centre line's bends; the racecar's turning radius is 0.83 m."""
 
 EASE_M = 0.3
-"""Standard deviation of the bell that the middle is smoothed with, m."""
+"""Standard deviation of the Gaussian that smooths the centre line, m."""
 
 LENGTH_M = (35.0, 65.0)
 """Of the middle."""
@@ -43,37 +43,37 @@ _DRAWS = 400
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """A closed track in its own frame (ENU), whose origin is the start and whose x axis is the direction there.
+    """A closed track in its own frame (ENU), with the start at the origin along x.
 
-    Arrays are closed: the entry after the last is the first. Points are evenly spaced along the middle.
+    Arrays are closed: the entry after the last is the first. Points are evenly spaced along the centre line.
     """
 
     seed: int
     half_width_m: float
-    """From the middle to either wall."""
+    """Distance from the centre line to either wall."""
     length_m: float
     """Of the middle."""
     middle: Array
-    """(SAMPLES, 2): points of the middle, m; the first is the start."""
+    """(SAMPLES, 2): points of the centre line, m; the first is the start."""
     tangent: Array
-    """(SAMPLES, 2): unit vectors along it."""
+    """(SAMPLES, 2): unit tangents."""
     curvature: Array
-    """(SAMPLES,): 1/m, positive to the left."""
+    """(SAMPLES,): curvature, 1/m, positive to the left."""
     left: Array
-    """(CORNERS, 2): corners of the wall on the left, m."""
+    """(CORNERS, 2): corners of the left wall, m."""
     right: Array
-    """(CORNERS, 2): corners of the wall on the right, m."""
+    """(CORNERS, 2): corners of the right wall, m."""
 
     @property
     def title(self) -> str:
-        """What to load as a world, such as ``track:7``."""
+        """Name to load it as a world, such as ``track:7``."""
         return f"track:{self.seed}"
 
     def place(self, points: ArrayLike) -> tuple[Array, Array]:
-        """Return how far along the middle (N,), m from 0 to the length, and how far left of it (N,), m, points are.
+        """Return positions along the centre line (N,), m from 0 to the length, and offsets to its left (N,), m.
 
         Args:
-            points: (N, 2) m, on the track or near it: each belongs to the nearest of the middle's points.
+            points: (N, 2) m, on the track or near it; each belongs to the nearest point of the centre line.
         """
         points = np.atleast_2d(np.asarray(points, dtype=float))
         nearest = ((points[:, None] - self.middle) ** 2).sum(axis=2).argmin(axis=1)
@@ -81,10 +81,10 @@ class Track:
         return (nearest * (self.length_m / SAMPLES) + along) % self.length_m, aside
 
     def beside(self, index: NDArray[np.intp], points: Array) -> tuple[Array, Array]:
-        """Return the way ahead of the middle's point at ``index`` and to the left of the middle (N,), m.
+        """Return offsets ahead of the centre line's point at ``index`` and to its left (N,), m.
 
         Args:
-            index: (N,) of points of the middle, near to ``points``.
+            index: (N,) indices of centre line points near ``points``.
             points: (N, 2) m.
         """
         offset, ahead, bend = points - self.middle[index], self.tangent[index], self.curvature[index]
@@ -107,7 +107,7 @@ class Track:
         return near
 
     def pose(self, along_m: float, left_m: float = 0.0) -> Array:
-        """Return x, y, m, and yaw, rad, of a place ``along_m`` along the middle and ``left_m`` beside it."""
+        """Return x, y, m, and yaw, rad, at ``along_m`` along the centre line and ``left_m`` to its left."""
         index = round(along_m / self.length_m * SAMPLES) % SAMPLES
         (x, y), (c, s) = self.middle[index], self.tangent[index]
         return np.array([x - left_m * s, y + left_m * c, math.atan2(s, c)])
@@ -115,19 +115,19 @@ class Track:
 
 @lru_cache(maxsize=4096)
 def draw_track(seed: int) -> Track:
-    """Return the track of a seed; the same seed gives the same track for ever.
+    """Return the track of a seed; equal seeds always give the same track.
 
     Raises:
         ValueError: The seed is below 0.
     """
     if seed < 0:
         raise ValueError(f"seed: {seed} is not allowed: must be 0 or more.")
-    # as rlstack.sim.world.generate seeds its first draw
+    # seeded like the first draw of rlstack.sim.world.generate
     return track_of(np.random.Generator(np.random.PCG64([seed, 0])), seed)
 
 
 def track_of(rng: np.random.Generator, seed: int = 0) -> Track:
-    """Draw a track whose bends are wide enough and whose parts keep apart; only ``rng.random()`` is drawn from."""
+    """Draw a track with wide enough bends and separate parts; only ``rng.random()`` is used."""
     dice = Dice(rng)
     for _ in range(_DRAWS):
         half_width = round(dice.between(0.55, 0.75), 2)
@@ -141,22 +141,22 @@ def track_of(rng: np.random.Generator, seed: int = 0) -> Track:
             continue
         if _apart(points, length, 2.0 * half_width + 0.3):
             return _built(seed, half_width, length, points, tangent, curvature)
-    raise RuntimeError(f"no track in {_DRAWS} draws")  # one draw in a few dozen is kept
+    raise RuntimeError(f"no track in {_DRAWS} draws")  # one draw in a few dozen is accepted
 
 
 def _polygon(dice: Dice) -> Array:
-    """Return the corners (K, 2) of a polygon around the origin, to the left, m."""
+    """Return the corners (K, 2) of a counterclockwise polygon around the origin, m."""
     corners = 8 + dice.below(5)
     angles = [2.0 * math.pi * (k + dice.between(-0.25, 0.25)) / corners for k in range(corners)]
     radii, far = [], dice.chance(0.5)
     for _ in range(corners):
         radii.append(dice.between(*(_FAR_M if far else _NEAR_M)))
-        far = far != dice.chance(0.75)  # mostly in turn: bends of a right angle and more
+        far = far != dice.chance(0.75)  # mostly alternating, for bends of a right angle and more
     return np.array([(r * math.cos(a), r * math.sin(a)) for r, a in zip(radii, angles)])
 
 
 def _rounded(polygon: Array, dice: Dice) -> Array | None:
-    """Return the polygon as a dense line whose corners are arcs; None where there is no room for one."""
+    """Return the polygon as a dense line with arcs at corners; None if an arc does not fit."""
     edges = np.roll(polygon, -1, axis=0) - polygon
     length = np.linalg.norm(edges, axis=1)
     ahead = edges / length[:, None]
@@ -190,7 +190,7 @@ def _sampled(curve: Array) -> tuple[Array, Array, Array, float]:
     points = np.stack([np.interp(at, along, closed[:, k]) for k in (0, 1)], axis=1)
     frequency = 1j * np.fft.fftfreq(SAMPLES, 1.0 / SAMPLES) * 2.0 * np.pi / along[-1]
     spectrum = np.fft.fft(points[:, 0] + 1j * points[:, 1])
-    # steering takes time: bends begin and end gradually
+    # steering takes time, so bends begin and end gradually
     spectrum *= np.exp(0.5 * (frequency * EASE_M) ** 2).real
     first, second = np.fft.ifft(spectrum * frequency), np.fft.ifft(spectrum * frequency**2)
     smooth = np.fft.ifft(spectrum)
@@ -201,18 +201,18 @@ def _sampled(curve: Array) -> tuple[Array, Array, Array, float]:
 
 
 def _apart(points: Array, length: float, least: float) -> bool:
-    """Return whether parts that are not neighbours along the curve are ``least`` apart, m."""
+    """Return whether parts that are not neighbours along the curve are at least ``least`` m apart."""
     some = points[::4]
     count = len(some)
     gap = np.linalg.norm(some[:, None] - some, axis=2)
     between = np.abs(np.arange(count)[:, None] - np.arange(count))
     between = np.minimum(between, count - between) * (length / count)
-    # half a turn on the tightest bend is as far along as it is across times pi / 2
+    # a half circle on the tightest bend is pi / 2 times as long as it is wide
     return bool(gap[between > 0.5 * np.pi * least + 0.5].min() > least)
 
 
 def _built(seed: int, half_width: float, length: float, points: Array, tangent: Array, curvature: Array) -> Track:
-    """Return the track that begins where the middle is straightest over 3 m, in the frame of that place."""
+    """Return the track that starts at the straightest 3 m of the centre line, in the frame of that place."""
     reach = round(1.5 / length * SAMPLES)
     bend = sum(np.abs(np.roll(curvature, k)) for k in range(-reach, reach + 1))
     first = int(np.argmin(np.round(bend, 6)))
@@ -223,7 +223,7 @@ def _built(seed: int, half_width: float, length: float, points: Array, tangent: 
     normal = np.stack([-tangent[:, 1], tangent[:, 0]], axis=1)
     step = SAMPLES // CORNERS
     walls = [(points + side * half_width * normal)[::step] for side in (1.0, -1.0)]
-    # to a micrometre, so that machines whose sines differ in the last bit draw the same
+    # to a micrometre, so that machines with different last bits of sines draw the same track
     rounded = [np.round(a, 6) + 0.0 for a in (points, tangent, curvature, *walls)]
     for array in rounded:
         array.setflags(write=False)

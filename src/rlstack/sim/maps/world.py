@@ -1,4 +1,4 @@
-"""A map as a world: the same obstacles for every engine."""
+"""Conversion of a map to a world with the same obstacles for every engine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rlstack.sim.worlds import Layout
 from rlstack.sim.worlds._pieces import CARTON, CONCRETE, ORANGE, STEEL, WALL, WOOD, Colour
 
 _LONG, _THIN_M, _THICK_M = 5.0, 0.06, 0.65
-"""A box this many times as long as thick looks like a wall, one whose half thickness is less or more, m, too."""
+"""Boxes with this ratio of length to thickness look like walls, and so do boxes beyond these half thicknesses, m."""
 _HEADROOM = 4.0
-"""How high the bounds are, in heights of the obstacles."""
+"""Height of the bounds, in heights of the obstacles."""
 
 
 def layout_of(drawn: FloorMap, starts: tuple[Point, ...] = ()) -> Layout:
-    """Return a map as what a world generator has drawn.
+    """Return a map as a world generator's layout.
 
     Args:
-        drawn: The map; the world's frame is its frame, so the first robot starts at the map's start, not the origin.
-        starts: Places for further robots, m.
+        drawn: The map; the world has its frame, so the first robot starts at the map's start, not the origin.
+        starts: Start positions of further robots, m.
     """
     scale = max(1.0, scale_of(drawn.radius_m))
     height = HEIGHT_M * scale
@@ -64,9 +64,9 @@ def layout_of(drawn: FloorMap, starts: tuple[Point, ...] = ()) -> Layout:
 
 
 def world_of(drawn: FloorMap) -> World:
-    """Return a map as a world, which ``load_world`` gives again for its title if the map has usual lengths.
+    """Return a map as a world; ``load_world`` reproduces it from its title if the map has default lengths.
 
-    The one robot's start is the map's, so are goal and headings: they are in ``floor_map``.
+    The start of the single robot is the map's; goal and headings are in ``floor_map``.
     """
     layout = layout_of(drawn)
     return World(
@@ -82,7 +82,7 @@ def world_of(drawn: FloorMap) -> World:
 
 
 def further_starts(maps: list[FloorMap], apart_m: float) -> tuple[Point, ...]:
-    """Return the starts of maps that are so far from each other, from the first map's start and from its goal, m."""
+    """Return the maps' starts that are ``apart_m`` from each other and from the first map's start and goal, m."""
     taken = [maps[0].goal[:2], maps[0].start[:2]]
     found: list[Point] = []
     for drawn in maps[1:]:

@@ -1,4 +1,4 @@
-"""Kinds of map, one file each; another package adds one by the entry-point group ``rlstack.maps``."""
+"""Kinds of map, one file each; other packages add kinds through the entry-point group ``rlstack.maps``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rlstack.sim.maps.map_builder import MapBuilder
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to draw maps.
+    """A map generator.
 
     Args:
-        draw: Draws obstacles on a plan that has its outer walls. What it draws need not leave a way everywhere: start
-            and goal are chosen where there is one, and a plan without such places is drawn again.
-        prefer: Which of several random starts is taken, the more often the more difficult the map: the farthest from
-            the goal, or the one whose way is longest for its distance; None takes the first.
+        draw: Draws obstacles on a plan with outer walls. They may cut off parts of the floor: start and goal are chosen
+            where a path exists, and a plan without one is drawn again.
+        prefer: Which of several random starts is preferred, more often in more difficult maps: the farthest from the
+            goal, or the one with the longest path for its distance; None takes the first.
     """
 
     draw: Callable[[MapBuilder], None]
@@ -32,10 +32,10 @@ KINDS = Registry("kind of map", "rlstack.sim.maps.kinds", "KIND", "rlstack.maps"
 
 @lru_cache
 def find_kind(name: str) -> Kind:
-    """Return a kind by name; to ask the registry for each of thousands of maps would take longer than to draw them.
+    """Return a kind by name, cached: thousands of registry lookups would take longer than drawing the maps.
 
     Raises:
-        UserError: There is none such.
+        UserError: There is no such kind.
     """
     kind: Kind = KINDS.load(name)
     return kind

@@ -1,4 +1,4 @@
-"""Pieces that several kinds of map share."""
+"""Building blocks shared by several kinds of map."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rlstack.sim.maps.map_builder import MapBuilder, Piece, Rectangle
 
 
 def scatter(plan: MapBuilder, boxes: int, circles: int, *, square: bool = False) -> None:
-    """Put up to so many boxes and circles anywhere, in a random order.
+    """Place boxes and circles anywhere, in random order.
 
     Args:
-        plan: What to draw on.
-        boxes: How many at most; an L is two.
-        circles: How many at most.
+        plan: The plan to draw on.
+        boxes: Greatest number of boxes; an L counts as two.
+        circles: Greatest number of circles.
         square: Whether boxes are parallel to the outer walls.
     """
     dice = plan.dice
@@ -30,7 +30,7 @@ def scatter(plan: MapBuilder, boxes: int, circles: int, *, square: bool = False)
 
 
 def pole(plan: MapBuilder) -> Piece:
-    """Return one circle: from a table's leg to a barrel."""
+    """Return one circle, between a table leg and a barrel in size."""
     return Piece(circles=((0.0, 0.0, plan.scale * plan.dice.between(0.06, 0.28)),))
 
 
@@ -41,7 +41,7 @@ def crate(plan: MapBuilder) -> Piece:
 
 
 def desk(plan: MapBuilder) -> Piece:
-    """Return two boxes that touch in an L."""
+    """Return two boxes that form an L."""
     scale, dice = plan.scale, plan.dice
     half, wing = scale * dice.between(0.35, 0.6), scale * dice.between(0.3, 0.5)
     deep = scale * dice.between(0.1, 0.2)
@@ -50,7 +50,7 @@ def desk(plan: MapBuilder) -> Piece:
 
 
 def against_walls(plan: MapBuilder, piece: Piece, room: Rectangle) -> bool:
-    """Put a piece with its back to one of a room's four walls, sometimes in a corner; return whether there was room."""
+    """Place a piece with its back to one of a room's walls, sometimes in a corner; return whether there was room."""
     dice, (half_x, half_y) = plan.dice, piece.half_m
     x0, y0, x1, y1 = room
     spots = []
@@ -75,15 +75,15 @@ def partition(
     doors: Sequence[tuple[float, float]],
     thick: float,
 ) -> None:
-    """Add a wall with doorways, before which nothing is placed.
+    """Add a wall with doorways, and keep the floor in front of them free.
 
     Args:
-        plan: What to draw on; it must have boxes enough left, one more than there are doors.
+        plan: The plan to draw on; it needs one box more than there are doors.
         across: Whether the wall runs along y.
-        at: The middle line's x, for a wall along y, else its y, m.
-        span: Where it begins and ends, m.
-        doors: Where doorways begin and end, m, in ascending order.
-        thick: Its thickness, m.
+        at: x of the centre line of a wall along y, otherwise its y, m.
+        span: Begin and end of the wall, m.
+        doors: Begin and end of each doorway, m, in ascending order.
+        thick: Thickness, m.
     """
 
     def rectangle(low: float, high: float, half: float) -> Rectangle:

@@ -1,4 +1,4 @@
-"""Crates, L-shaped desks and poles on an open floor, at any heading."""
+"""Clutter: crates, L-shaped desks and poles on an open floor, at any heading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlstack.sim.maps.map_builder import MapBuilder
 
 
 def draw(plan: MapBuilder) -> None:
-    """Put boxes, some of them in pairs that form an L, and poles on the floor; the more, the more difficult."""
+    """Place boxes, some of them in L-shaped pairs, and poles on the floor; more in more difficult maps."""
     scatter(plan, boxes=plan.count(8.0, 20.0), circles=plan.count(2.0, 8.0))
 
 

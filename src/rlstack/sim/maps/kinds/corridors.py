@@ -1,4 +1,4 @@
-"""Corridors that cross, some of them closed or blind, with things by their walls."""
+"""Crossing corridors, some of them closed or dead ends, with objects along their walls."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from rlstack.sim.maps.kinds import Kind
 from rlstack.sim.maps.map_builder import MapBuilder, Piece
 
 Segment = tuple[bool, int, int]
-"""Of a corridor: whether it runs along y; which corridor; which of the rows or columns of blocks it passes between."""
+"""A corridor segment: whether it runs along y, the corridor's index, the index of the row or column of blocks."""
 
 
 def draw(plan: MapBuilder) -> None:
-    """Cut corridors both ways through solid blocks, close some between two crossings, and narrow others by poles."""
+    """Cut corridors along x and y through solid blocks, close some segments, and narrow others with poles."""
     dice, scale = plan.dice, plan.scale
     counts = plan.count(2.0, 3.0), plan.count(2.0, 3.0)
     width = max(1.15 * plan.gap_m, plan.between(1.25, 0.6) * scale)
@@ -44,7 +44,7 @@ def draw(plan: MapBuilder) -> None:
 
 
 def _cuts(plan: MapBuilder, span: tuple[float, float], corridors: int, width: float) -> list[tuple[float, float]]:
-    """Return where the blocks between corridors begin and end, m."""
+    """Return begin and end of the blocks between corridors, m."""
     shares = [plan.dice.between(0.5, 1.5) for _ in range(corridors + 1)]
     solid = (span[1] - span[0] - corridors * width) / sum(shares)
     found, at = [], span[0]
@@ -57,14 +57,14 @@ def _cuts(plan: MapBuilder, span: tuple[float, float], corridors: int, width: fl
 def _extent(
     segment: Segment, columns: list[tuple[float, float]], rows: list[tuple[float, float]]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return between which walls a segment is and where it begins and ends, m."""
+    """Return the walls beside a segment and its begin and end, m."""
     upright, number, place = segment
     walls, along = (columns, rows) if upright else (rows, columns)
     return (walls[number][1], walls[number + 1][0]), along[place]
 
 
 def _closed(plan: MapBuilder, columns: int, rows: int) -> tuple[set[Segment], list[Segment]]:
-    """Return which segments are solid and which have a closed door; all crossings stay connected."""
+    """Return the solid segments and those with a closed door; all crossings stay connected."""
     dice = plan.dice
     ends: list[Segment] = [(True, i, j) for i in range(columns) for j in (0, rows)]
     ends += [(False, j, i) for j in range(rows) for i in (0, columns)]
@@ -97,7 +97,7 @@ def _connected(open_: set[Segment], columns: int, rows: int) -> bool:
 
 
 def _blocks(counts: tuple[int, int], filled: set[Segment]) -> list[tuple[int, int, int, int]]:
-    """Return column and row of blocks and how many more columns and rows they cover; what is filled joins two."""
+    """Return column, row and additional columns and rows of blocks; a filled segment joins two blocks."""
     columns, rows = counts
     taken: set[tuple[int, int]] = set()
     found, joined = [], set()

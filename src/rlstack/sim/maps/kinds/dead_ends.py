@@ -1,4 +1,4 @@
-"""Bays to run into: U, J and hook shapes, and long bars, that lie between a robot and its goal."""
+"""Dead ends: U, J and hook shapes and long bars between a robot and its goal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlstack.sim.maps.map_builder import MapBuilder, Piece
 
 
 def draw(plan: MapBuilder) -> None:
-    """Put bays on the floor, larger and deeper ones the more difficult it is, then bars and a little clutter."""
+    """Place bays, larger and deeper in more difficult maps, then bars and some clutter."""
     for _ in range(plan.count(2.0, 5.0)):
         plan.place(_bay(plan))
     for _ in range(plan.count(1.0, 3.0)):
@@ -17,9 +17,9 @@ def draw(plan: MapBuilder) -> None:
 
 
 def _bay(plan: MapBuilder) -> Piece:
-    """Return a back and two arms, which may have different lengths, and sometimes a lip that half closes it."""
+    """Return a back and two arms of possibly different lengths, sometimes with a lip that half closes the bay."""
     dice, scale, t = plan.dice, plan.scale, plan.wall_m / 2.0
-    # inside, at least as wide as a way must be
+    # inside, at least as wide as a passage
     half = max(plan.gap_m / 2.0, scale * dice.between(0.45, plan.between(0.7, 1.05))) + 2.0 * t
     deep = scale * dice.between(0.35, plan.between(0.5, 0.85))
     short = deep * (dice.between(0.4, 1.0) if dice.chance(0.5) else 1.0)

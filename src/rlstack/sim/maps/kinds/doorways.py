@@ -1,4 +1,4 @@
-"""Chambers in a row with a narrow doorway between each two."""
+"""Chambers in a row, connected by narrow doorways."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlstack.sim.maps.map_builder import MapBuilder
 
 
 def draw(plan: MapBuilder) -> None:
-    """Put walls across the floor, of some thickness, each with a doorway away from the last one's; then clutter."""
+    """Place thick walls across the floor, each with a doorway far from the last one's; then clutter."""
     dice, scale = plan.dice, plan.scale
     across = dice.chance(0.5)
     x0, y0, x1, y1 = plan.inside
@@ -21,7 +21,7 @@ def draw(plan: MapBuilder) -> None:
         at = low + pitch * (number + 1 + dice.between(-0.15, 0.15))
         width = plan.gap_m * dice.between(1.0, 1.25)
         ends = span[0] + 0.1 * scale, span[1] - 0.1 * scale - width
-        # of some doorways, the one farthest from the last
+        # of several candidates, the doorway farthest from the last one
         places = [dice.between(*ends) for _ in range(plan.count(1.0, 4.0))]
         door = max(places, key=lambda place: abs(place - last))
         partition(plan, across=across, at=at, span=span, doors=[(door, door + width)], thick=thick)

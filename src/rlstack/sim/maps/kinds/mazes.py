@@ -1,4 +1,4 @@
-"""Mazes: few ways, many of them blind."""
+"""Mazes: few passages, many of them dead ends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rlstack.sim.maps.map_builder import MapBuilder, Piece, Rectangle
 
 Cell = tuple[int, int]
 Walls = set[tuple[bool, int, int]]
-"""Whether a wall runs along y; column and row of the cell that is left of it or below it."""
+"""A wall: whether it runs along y; column and row of the cell left of it or below it."""
 
 _DRAWS = 40
 
 
 def draw(plan: MapBuilder) -> None:
-    """Carve a maze into cells, with fewer blind ways the easier it is, and narrow some of its ways by poles."""
+    """Carve a maze into cells, with fewer dead ends in easier maps, and narrow some passages with poles."""
     dice = plan.dice
     side = plan.count(3.6, 6.0)
     for attempt in range(_DRAWS):
@@ -39,7 +39,7 @@ def draw(plan: MapBuilder) -> None:
 
 
 def _lines(plan: MapBuilder, low: float, high: float, count: int) -> list[float]:
-    """Return the middle lines of the walls, the outer ones' included, m: not quite evenly spaced."""
+    """Return the centre lines of the walls, outer walls included, m, slightly unevenly spaced."""
     low, high = low - plan.wall_m / 2.0, high + plan.wall_m / 2.0
     pitch = (high - low) / count
     inner = [low + pitch * (k + plan.dice.between(-0.12, 0.12)) for k in range(1, count)]
@@ -47,7 +47,7 @@ def _lines(plan: MapBuilder, low: float, high: float, count: int) -> list[float]
 
 
 def _carved(plan: MapBuilder, columns: int, rows: int) -> Walls:
-    """Return the inner walls that are left by a walk that goes on into cells that it has not been in."""
+    """Return the inner walls that remain after a random depth-first walk over all cells."""
     dice = plan.dice
     walls: Walls = {(True, i, j) for i in range(columns - 1) for j in range(rows)}
     walls |= {(False, i, j) for i in range(columns) for j in range(rows - 1)}
@@ -69,7 +69,7 @@ def _carved(plan: MapBuilder, columns: int, rows: int) -> Walls:
         last = (cell[0] - i, cell[1] - j)
         been.add(cell)
         trail.append(cell)
-    for wall in sorted(walls):  # ways that meet again
+    for wall in sorted(walls):  # loops
         if dice.chance(plan.between(0.2, 0.03)):
             walls.discard(wall)
     return walls
@@ -80,15 +80,15 @@ def _between(one: Cell, other: Cell) -> tuple[bool, int, int]:
 
 
 def _rectangles(walls: Walls, lines: list[list[float]], thick: float, cells: tuple[int, int]) -> list[Rectangle]:
-    """Return few long rectangles that touch and never overlap.
+    """Return the walls as few long rectangles that touch and never overlap.
 
-    Where walls meet, the one that runs through has the place; at a corner or a crossing, that along x.
+    Where walls meet, the continuous one gets the joint; at a corner or crossing, the one along x.
     """
     found: list[Rectangle] = []
     half = thick / 2.0
 
     def meeting(upright: bool, i: int, j: int) -> int:
-        """Return how many inner walls along y, or x, begin at a corner of cells."""
+        """Return the number of inner walls along y, or x, at a corner of cells."""
         ends = ((True, i - 1, j - 1), (True, i - 1, j)) if upright else ((False, i - 1, j - 1), (False, i, j - 1))
         return sum(end in walls for end in ends)
 

@@ -1,4 +1,4 @@
-"""Rooms with doorways between them and furniture, most of it against the walls."""
+"""Rooms connected by doorways, with furniture, most of it against the walls."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from rlstack.sim.maps.kinds._pieces import against_walls, crate, desk, partition
 from rlstack.sim.maps.map_builder import MapBuilder, Rectangle
 
 _LEAST_M = 1.5
-"""Side of the smallest room, m, at scale 1."""
+"""Least side of a room, m, at scale 1."""
 
 
 def draw(plan: MapBuilder) -> None:
-    """Divide the floor again and again by a wall with a doorway or two, then furnish the rooms."""
+    """Divide the floor repeatedly by walls with one or two doorways, then furnish the rooms."""
     rooms = [plan.inside]
     for _ in range(plan.count(2.0, 5.0)):
         rooms.sort(key=lambda room: (room[0] - room[2]) * (room[1] - room[3]))
@@ -34,7 +34,7 @@ def draw(plan: MapBuilder) -> None:
 
 
 def _divided(plan: MapBuilder, room: Rectangle) -> list[Rectangle]:
-    """Put a wall across a room; return its two parts, or none where the room is too small."""
+    """Place a wall across a room; return its two parts, or none if the room is too small."""
     x0, y0, x1, y1 = room
     dice, thick = plan.dice, plan.wall_m
     across = x1 - x0 > y1 - y0
