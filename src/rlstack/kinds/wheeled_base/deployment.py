@@ -1,4 +1,4 @@
-"""How a wheeled base is deployed: driven by a policy, by a planner, by a planner that leads a policy, or by Nav2."""
+"""Deployment of a wheeled base, driven by a policy, by a planner, by a planner that leads a policy, or by Nav2."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rlstack.kinds.wheeled_base.guard_fallback import STOP
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 NAV2 = "nav2"
-"""The driver that is Nav2, which runs beside rlstack; its node is the adapter to it."""
+"""The driver name of Nav2, which runs beside rlstack through an adapter node."""
 
 GUIDED = "astar_policy"
-"""The planner that leads a policy along its way; it takes both."""
+"""The planner that leads a policy along its path; it takes both."""
 
 PEOPLE_FROM = ("scan", "topic")
-"""Who tells a base of the people around it: a people node, or the robot."""
+"""Sources of the people around a base: a people node, or the robot."""
 
 _LEADING = (GUIDED, EXPLORER)
 
@@ -54,7 +54,7 @@ class WheeledBaseDeployment(Deployment):
     robot: WheeledBase
 
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
-        """Return the given goal on the floor, the world's goal of one robot alone, or where each one stands."""
+        """Return the given goal on the floor, the world's goal if there is one robot, or each robot's own place."""
         height = float(self.robot.rest_height_m)
         if goal is not None:
             if len(goal) not in (2, 3) or not all(math.isfinite(x) for x in goal):
@@ -65,11 +65,11 @@ class WheeledBaseDeployment(Deployment):
         return [(float(x), float(y), height) for x, y, _ in group.starts_m]
 
     def fence(self, world: tuple[Point, Point] | None) -> dict[str, Parameter]:
-        """Return a geofence that holds the world."""
+        """Return a geofence that encloses the world."""
         return widened_fence(self.robot.limits, world)
 
     def guard_parameters(self, options: Options, goal: Point) -> dict[str, Parameter]:
-        """Return the fallback planner and its goal, and how scans are read."""
+        """Return the fallback planner and its goal, and the scan settings."""
         fallback: dict[str, Parameter] = {"fallback": options.fallback, "goal_position": goal}
         return {**(fallback if options.fallback != STOP else {}), **self.sensor_parameters(options)}
 
@@ -97,7 +97,7 @@ class WheeledBaseDeployment(Deployment):
         return Node("planner", {"planner": driver, **({"options": json.dumps(settings)} if settings else {})}, after)
 
     def _driver(self, policy: str | Path, ports: PolicyPorts | None, driver: str) -> str:
-        """Return the name of the planner that drives; empty: the policy drives alone."""
+        """Return the name of the planner that drives; empty if the policy drives alone."""
         if driver in _LEADING and not policy:
             raise UserError(f"{driver} leads a policy: give a policy file too.")
         if bool(policy) == bool(driver) and driver not in _LEADING:
@@ -105,7 +105,7 @@ class WheeledBaseDeployment(Deployment):
         return EXPLORER if not driver and ports is not None and _WAYPOINT in ports.outputs else driver
 
     def helpers(self, ports: PolicyPorts | None, options: Options, lock_step: bool) -> list[Node]:
-        """Return the people node, where the policy, the planner or the fallback senses people, and the map node."""
+        """Return the people node, if the policy, the planner or the fallback senses people, and the map node."""
         if options.people not in PEOPLE_FROM:
             raise unknown_name("source of people", options.people, PEOPLE_FROM)
         nodes = []
@@ -157,7 +157,7 @@ def _checked_area(area: Sequence[float]) -> dict[str, list[float]]:
 
 
 def _inputs_of(planner: str, spec: WheeledBase) -> set[str]:
-    """Return what a planner senses; nothing is known of one that needs options, whose node says what it lacks."""
+    """Return a planner's sensed signals; empty for one that needs options, whose node reports what is missing."""
     try:
         return set(PLANNERS.load(planner)(spec).inputs)
     except UserError:

@@ -1,4 +1,4 @@
-"""The wheeled base's guard: who drives, and what may be published."""
+"""Guard of a wheeled base: limits twists, brakes for obstacles and runs the fallback planner."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rlstack.kinds.wheeled_base.guard_protective_stop import ProtectiveStop
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 _STANDS_M_S, _STANDS_RAD_S = 0.02, 0.05
-"""Below these a base stands: encoders and noise say no less."""
+"""Speeds below which a base counts as standing, above the noise of its encoders."""
 
 
 class WheeledBaseMode(Mode):
-    """Its own modes."""
+    """Modes of a wheeled base's guard."""
 
     STOP = "stop", "intervention"
     """The guard brakes and stands still."""
@@ -34,16 +34,16 @@ class WheeledBaseMode(Mode):
 
 
 class WheeledBaseGuard(Guard[Observation]):
-    """Owns the last word before the wheels.
+    """Limits twist commands and takes over from the policy when it fails.
 
-    Every command is finite, within the base's limits and within its acceleration of the one before; only disarming
-    and the emergency stop (zeros) are immediate. What the newest scan has in the way slows commands down or stops
-    them, while turning away and backing off pass.
+    Every published command is finite, within the base's limits and within its acceleration of the one before; only
+    disarming and the emergency stop (zeros) are immediate. Obstacles in the newest scan slow the base or stop it, while
+    turning away and backing off remain possible.
 
     ::
 
         DISARMED --arm--> POLICY
-        POLICY --policy or scan late, no observation--> STOP --in time again for recover_after_s--> POLICY
+        POLICY --policy or scan late, no observation--> STOP --on time again for recover_after_s--> POLICY
         POLICY --limit broken, odometry jumped, malformed command--> STOP (no way back)
         instead of STOP, where the policy is at fault and there is a planner: FALLBACK
         STOP, no way back --standing--> DISARMED;  STOP --stand_before_disarming_s--> DISARMED
@@ -57,7 +57,7 @@ class WheeledBaseGuard(Guard[Observation]):
 
     CONFIG = WheeledBaseGuardConfig
     COMMAND = "twist"
-    """The commanded signal: (2,) m/s and rad/s."""
+    """Name of the commanded signal: (2,) m/s and rad/s."""
 
     def __init__(
         self, robot: WheeledBase, config: WheeledBaseGuardConfig | None = None, driver: Driver | None = None
@@ -81,29 +81,29 @@ class WheeledBaseGuard(Guard[Observation]):
 
     @property
     def tick_s(self) -> float:
-        """One control period: a stop goes on without observations."""
+        """One control period: a stop continues without observations."""
         return self.config.period_s
 
     @property
     def needs_scan(self) -> bool:
-        """Whether it stops where scans stay away."""
+        """Whether missing scans stop it."""
         return self.protective_stop.lidar is not None
 
     def arm(self, time_s: float) -> tuple[bool, str]:
-        """Let the robot drive; return whether it may, and why (not)."""
+        """Arm the robot; return whether it is armed, and the reason."""
         t = self._advance(time_s)
         if self.mode is CommonMode.DISARMED and self._seen is not None and self._scan_late(t):
             return False, f"no valid scan within {self.config.scan_timeout_s:g} s: {self._refused_scan}"
         return super().arm(time_s)
 
-    # What it hears besides odometry and commands.
+    # Inputs besides odometry and commands.
 
     def on_scan(self, time_s: float, stamp_s: float, ranges: ArrayLike, *, answer: bool = True) -> Decision:
-        """Take a scan; slow down at once for what it shows, unless ``answer`` is false (lock step).
+        """Process a scan; slow down at once for obstacles, unless ``answer`` is false (lock step).
 
         Args:
             time_s: Now, s.
-            stamp_s: When it was taken, s.
+            stamp_s: Time of the scan, s.
             ranges: (rays,) m of the robot file's lidar, as the signal ``scan`` has them.
         """
         before, t = self.mode, self._advance(time_s)
@@ -128,15 +128,15 @@ class WheeledBaseGuard(Guard[Observation]):
         return self._tick(t, before)
 
     def on_signals(self, signals: Mapping[str, NDArray[np.floating]]) -> None:
-        """Take what else the planner needs, such as ``goal_position``."""
+        """Store the planner's other inputs, such as ``goal_position``."""
         self.fallback.hear(signals)
 
     def on_observation(self, time_s: float, stamp_s: float, signals: Signals) -> Decision:
-        """Take an observation; see :meth:`Guard.on_observation`."""
+        """Process an observation; see :meth:`Guard.on_observation`."""
         self.fallback.hear(signals)
         return super().on_observation(time_s, stamp_s, signals)
 
-    # How modes follow each other.
+    # Mode transitions.
 
     def _advance(self, time_s: float) -> float:
         stood = self._clock.source_s
@@ -186,7 +186,7 @@ class WheeledBaseGuard(Guard[Observation]):
         )
 
     def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
-        """A controlled stop needs no odometry."""
+        """Handle missing observations: a controlled stop needs no odometry."""
         if self.mode is not WheeledBaseMode.STOP:
             self._watch.forget()
             self._may_return = self._may_return or self.mode is CommonMode.POLICY
@@ -199,7 +199,7 @@ class WheeledBaseGuard(Guard[Observation]):
         return self._say(before, self._brake(t))
 
     def _act(self, t: float, before: Mode) -> Decision:
-        """Answer the newest observation by braking or by the planner, or move on to the mode that is due."""
+        """Answer the newest observation by braking or with the planner, or switch to the mode that is due."""
         seen, config = self._seen, self.config
         assert seen is not None  # nothing is armed without an observation
         broken = self._broken(seen)
@@ -222,7 +222,7 @@ class WheeledBaseGuard(Guard[Observation]):
             return self._off(before)
         return self._say(before, self._brake(t))
 
-    # Answers.
+    # Decisions.
 
     def _pass_on(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
         assert self._seen is not None

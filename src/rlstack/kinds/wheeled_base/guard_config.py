@@ -1,4 +1,4 @@
-"""What the guard of a wheeled base allows and how long it waits."""
+"""Limits and timeouts of a wheeled base's guard."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
 
 SCAN = "scan"
-"""The lidar, by its name in the robot file, that the protective stop looks at."""
+"""Name of the protective stop's lidar in the robot file."""
 
 _SCAN_PERIODS = 2.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class WheeledBaseGuardConfig(GuardConfig):
-    """Limits and times of the guard of a wheeled base; make it with :meth:`from_robot`."""
+    """Limits and timeouts of a wheeled base's guard; create it with :meth:`from_robot`."""
 
     linear_velocity_m_s: float = value(unit="m/s", above=0.0)
     angular_velocity_rad_s: float = value(unit="rad/s", above=0.0)
-    """Commands beyond these are held to them."""
+    """Commands beyond these are limited to them."""
     linear_acceleration_m_s2: float = value(unit="m/s^2", above=0.0)
     angular_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0)
-    """Fastest change of a published command, and what the guard brakes with."""
+    """Fastest change of a published command, also when the guard brakes."""
     geofence_min_m: tuple[float, float] = value(unit="m")
     geofence_max_m: tuple[float, float] = value(unit="m")
     overspeed: float = value(1.5, unit="1", at_least=1.0)
-    """Measured speeds beyond so many times the limit are a fault: a push, a slope, a runaway wheel."""
+    """Measured speeds beyond this many times the limit are a fault: a push, a slope, a runaway wheel."""
     tilt_rad: float = value(0.35, unit="rad", above=0.0, at_most=3.15)
     """20 degrees: steeper than a ramp for wheelchairs (5 degrees), not yet where an indoor base tips over."""
     reaction_s: float = value(0.25, unit="s", at_least=0.0)
-    """How long the robot goes on as it does until braking begins: a period of scan or command, and their way here."""
+    """How long the robot keeps its motion until braking begins: a period of scan or command, and their latency."""
     clearance_m: float = value(0.02, unit="m", at_least=0.0)
-    """What the protective stop keeps free around the robot."""
+    """Clearance that the protective stop keeps around the robot."""
     protective_stop: bool = True
-    """Whether to brake for what the scan sees, where the robot file has a lidar called ``scan``."""
+    """Whether to brake for obstacles in the scan, if the robot file has a lidar called ``scan``."""
     scan_timeout_s: float = value(0.5, unit="s", above=0.0)
-    """Age from which a scan is no longer believed; without a younger one the robot stops."""
+    """Age at which a scan expires; without a newer one the robot stops."""
     jump_factor: float = value(1.5, unit="1", at_least=1.0)
     jump_m: float = value(0.1, unit="m", above=0.0)
     jump_rad: float = value(0.35, unit="rad", above=0.0)
-    """Odometry has jumped when it went further than its speed times the time times ``jump_factor``, plus this."""
+    """Odometry has jumped when it moved further than its speed times the time times ``jump_factor``, plus this."""
     staleness_s: float = value(0.25, unit="s", above=0.0)
-    """Age from which a policy's command is stale, and the longest silence of a policy: 2.5 periods at 10 Hz."""
+    """Age at which a policy's command is stale, and the longest a policy may be silent: 2.5 periods at 10 Hz."""
     stand_before_disarming_s: float = value(10.0, unit="s", at_least=0.0)
     """How long a stopped robot waits for a policy that was late."""
 
@@ -61,7 +61,7 @@ class WheeledBaseGuardConfig(GuardConfig):
         """Return the limits of the robot file.
 
         Raises:
-            UserError: The base is holonomic: its guard knows bases that drive and turn.
+            UserError: The base is holonomic, which the guard does not support.
         """
         if robot.drive == "holonomic":
             raise UserError(
@@ -79,6 +79,6 @@ class WheeledBaseGuardConfig(GuardConfig):
 
     @classmethod
     def values_for(cls, robot: WheeledBase) -> dict[str, Any]:
-        """Return the control rate, and how long a scan of the robot's lidar is believed."""
+        """Return the control rate, and the lifetime of a scan of the robot's lidar."""
         scan = {"scan_timeout_s": _SCAN_PERIODS / robot.lidars[SCAN].rate_hz} if SCAN in robot.lidars else {}
         return {**super().values_for(robot), **scan}

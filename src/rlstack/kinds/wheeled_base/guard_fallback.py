@@ -1,4 +1,4 @@
-"""A classical planner that drives when the policy cannot."""
+"""Fallback of a wheeled base's guard: a classical planner that drives when the policy cannot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlstack.guard.watch import SLACK_S
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 PERIOD_S = 0.1
-"""How often planners are asked: the period of base policies, which planners take for theirs unless told otherwise."""
+"""Period of planner calls: that of base policies, which planners assume by default."""
 
 STOP = "stop"
 """The fallback that brakes; others are names of planners."""
@@ -26,23 +26,23 @@ _HEARD = (
 
 
 class Driver(Protocol):
-    """What drives bases, as of :mod:`rlstack.control.navigation`."""
+    """A base driver, as in :mod:`rlstack.control.navigation`."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
     def reset(self, batch: int = 1) -> None:
-        """Forget everything; from now on there are ``batch`` robots."""
+        """Reset all state, for ``batch`` robots from now on."""
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return ``twist`` (N, 2), m/s and rad/s, for signals with a leading batch axis."""
 
 
 def load_driver(name: str, robot: WheeledBase) -> Driver | None:
-    """Return the planner that drives as fallback; None for ``stop``.
+    """Return the fallback planner; None for ``stop``.
 
     Raises:
-        UserError: There is no such planner, or it needs what the guard does not hear.
+        UserError: There is no such planner, or it needs signals that the guard does not receive.
     """
     if name == STOP:
         return None
@@ -57,10 +57,10 @@ def load_driver(name: str, robot: WheeledBase) -> Driver | None:
 
 
 class Fallback:
-    """Feeds a planner with what the guard hears, and says why it cannot drive if it cannot.
+    """Runs the fallback planner on the guard's inputs, and reports why it cannot drive.
 
     Args:
-        driver: The planner; None: there is none.
+        driver: The planner, if any.
     """
 
     def __init__(self, driver: Driver | None) -> None:
@@ -74,13 +74,13 @@ class Fallback:
         return () if self.driver is None else tuple(self.driver.inputs)
 
     def hear(self, signals: Mapping[str, Any]) -> None:
-        """Keep the newest of what the planner needs."""
+        """Store the newest of the planner's signals."""
         for name in self.inputs:
             if name in signals:
                 self._heard[name] = np.asarray(signals[name], dtype=float)
 
     def start(self) -> str:
-        """Begin to drive; return why it cannot, or an empty string."""
+        """Start driving; return why it cannot, or an empty string."""
         if self.driver is None:
             return "there is no fallback planner"
         missing = [name for name in self.inputs if name not in self._heard and not name.startswith("people_")]
@@ -93,7 +93,7 @@ class Fallback:
     def command(self, t: float) -> list[float] | str:
         """Return the planner's command at ``t``, m/s and rad/s, or why there is none.
 
-        Planners count time by their steps: between two the command is the one before.
+        Planners count time by their steps: between two steps the command is constant.
         """
         assert self.driver is not None
         if t - self._said_t < PERIOD_S - SLACK_S:
@@ -104,7 +104,7 @@ class Fallback:
                 given.setdefault(name, np.zeros((1, *shape)))
         try:
             twist = np.asarray(self.driver.step(given)["twist"], dtype=float)
-        except (ValueError, KeyError, ArithmeticError, RuntimeError) as error:  # whatever it is, the robot must stop
+        except (ValueError, KeyError, ArithmeticError, RuntimeError) as error:  # the robot must stop
             return f"the fallback planner failed: {error}"
         if twist.shape != (1, 2) or not np.isfinite(twist).all():
             return "the fallback planner's command is not two finite numbers"

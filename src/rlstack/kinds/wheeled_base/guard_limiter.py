@@ -1,4 +1,4 @@
-"""The last command of a base, and what may follow it."""
+"""Limiter for a base's twist commands."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rlstack.kinds.wheeled_base.guard_limits import forward_m_s
 from rlstack.kinds.wheeled_base.guard_protective_stop import ProtectiveStop
 
 _FACTORS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
-"""Of a speed that something is in the way of: the largest of these that is not blocked is driven."""
+"""Fractions of a blocked speed: the largest that is not blocked is used."""
 
 _STILL_M_S = 0.01
 
 _LONGEST_S = 0.1
-"""A period of base policies, which may be slower than the base's own; a command may change by what this allows."""
+"""A period of base policies, which may be slower than the base: a command may change by what this period allows."""
 
 
 class CommandLimiter:
-    """Brings every command within the base's limits, the rate limit, and what the protective stop lets through.
+    """Limits commands to the base's limits, the rate limit and the protective stop.
 
     Args:
         config: The limits.
-        protective_stop: Judges what is in the way.
+        protective_stop: Detects obstacles in the way.
     """
 
     def __init__(self, config: WheeledBaseGuardConfig, protective_stop: ProtectiveStop) -> None:
@@ -36,28 +36,28 @@ class CommandLimiter:
         self.sent = [0.0, 0.0]
         """The last published command, m/s and rad/s."""
         self.sent_t = 0.0
-        """When it was published, s."""
+        """Time of its publication, s."""
 
     @property
     def stopped(self) -> bool:
-        """Whether the last command was to stand."""
+        """Whether the last command was a stop."""
         return self.sent == [0.0, 0.0]
 
     def start(self, t: float, seen: Observation) -> None:
-        """Begin at the speed at which the robot is driving."""
+        """Start at the robot's present speed."""
         speed = forward_m_s(seen)
         rolling = abs(speed) > _STILL_M_S
         self.sent = self._within([speed, seen.angular_velocity[2]]) if rolling else [0.0, 0.0]
         self.sent_t = t - self._config.period_s
 
     def pass_on(self, t: float, wanted: Sequence[float], seen: Observation) -> LimitedCommand:
-        """Return what may be published of a wanted command (2,), m/s and rad/s."""
+        """Return a desired command (2,), m/s and rad/s, within the limits."""
         held = self._towards(t, self._within(wanted))
         held, blocked = self._free(t, held, seen)
         return LimitedCommand(np.array(self._publish(t, held)), held != list(wanted), blocked)
 
     def slow_down(self, t: float, seen: Observation) -> LimitedCommand | None:
-        """Return what must be published at once because something has come in the way; None: nothing has."""
+        """Return the command that a new obstacle requires at once; None if there is none."""
         held, blocked = self._free(t, self.sent, seen)
         if not blocked or held == self.sent:
             return None
@@ -72,20 +72,20 @@ class CommandLimiter:
         return [min(max(w, -most), most) for w, most in zip(wanted, top)]
 
     def _towards(self, t: float, wanted: Sequence[float]) -> list[float]:
-        # after a longer gap the base still drives as it was told last: from there on it must be gentle, too
+        # after a longer gap the base still drives at its last command, so braking must start gently from there
         dt = min(max(0.0, t - self.sent_t), self._longest_s)
         rates = (self._config.linear_acceleration_m_s2, self._config.angular_acceleration_rad_s2)
         return [min(max(w, b - rate * dt), b + rate * dt) for w, b, rate in zip(wanted, self.sent, rates)]
 
     def _free(self, t: float, held: list[float], seen: Observation) -> tuple[list[float], str]:
-        """Return the command as fast as nothing is in the way of it, but never braked harder than the base can."""
+        """Return the command at the highest unblocked speed, but never braked harder than the base can."""
         if self._protective_stop.lidar is None:
             return held, ""
         around = self._protective_stop.around(seen)
         if not len(around):
             return held, ""
         measured, turning = forward_m_s(seen), held[1]
-        # the robot may still be faster than it is told, or not yet as fast
+        # the robot may still be faster than its command, or not yet as fast
         speed = math.copysign(max(abs(held[0]), abs(measured)), held[0]) if held[0] * measured > 0.0 else held[0]
         blocked = self._protective_stop.in_the_way(around, speed, turning)
         if not blocked:
@@ -97,7 +97,7 @@ class CommandLimiter:
         return self._towards(t, trial), blocked
 
     def _publish(self, t: float, held: list[float]) -> list[float]:
-        if not math.isfinite(sum(held)):  # no input is known to lead here; the last word must hold all the same
+        if not math.isfinite(sum(held)):  # no known input leads here, but published commands must always be finite
             held = [0.0, 0.0]
         self.sent, self.sent_t = held, t
         return held

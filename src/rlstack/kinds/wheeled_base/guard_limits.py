@@ -1,4 +1,4 @@
-"""The limits that a wheeled base may break, and odometry that cannot be true."""
+"""State limits of a wheeled base: tilt, speeds and geofence, and plausibility of odometry."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
 
 
 def forward_m_s(seen: Observation) -> float:
-    """Return the speed along the robot's heading, m/s; below 0 it drives backwards."""
+    """Return the speed along the robot's heading, m/s; negative backwards."""
     vx, vy, _ = seen.linear_velocity
     return math.cos(seen.yaw_rad) * vx + math.sin(seen.yaw_rad) * vy
 
 
 def broken_limit(seen: Observation, config: WheeledBaseGuardConfig) -> str:
-    """Return which limit the state breaks, with the figures, or an empty string."""
+    """Return which limit the state violates, with the values, or an empty string."""
     if seen.tilt_rad > config.tilt_rad:
         return f"tilt {seen.tilt_rad:.2f} rad is over {config.tilt_rad:.2f} rad"
     speed, most = math.hypot(*seen.linear_velocity[:2]), config.overspeed * config.linear_velocity_m_s
@@ -35,8 +35,8 @@ def broken_limit(seen: Observation, config: WheeledBaseGuardConfig) -> str:
 
 
 def jump(before: Observation, now: Observation, config: WheeledBaseGuardConfig) -> str:
-    """Return how far odometry went in what time, if its own speeds cannot explain it, or an empty string."""
-    dt = max(0.0, now.stamp_s - before.stamp_s)  # below 0 where the clock was restarted
+    """Return how far odometry jumped in what time, if its own speeds cannot explain it, or an empty string."""
+    dt = max(0.0, now.stamp_s - before.stamp_s)  # negative if the clock was restarted
     gone = math.dist(before.position[:2], now.position[:2])
     speed = max(math.hypot(*seen.linear_velocity[:2]) for seen in (before, now))
     if gone > config.jump_factor * speed * dt + config.jump_m:

@@ -1,4 +1,4 @@
-"""The protective stop: what the newest scan sees, and whether a motion would meet it before the robot could stop."""
+"""Protective stop: checks with the newest scan whether a motion would hit something before the robot could stop."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from rlstack.robots import Lidar
 from rlstack.robots.footprint import hull
 
 _STEP_M = 0.02
-"""How far any part of the robot goes between two places that are looked at; under half of the usual clearance."""
+"""Largest step of any part of the robot between two checked poses; under half of the usual clearance."""
 _MOST_STEPS = 50
 _OWN_M = 0.02
-"""What is deeper inside the outline than this is the robot itself; less deep it may be something that it touches."""
+"""Points deeper inside the outline than this are the robot itself; shallower ones may be touching obstacles."""
 _CLOSER_M = 1e-6
 _POSES_S = 2.0
-"""How long poses are kept, to say where the robot was when a scan was taken."""
+"""How long poses are kept, to find the robot's pose at the time of a scan."""
 
 
 class ProtectiveStop:
-    """Remembers the newest scan and judges motions by it.
+    """Checks motions against the newest scan.
 
-    A motion is looked at as the robot would make it if it went on for ``reaction_s`` and then braked on the same
-    curve. It is blocked if something that was seen would come within ``clearance_m`` of the outline, and closer than
-    it is now: so turning away, backing off and sliding along are never blocked. Ahead, the outline is as long as the
-    robot needs to turn on the spot.
+    A motion is simulated for ``reaction_s`` and then braking on the same curve. It is blocked if a scan point would
+    come within ``clearance_m`` of the outline, and closer than now: so turning away, backing off and sliding along are
+    never blocked. Ahead, the outline is as long as the robot needs to turn on the spot.
 
     Args:
         robot: Its outline, its axle and its lidar called ``scan``; without that lidar nothing is ever blocked.
@@ -41,11 +40,11 @@ class ProtectiveStop:
     def __init__(self, robot: WheeledBase, config: WheeledBaseGuardConfig) -> None:
         self._config = config
         self.lidar: Lidar | None = robot.lidars.get(SCAN) if config.protective_stop else None
-        self._axle = np.array([robot.axle_m, 0.0])  # a twist turns the robot about it
+        self._axle = np.array([robot.axle_m, 0.0])  # a twist rotates the robot about it
         corners = np.asarray(robot.corners_m, dtype=float) - self._axle
         radius, sides = float(np.linalg.norm(corners, axis=1).max()), (corners[:, 1].min(), corners[:, 1].max())
         self._radius_m, self._body = radius, _edges(corners)
-        # what drives ahead must leave itself the room to turn on the spot: it may not know how to go back
+        # a robot that drives ahead must keep room to turn on the spot: its policy may not be able to back off
         room = [[(end, side) for side in sides] for end in (radius, -radius)]
         self._ahead, self._behind = (_edges(hull([*corners, *more])) for more in room)
         if self.lidar is not None:
@@ -55,16 +54,16 @@ class ProtectiveStop:
         self._met, self._placed = np.empty((0, 2)), True  # base_link
         self._points = np.empty((0, 2))  # odom
         self.stamp_s = -math.inf
-        """Of the newest scan."""
+        """Stamp of the newest scan."""
 
     def forget(self) -> None:
-        """Forget the scan and where the robot was: time or place have jumped."""
+        """Clear the scan and the poses, after a jump of time or place."""
         self._poses.clear()
         self._met, self._points, self._placed = np.empty((0, 2)), np.empty((0, 2)), True
         self.stamp_s = -math.inf
 
     def moved(self, seen: Observation) -> None:
-        """Take in where the robot is."""
+        """Add the robot's pose."""
         if self.lidar is None:
             return
         if self._poses and seen.stamp_s <= self._poses[-1][0]:
@@ -74,11 +73,11 @@ class ProtectiveStop:
             self._poses.popleft()
 
     def take(self, stamp_s: float, ranges: ArrayLike) -> str:
-        """Take in a scan; return why it was not believed, or an empty string.
+        """Process a scan; return why it was refused, or an empty string.
 
         Args:
-            stamp_s: When it was taken, s.
-            ranges: (rays,) m, as the signal ``scan``: finite, ``range_max_m`` where nothing was met.
+            stamp_s: Time of the scan, s.
+            ranges: (rays,) m, as the signal ``scan``: finite, ``range_max_m`` without a hit.
         """
         lidar = self.lidar
         if lidar is None:
@@ -99,24 +98,24 @@ class ProtectiveStop:
         return ""
 
     def _place(self) -> None:
-        """Put what was met where it is in ``odom``; for good once odometry is as new as the scan."""
+        """Place the hits in ``odom``; finally once odometry is as new as the scan."""
         if not self._placed and self._poses:
             stamp_s, x, y, yaw = min(self._poses, key=lambda pose: abs(pose[0] - self.stamp_s))
             self._points = self._met @ _turn(yaw).T + (x, y)
             self._placed = stamp_s >= self.stamp_s or self._poses[-1][0] >= self.stamp_s
 
     def around(self, seen: Observation) -> Array:
-        """Return what the scan met, (points, 2) m from the axle along the robot's present axes."""
+        """Return the scan's hits, (points, 2) m from the axle along the robot's present axes."""
         self._place()
         points = (self._points - seen.position[:2]) @ _turn(seen.yaw_rad) - self._axle
         return np.asarray(points)
 
     def in_the_way(self, around: Array, speed: float, turning: float) -> str:
-        """Return what the robot would meet if it moved so and then braked, or an empty string.
+        """Return the obstacle that the robot would hit with this motion and then braking, or an empty string.
 
         Args:
-            around: As of :meth:`around`.
-            speed: m/s, below 0 backwards.
+            around: Hits from :meth:`around`.
+            speed: m/s, negative backwards.
             turning: rad/s.
         """
         config = self._config
@@ -154,18 +153,18 @@ class ProtectiveStop:
 
 
 Edges = tuple[Array, Array]
-"""Outward normals (edges, 2) of a convex outline, and how far the edges are from the origin along them (edges,)."""
+"""Outward normals (edges, 2) of a convex outline, and the edges' distances from the origin along them (edges,)."""
 
 
 def _edges(corners: Array) -> Edges:
-    """Return the edges of a convex outline whose corners go round counter-clockwise."""
+    """Return the edges of a convex outline with counter-clockwise corners."""
     along = np.roll(corners, -1, axis=0) - corners
     normals = np.stack((along[:, 1], -along[:, 0]), axis=-1) / np.linalg.norm(along, axis=1, keepdims=True)
     return normals, np.sum(normals * corners, axis=1)
 
 
 def _distances(outline: Edges, points: Array) -> Array:
-    """Return how far points (..., 2) are outside an outline, m; off a corner it is this or more."""
+    """Return how far points (..., 2) are outside an outline, m; beyond a corner this is a lower bound."""
     normals, offsets = outline
     return np.asarray((points @ normals.T - offsets).max(axis=-1))
 

@@ -1,4 +1,4 @@
-"""A wheeled base in MuJoCo: a free chassis, wheels on hinges, casters that slide."""
+"""A wheeled base in MuJoCo: a free chassis, wheels on hinges, frictionless casters."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from rlstack.robots.mjcf.world import import_mujoco
 from rlstack.robots.urdf.parts import MATERIALS, link_of
 
 _LYING = [math.sqrt(0.5), -math.sqrt(0.5), 0.0, 0.0]
-"""wxyz that lays a cylinder's axis, z, along y."""
+"""wxyz that rotates a cylinder's axis, z, to y."""
 
 
 def add_wheeled_base(spec: Any, robot: WheeledBase, prefix: str, timestep_s: float) -> Any:
     """Add the robot to a world and return its body; see :func:`rlstack.robots.mjcf.add_robot`.
 
-    Wheels turn about y and are cylinders with the file's friction; casters have none. Joints and their actuators are
+    Wheels rotate about y and are cylinders with the file's friction; casters have none. Joints and their actuators are
     named as in the file: a wheel's control is its speed in rad/s, a steering joint's its angle in rad.
     """
     robot.require_simulable()
     mujoco, name = import_mujoco(), prefix + BODY
-    # As soft as tyres are: wheels that skid on a floor as hard as a quadrotor's bounce on it.
+    # As soft as tyres: wheels that skid on a floor as hard as a quadrotor's bounce on it.
     felt = {"solref": [max(0.02, 4.0 * timestep_s), 1.0], "group": COLLISION_GROUP, "rgba": [0.9, 0.2, 0.2, 0.25]}
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC  # the same grip in all directions; a pyramid's has corners
     body = spec.worldbody.add_body(name=name, pos=[0.0, 0.0, robot.rest_height_m])
@@ -49,7 +49,7 @@ def add_wheeled_base(spec: Any, robot: WheeledBase, prefix: str, timestep_s: flo
     for caster in robot.casters:
         ball = {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "mass": 0.0, "pos": list(caster.position_m)}
         ball["size"] = [caster.radius_m, 0.0, 0.0]
-        # More than the floor's priority, so that the pair has this one's lack of friction.
+        # Higher than the floor's priority, so that the pair is frictionless.
         body.add_geom(name=prefix + caster.name, priority=2, condim=1, **ball, **felt)
         _add_seen(body, "dark", **ball)
     joints = {joint.name: joint for joint in robot.drives}
@@ -66,7 +66,7 @@ def add_wheeled_base(spec: Any, robot: WheeledBase, prefix: str, timestep_s: flo
         hinge = link.add_joint(name=prefix + wheel.name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 1, 0])
         limit_joint(spec, hinge, joints[wheel.name])
         _add_tyre(mujoco, link, robot, wheel, prefix, felt)
-        # MuJoCo lets a body pass through its parent, and not through its parent's parent.
+        # MuJoCo excludes contact of a body with its parent, but not with its parent's parent.
         spec.add_exclude(bodyname1=name, bodyname2=prefix + link_of(wheel.name))
     for joint in robot.drives:
         add_drive(mujoco, spec, joint, prefix)

@@ -31,7 +31,7 @@ class WheeledBaseModels(RobotModels[WheeledBase]):
         return wheeled_base_urdf(robot, options.prefix)
 
     def inertial(self, robot: WheeledBase) -> Inertial:
-        """Return that of chassis, casters, wheels and steering knuckles together."""
+        """Return the mass properties of chassis, casters, wheels and steering knuckles together."""
         pieces = [robot.chassis_inertial()]
         for wheel in robot.wheels:
             at = np.array(wheel.position_m)
@@ -41,7 +41,7 @@ class WheeledBaseModels(RobotModels[WheeledBase]):
         return together(pieces)
 
     def check_joints(self, compare: ModelCheck) -> None:
-        """Compare joints with their limits, and places and axes of the wheels."""
+        """Compare joints with their limits, and positions and axes of the wheels."""
         super().check_joints(compare)
         robot: Any = compare.robot
         for wheel in robot.wheels:

@@ -12,7 +12,7 @@ class WheeledBaseSignals(RobotSignals):
     def command_range(self, robot: WheeledBase, name: str) -> Range | None:
         """Return the range of a waypoint, m: the geofence; or of the twist, m/s and rad/s.
 
-        The twist is of the plane for a holonomic base, else without sideways.
+        A holonomic base's twist has a sideways component.
         """
         if name == "waypoint":
             low, high = robot.limits.geofence_min_m, robot.limits.geofence_max_m

@@ -31,15 +31,15 @@ class WheeledBaseSimulation(RobotSimulation):
         simulation.before_step.append(self._drive)
 
     def read(self) -> dict[str, Array]:
-        """Return the present state; ``wheel_twist`` (2,) m/s and rad/s is what the wheels tell, slip and all."""
+        """Return the present state; ``wheel_twist`` (2,) m/s and rad/s is wheel odometry, including slip."""
         joints = self.read_joints()
         del joints["joint_effort"]
         return {**self.read_motion(), **joints, "wheel_twist": self._wheel_twist()}
 
     def write(self, command: Signals) -> Signals:
-        """Command ``twist`` (2,): forward m/s and turning rad/s; return what the limits of speed leave of it.
+        """Command ``twist`` (2,): forward m/s and turning rad/s; return it within the speed limits.
 
-        The wheels come to it within the limits of acceleration and jerk, ``command_delay_s`` from now on.
+        The wheels follow it within the limits of acceleration and jerk, after ``command_delay_s``.
         """
         wanted = base_twist(self._robot, wheel_speeds(self._robot, checked_command(command, "twist", 2)))
         self._ramp.command(wanted, self._simulation.time_s)
@@ -51,7 +51,7 @@ class WheeledBaseSimulation(RobotSimulation):
         self._simulation.engine.drive(self._index, "file", np.zeros(len(self._robot.drives)))
 
     def restart(self) -> None:
-        """Forget what was commanded, and go on from how the wheels turn."""
+        """Reset the commands, starting from the present wheel speeds."""
         self._ramp.restart(self._wheel_twist())
 
     def _wheel_twist(self) -> Array:

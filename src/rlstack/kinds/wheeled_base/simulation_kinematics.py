@@ -1,8 +1,8 @@
 """Kinematics of differential and Ackermann drives: a twist as joint targets, and the twist that the wheels measure.
 
-Arrays over joints (joints,) are in the order of ``robot.drives``; each joint's number is what it is driven by: its
-speed in rad/s where its mode is ``velocity``, its position in rad or m where it is ``position``, 0 where it is free.
-A twist (2,) is forward speed in m/s and turning speed in rad/s of the middle of the axle that is not steered.
+Arrays over joints (joints,) are in the order of ``robot.drives``; each value is the joint's commanded quantity: its
+speed in rad/s in the mode ``velocity``, its position in rad or m in the mode ``position``, 0 for a free joint. A twist
+(2,) is forward speed in m/s and turning rate in rad/s of the centre of the unsteered axle.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from rlstack.robots import RobotSpec
 _STANDING_M_S = 1e-6
 _UNLIMITED = 1e9
 _COME = 1e-9
-"""m/s and rad/s: a ramp that is nearer than this has come to the command."""
+"""m/s and rad/s: a ramp that is closer than this has reached the command."""
 
 
 def limited_twist(robot: WheeledBase, twist: Array, previous: Array | None = None, period_s: float = 0.0) -> Array:
-    """Return a twist (2,) within the robot's limits of speed, and of acceleration since ``previous`` if that is given.
+    """Return a twist (2,) within the robot's limits of speed, and of acceleration since ``previous``, if any.
 
     Args:
-        robot: Whose limits.
-        twist: Wanted.
-        previous: What was commanded ``period_s`` ago.
-        period_s: Since then.
+        robot: The robot with the limits.
+        twist: The desired twist.
+        previous: The command ``period_s`` ago.
+        period_s: Time since then, s.
     """
     limits = robot.limits
     most = np.array([limits.linear_velocity_m_s, limits.angular_velocity_rad_s])
@@ -42,12 +42,12 @@ def limited_twist(robot: WheeledBase, twist: Array, previous: Array | None = Non
 
 
 class TwistRamp:
-    """What the base's limits let through of its commands, step by step: late, and limited in acceleration and jerk.
+    """Filters a base's commands step by step: delay, and limits of acceleration and jerk.
 
-    The formula is that of :mod:`rlstack.sim.bases.dynamics`. It stands still once it has come to the last command.
+    The formula is that of :mod:`rlstack.sim.bases.dynamics`. It is constant once it has reached the last command.
 
     Args:
-        robot: Whose limits and ``command_delay_s``.
+        robot: The robot with the limits and ``command_delay_s``.
     """
 
     def __init__(self, robot: WheeledBase) -> None:
@@ -60,25 +60,25 @@ class TwistRamp:
         self.restart(np.zeros(2))
 
     def restart(self, twist: Array) -> None:
-        """Forget all commands and begin at a twist (2,)."""
+        """Drop all commands and start at a twist (2,)."""
         self._waiting.clear()
         self.twist, self._rate = np.array(twist, dtype=float), np.zeros(2)
-        """(2,) m/s and rad/s that the wheels are to make now."""
+        """(2,) m/s and rad/s, the present target of the wheels."""
         self._wanted = self.twist.copy()
 
     def command(self, twist: Array, time_s: float) -> None:
-        """Take a twist (2,) within the limits of speed, given at ``time_s``."""
+        """Add a twist (2,) within the limits of speed, commanded at ``time_s``."""
         self._waiting.append((time_s + self._delay_s, np.array(twist, dtype=float)))
 
     def step(self, begin_s: float, step_s: float) -> bool:
-        """Let the step from ``begin_s`` on pass; return whether :attr:`twist` has changed."""
+        """Advance the step that starts at ``begin_s``; return whether :attr:`twist` has changed."""
         while self._waiting and self._waiting[0][0] <= begin_s + 1e-9:
             self._wanted = self._waiting.popleft()[1]
         error = self._wanted - self.twist
         if not error.any() and not self._rate.any():
             return False
         distance = np.abs(error)
-        half = 0.5 * self._jerk * step_s  # of what a step can change it by
+        half = 0.5 * self._jerk * step_s  # as a share of the change in one step
         rate = np.minimum(np.sqrt(2.0 * self._jerk * distance + half * half) - half, distance / step_s)
         rate = np.minimum(rate, self._most)
         change = self._jerk * step_s
@@ -90,10 +90,10 @@ class TwistRamp:
 
 
 def wheel_speeds(robot: WheeledBase, twist: Array) -> Array:
-    """Return the targets (joints,) that make the base move with a twist (2,), within the limits of base and joints.
+    """Return the joint targets (joints,) for a twist (2,), within the limits of base and joints.
 
-    Where a wheel would be too fast, all are slowed alike, so that the path stays the same. An Ackermann base cannot
-    turn tighter than its steering allows; standing, it only steers.
+    If a wheel would be too fast, all are slowed equally, so that the path stays the same. An Ackermann base cannot turn
+    tighter than its steering allows; at rest, it only steers.
     """
     speed, turn = limited_twist(robot, twist).tolist()
     curvature = _curvature(robot, speed, turn)
@@ -122,9 +122,9 @@ def wheel_speeds(robot: WheeledBase, twist: Array) -> Array:
 
 
 def base_twist(robot: WheeledBase, joints: Array) -> Array:
-    """Return the twist (2,) that the joints (joints,), as they are measured, tell of: what wheel odometry adds up.
+    """Return the twist (2,) of measured joints (joints,), which wheel odometry integrates.
 
-    It is the least-squares fit over the driven wheels, as if none slipped.
+    It is the least-squares fit over the driven wheels, assuming no slip.
     """
     rows: list[tuple[float, float]] = []
     rolled: list[float] = []
@@ -135,7 +135,7 @@ def base_twist(robot: WheeledBase, joints: Array) -> Array:
         if robot.drive == "differential":
             rows.append((1.0, -y * robot.track_scale))
         else:
-            # What the wheel's centre does, along the way that the wheel points.
+            # Speed of the wheel's centre along the wheel's direction.
             angle = joints[index - 1] if wheel.steering else 0.0
             rows.append((math.cos(angle), x * math.sin(angle) - y * math.cos(angle)))
         rolled.append(float(joints[index]) * wheel.radius_m)
@@ -151,7 +151,7 @@ def base_twist(robot: WheeledBase, joints: Array) -> Array:
 
 
 def measured(robot: RobotSpec, position: Array, velocity: Array) -> Array:
-    """Return of each joint (joints,) its velocity or its position, whichever it is driven by; 0 where it is free."""
+    """Return each joint's velocity or position (joints,), whichever is commanded; 0 for a free joint."""
     chosen = [
         velocity[i] if joint.mode == "velocity" else position[i] if joint.mode == "position" else 0.0
         for i, joint in enumerate(robot.drives)
@@ -171,7 +171,7 @@ def _joints(robot: WheeledBase) -> Iterator[tuple[int, Wheel, bool]]:
 
 
 def _curvature(robot: WheeledBase, speed: float, turn: float) -> float:
-    """Return 1/m of the path that an Ackermann base can follow: turn over speed, as tight as the steering allows."""
+    """Return the path curvature, 1/m, of an Ackermann base for a twist, as tight as the steering allows."""
     if robot.steering is None:
         return 0.0
     most = math.inf

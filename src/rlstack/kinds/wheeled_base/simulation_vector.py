@@ -1,4 +1,4 @@
-"""N bases that drive together, each in its map: in the batch simulator, or in an engine with a world for each."""
+"""Vectorised bases, each in its map: in the batch simulator, or in an engine with a world for each."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from rlstack.sim.vector import BATCH, EngineVector, VectorSimulator
 from rlstack.sim.world import World
 
 PHYSICS_HZ = 250.0
-"""Physics steps a second where bases are driven in an engine in process. Beside steps four times as fine, a TurtleBot3
-ends up 5 mm elsewhere after 20 s of random commands in MuJoCo and 7 cm in PyBullet, a quarter of their cost."""
+"""Physics rate of bases driven in an engine in process. Beside steps four times as fine, a TurtleBot3
+ends up 5 mm elsewhere after 20 s of random commands in MuJoCo and 7 cm in PyBullet, at a quarter of their cost."""
 
 RACE_PHYSICS_HZ = 500.0
-"""The same in races: a wheel turns 100 rad/s."""
+"""The same for races, where a wheel rotates at 100 rad/s."""
 
 
 class BaseVector(VectorSimulator, Protocol):
-    """N bases, each in its map; commands (N, k) in m/s and rad/s come at once."""
+    """N bases, each in its map; commands (N, k) in m/s and rad/s act at once."""
 
     def pose(self) -> Array:
         """Return (N, 3): x and y in m, yaw in rad."""
@@ -45,27 +45,27 @@ class BaseVector(VectorSimulator, Protocol):
         """Return (N, rays) m, all finite, as in the signal ``scan``."""
 
     def clearance(self) -> Array:
-        """Return (N,) m from each footprint to the nearest obstacle; below 0 they overlap."""
+        """Return (N,) m from each footprint to the nearest obstacle; negative if they overlap."""
 
     def stop(self, which: Mask) -> None:
-        """Let the robots ``which`` (N,) stand still, where the simulator can at once."""
+        """Stop the robots ``which`` (N,), where the simulator can do so at once."""
 
 
 class PeopledVector(BaseVector, Protocol):
     """N bases with people around them."""
 
     def people(self) -> Array | None:
-        """Return (N, P, 5) place, radius and velocity of what moves, m and m/s; None: nothing does."""
+        """Return (N, P, 5) place, radius and velocity of people and movers, m and m/s; None if there are none."""
 
     def people_m(self) -> Array | None:
-        """Return (N,) m from each footprint to the nearest of what moves, since the last call; None: nothing does."""
+        """Return (N,) m, each footprint's smallest distance to movers since the last call; None if there are none."""
 
 
 class RaceVector(BaseVector, Protocol):
     """N cars, each alone on its track, at the start of a race."""
 
     come_m: Array
-    """(N,) how far each has come along the middle since the start, m."""
+    """(N,) progress along the centre line since the start, m."""
 
 
 def base_vector(
@@ -79,17 +79,17 @@ def base_vector(
     people: Scenes | None = None,
     seed: int = 0,
 ) -> PeopledVector:
-    """Return robots at the starts of N maps in the simulator called ``name``.
+    """Return vectorised bases at the starts of N maps in the simulator called ``name``.
 
     Args:
         name: ``batch``, or a backend with an engine.
-        robot: What drives.
+        robot: The base.
         count: N.
         rate_hz: Control rate.
         pool: N maps.
-        parameters: (rows, N) departures from the robot's file in the batch simulator; None: as the file says.
-        people: What moves in the maps; None: nothing does.
-        seed: Of the sensors' noise.
+        parameters: (rows, N) departures from the robot's file in the batch simulator; None: none.
+        people: People and movers in the maps, if any.
+        seed: Seed of the sensors' noise.
 
     Raises:
         UserError: There is no such simulator, or it is not installed.
@@ -117,7 +117,7 @@ def race_vector(
 
 
 def clearance_at(robot: WheeledBase, drawn: FloorMap, pose: Array) -> float:
-    """Return how far, m, a robot's footprint at a pose (3,), m and rad, is from what stands on a map."""
+    """Return the distance, m, of a robot's footprint at a pose (3,), m and rad, from a map's obstacles."""
     x, y, yaw = pose
     c, s = np.cos(yaw), np.sin(yaw)
     discs = np.array(robot.footprint)
@@ -163,23 +163,23 @@ class _BatchAmongPeople(BaseSimulator):
         self.place(pool.starts.astype(float))
 
     def step(self, command: Array) -> None:
-        """Let one period pass under ``command`` (N, command_width), m/s and rad/s; it comes now."""
+        """Advance one period under ``command`` (N, command_width), m/s and rad/s, which acts at once."""
         if self._walking is not None:
             self._walking.step(self.pose(), self.twist())
             self.set_circles(self._still, self._walking.people)
         super().step(command)
 
     def people(self) -> Array | None:
-        """Return (N, P, 5) place, radius and velocity of what moves, m and m/s; None: nothing does."""
+        """Return (N, P, 5) place, radius and velocity of people and movers, m and m/s; None if there are none."""
         return None if self._walking is None else self._walking.people
 
     def people_m(self) -> Array | None:
-        """Return (N,) m from each footprint to the nearest of what moves, since the last call; None: nothing does."""
+        """Return (N,) m, each footprint's smallest distance to movers since the last call; None if there are none."""
         return None if self._walking is None else self._walking.gap(self.pose())
 
 
 class EngineBases(EngineVector):
-    """N bases in an engine, whose commands come within the limits of acceleration, as behind the guard."""
+    """N bases in an engine, whose commands are limited in acceleration, as by the guard."""
 
     robot: WheeledBase
 
@@ -197,7 +197,7 @@ class EngineBases(EngineVector):
         self._lidar, self._sent = robot.lidars.get("scan"), np.zeros((len(worlds), 2))
 
     def step(self, command: Array) -> None:
-        """Let one control period pass under ``command`` (N, 2), m/s and rad/s; it comes now."""
+        """Advance one control period under ``command`` (N, 2), m/s and rad/s, which acts at once."""
         for k, wanted in enumerate(command):
             self._sent[k] = limited_twist(self.robot, wanted, self._sent[k], self.period_s)
         super().step(self._sent)
@@ -227,7 +227,7 @@ class EngineBases(EngineVector):
         )
 
     def stop(self, which: Mask) -> None:
-        """Do nothing: who is commanded to stop brakes."""
+        """No-op: a base that is commanded to stop brakes."""
 
 
 class _EngineAmongPeople(EngineBases):

@@ -1,4 +1,4 @@
-"""Wheeled bases: a chassis on wheels with a differential or an Ackermann drive; or a disc that glides."""
+"""Wheeled bases: a chassis on wheels with a differential or an Ackermann drive, or a holonomic disc."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rlstack.schema import value
 
 @dataclass(frozen=True, kw_only=True)
 class Chassis:
-    """Everything that is neither wheel nor caster, as one rigid piece in ``base_link`` (FLU)."""
+    """Everything but wheels and casters, as one rigid body in ``base_link`` (FLU)."""
 
     mass_kg: float = value(unit="kg", above=0.0)
     centre_of_mass_m: tuple[float, float, float] = value(unit="m")
     inertia_kg_m2: tuple[float, float, float] = value(unit="kg m^2", above=0.0)
     """ixx, iyy, izz about the centre of mass."""
     products_of_inertia_kg_m2: tuple[float, float, float] = value((0.0, 0.0, 0.0), unit="kg m^2")
-    """ixy, ixz, iyz, as URDF has them: entries of the matrix."""
+    """ixy, ixz, iyz, as in URDF: entries of the matrix."""
     collision_size_m: tuple[float, float, float] = value(unit="m", above=0.0)
-    """Of the box that is felt, along x, y, z."""
+    """Size of the collision box, along x, y, z."""
     collision_centre_m: tuple[float, float, float] = value(unit="m")
 
     def __post_init__(self) -> None:
@@ -53,20 +53,20 @@ class Wheel:
     """One wheel; its axis is +y, so that a positive speed rolls forward on either side."""
 
     name: str
-    """Of its joint."""
+    """Name of its joint."""
     position_m: tuple[float, float, float] = value(unit="m")
-    """Of its centre, in ``base_link``."""
+    """Its centre, in ``base_link``."""
     radius_m: float = value(unit="m", above=0.0)
     width_m: float = value(unit="m", above=0.0)
     mass_kg: float = value(unit="kg", above=0.0)
     spin_inertia_kg_m2: float = value(unit="kg m^2", above=0.0)
     """About its axis."""
     transverse_inertia_kg_m2: float = value(unit="kg m^2", above=0.0)
-    """About any line across it."""
+    """About any perpendicular axis."""
     driven: bool = True
     """Without a motor it rolls freely."""
     steering: str = ""
-    """Name of the joint that turns it about z; empty: it is not steered."""
+    """Name of the joint that steers it about z; empty if it is not steered."""
 
     def __post_init__(self) -> None:
         if self.spin_inertia_kg_m2 > 2.0 * self.transverse_inertia_kg_m2 * (1.0 + 1e-9):
@@ -78,30 +78,30 @@ class Wheel:
 
 @dataclass(frozen=True, kw_only=True)
 class Caster:
-    """A support that slides without friction: a ball fixed to the chassis."""
+    """A frictionless support: a ball fixed to the chassis."""
 
     name: str
     position_m: tuple[float, float, float] = value(unit="m")
-    """Of its centre, in ``base_link``."""
+    """Its centre, in ``base_link``."""
     radius_m: float = value(unit="m", above=0.0)
     mass_kg: float = value(unit="kg", above=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WheelDrive:
-    """What turns each driven wheel: a velocity loop."""
+    """Drive of each powered wheel: a velocity loop."""
 
     velocity_max_rad_s: float = value(unit="rad/s", above=0.0)
     effort_max_n_m: float = value(unit="N m", above=0.0)
     damping_n_m_s_per_rad: float = value(unit="N m s/rad", above=0.0)
-    """Torque for each rad/s that the wheel is too slow."""
+    """Torque per rad/s of speed error."""
     armature_kg_m2: float = value(0.0, unit="kg m^2", at_least=0.0)
-    """The motor's inertia as the wheel feels it: that of its rotor times the gear ratio squared."""
+    """Reflected inertia of the motor at the wheel: its rotor's times the gear ratio squared."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steering:
-    """What turns each steered wheel about z: a position loop, and the knuckle that holds the wheel."""
+    """Drive of each steered wheel about z: a position loop, and the knuckle that holds the wheel."""
 
     position_max_rad: float = value(unit="rad", above=0.0, at_most=1.5)
     """Either way."""
@@ -111,37 +111,37 @@ class Steering:
     damping_n_m_s_per_rad: float = value(unit="N m s/rad", at_least=0.0)
     knuckle_mass_kg: float = value(unit="kg", above=0.0)
     knuckle_radius_m: float = value(unit="m", above=0.0)
-    """Of the solid ball around the wheel's centre that the knuckle is taken for."""
+    """The knuckle, modelled as a solid ball around the wheel's centre."""
     armature_kg_m2: float = value(0.0, unit="kg m^2", at_least=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contact:
-    """How wheels meet the floor."""
+    """Contact of the wheels with the floor."""
 
     wheel_friction: float = value(unit="1", above=0.0)
-    """Coefficient along the floor, in all directions: beyond it the wheel slips."""
+    """Coefficient of friction along the floor, in all directions: beyond it the wheel slips."""
     rolling_resistance_m: float = value(0.0, unit="m", at_least=0.0)
-    """Torque that brakes a rolling wheel, for each newton it carries."""
+    """Rolling resistance: torque per newton of load."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseLimits:
-    """What the guard lets the base do; a recipe or an operator may only make them tighter."""
+    """Limits that the guard enforces; a recipe or an operator may only tighten them."""
 
     linear_velocity_m_s: float = value(unit="m/s", above=0.0)
-    """Forward and backward; of a holonomic base, in any direction."""
+    """Forward and backward; for a holonomic base, in any direction."""
     angular_velocity_rad_s: float = value(unit="rad/s", above=0.0)
     linear_acceleration_m_s2: float = value(unit="m/s^2", above=0.0)
     angular_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0)
     linear_jerk_m_s3: float | None = value(None, unit="m/s^3", above=0.0)
     angular_jerk_rad_s3: float | None = value(None, unit="rad/s^3", above=0.0)
-    """Of the command that is passed on; left out: without limit."""
+    """Limits of the published command; by default none."""
     command_timeout_s: float = value(0.5, unit="s", above=0.0)
-    """A command that is older stops the base; 0.5 s is the default of ros2_controllers' diff_drive_controller."""
+    """Age of a command that stops the base; 0.5 s is the default of ros2_controllers' diff_drive_controller."""
     geofence_min_m: tuple[float, float] = value(unit="m")
     geofence_max_m: tuple[float, float] = value(unit="m")
-    """The rectangle, in the ``odom`` frame, that the base may be in."""
+    """The rectangle, in the ``odom`` frame, that the base must stay in."""
 
     def __post_init__(self) -> None:
         if any(low >= high for low, high in zip(self.geofence_min_m, self.geofence_max_m)):
@@ -153,15 +153,15 @@ class BaseLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class WheeledBase(RobotSpec):
-    """A chassis on wheels. Between its driven wheels on the floor is the point that a twist is about.
+    """A chassis on wheels. Twists refer to the point on the floor between the driven wheels.
 
-    A ``holonomic`` base is a disc or polygon that glides in any direction about ``base_link``; it needs no chassis,
-    wheels, motors and contact, and only the batch simulator has it.
+    A ``holonomic`` base is a disc or polygon that moves in any direction about ``base_link``; it needs no chassis,
+    wheels, motors and contact, and only the batch simulator supports it.
     """
 
     kind: Literal["wheeled_base"]
     drive: Literal["differential", "ackermann", "holonomic"]
-    """``differential``: left and right wheels at different speeds turn it; ``ackermann``: steered wheels do."""
+    """``differential``: speeds of left and right wheels steer it; ``ackermann``: steered wheels do."""
     chassis: Chassis = value(None)
     wheels: tuple[Wheel, ...] = ()
     casters: tuple[Caster, ...] = ()
@@ -169,11 +169,11 @@ class WheeledBase(RobotSpec):
     steering: Steering | None = None
     contact: Contact = value(None)
     outline: Outline | None = None
-    """What it covers of the floor; left out: the hull of its chassis' box, wheels and casters."""
+    """Its outline on the floor; by default the hull of its chassis' box, wheels and casters."""
     response: Response = field(default_factory=Response)
     limits: BaseLimits
     track_scale: float = value(1.0, unit="1", at_least=1.0)
-    """Apparent over true distance of left and right wheels, for bases that skid when they turn.
+    """Apparent over true distance between left and right wheels, for skid-steered bases.
 
     The ``wheel_separation_multiplier`` of ROS' diff_drive_controller.
     """
@@ -227,14 +227,14 @@ class WheeledBase(RobotSpec):
 
     @property
     def rest_height_m(self) -> float:
-        """Height of ``base_link`` above a level floor that the wheels stand on."""
+        """Height of ``base_link`` above a level floor."""
         if not self.wheels:
             return 0.0
         return self.wheels[0].radius_m - self.wheels[0].position_m[2]
 
     @property
     def axle_m(self) -> float:
-        """x of the axle that is not steered (mean of the driven wheels' on a differential base), in ``base_link``."""
+        """x of the unsteered axle (mean of the driven wheels' on a differential base), in ``base_link``."""
         if not self.wheels:
             return 0.0
         if self.drive == "ackermann":
@@ -243,7 +243,7 @@ class WheeledBase(RobotSpec):
 
     @cached_property
     def corners_m(self) -> NDArray[np.float64]:
-        """(corners, 2) of its convex outline on the floor in ``base_link``, counter-clockwise; of a disc, around it."""
+        """(corners, 2) of its convex outline on the floor in ``base_link``, counter-clockwise; around a disc."""
         if self.outline is not None and self.outline.radius_m is not None:
             turn = np.linspace(0.0, 2.0 * math.pi, _AROUND, endpoint=False)
             radius = self.outline.radius_m / math.cos(math.pi / _AROUND)
@@ -268,7 +268,7 @@ class WheeledBase(RobotSpec):
 
     @property
     def radius_m(self) -> float:
-        """Of the circle about ``base_link`` that holds its outline: what it needs to turn on the spot."""
+        """Radius of the circle about ``base_link`` that encloses its outline: the room to turn on the spot."""
         if self.outline is not None and self.outline.radius_m is not None:
             return self.outline.radius_m
         return float(np.hypot(*self.corners_m.T).max())
@@ -280,12 +280,12 @@ class WheeledBase(RobotSpec):
 
     @property
     def link_friction(self) -> dict[str, float]:
-        """Wheels have the file's; casters slide, and they are shapes of ``base_link``."""
+        """The wheels' coefficient is the file's; casters, which are shapes of ``base_link``, have none."""
         wheels = {link_of(wheel.name): self.contact.wheel_friction for wheel in self.wheels}
         return {BODY: 0.0 if self.casters else 1.0, **wheels}
 
     def require_simulable(self) -> None:
-        """Refuse a base without wheels: only the batch simulator has it.
+        """Refuse a base without wheels, which only the batch simulator supports.
 
         Raises:
             UserError: It is holonomic.
@@ -333,7 +333,7 @@ class WheeledBase(RobotSpec):
         return tuple(joints)
 
     def chassis_inertial(self) -> Inertial:
-        """Return the chassis with its casters, in ``base_link``: what does not move on it.
+        """Return mass properties of the chassis with its casters, in ``base_link``.
 
         Raises:
             UserError: It is holonomic and has none.
@@ -344,12 +344,12 @@ class WheeledBase(RobotSpec):
         return together((chassis, *casters))
 
     def wheel_inertial(self, wheel: Wheel) -> Inertial:
-        """Return one wheel about its own centre."""
+        """Return one wheel's mass properties about its own centre."""
         across = wheel.transverse_inertia_kg_m2
         return inertial(wheel.mass_kg, (0.0, 0.0, 0.0), (across, wheel.spin_inertia_kg_m2, across))
 
     def knuckle_inertial(self) -> Inertial:
-        """Return what turns with a steered wheel, about the wheel's centre."""
+        """Return mass properties of the parts that a steering joint rotates, about the wheel's centre."""
         if self.steering is None:
             return inertial(0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
         mass, radius = self.steering.knuckle_mass_kg, self.steering.knuckle_radius_m
@@ -357,6 +357,6 @@ class WheeledBase(RobotSpec):
 
 
 _AROUND = 32
-"""Corners of the polygon about a disc."""
+"""Number of corners of the polygon around a disc."""
 
 SPEC = WheeledBase

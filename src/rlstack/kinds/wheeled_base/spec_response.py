@@ -1,4 +1,4 @@
-"""How a base follows the twist that it is commanded, in the few numbers that a batch simulator computes with."""
+"""Response of a base to its commanded twist, as parameters of the batch simulator."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Range = tuple[float, float]
 class Response:
     """Delay, lag and slip between a command within the base's limits and what the base does.
 
-    A command acts ``command_delay_s`` after it is given. Speeds then follow it as first-order lags. Of the speed that
-    the wheels make, the shares ``linear_slip`` and ``angular_slip`` are lost; below 0 the base does more than is asked.
+    A command acts after ``command_delay_s``. Speeds then follow it as first-order lags. The base moves slower than its
+    wheels by the shares ``linear_slip`` and ``angular_slip``; negative values make it faster.
 
-    Each number has a range that training draws from; left out, it is the number itself.
+    Each parameter has a range that training draws from; by default, only the parameter itself.
     """
 
     command_delay_s: float = value(0.0, unit="s", at_least=0.0, at_most=2.0)
@@ -26,7 +26,7 @@ class Response:
     angular_time_constant_s: float = value(0.0, unit="s", at_least=0.0, at_most=5.0)
     angular_time_constant_range_s: Range | None = value(None, unit="s", at_least=0.0, at_most=5.0)
     steering_time_constant_s: float = value(0.0, unit="s", at_least=0.0, at_most=5.0)
-    """Of the steering angle of an Ackermann base."""
+    """Lag of the steering angle of an Ackermann base."""
     steering_time_constant_range_s: Range | None = value(None, unit="s", at_least=0.0, at_most=5.0)
     linear_slip: float = value(0.0, unit="1", above=-1.0, at_most=0.99)
     linear_slip_range: Range | None = value(None, unit="1", above=-1.0, at_most=0.99)
@@ -60,11 +60,11 @@ NUMBERS = (
     "linear_slip",
     "angular_slip",
 )
-"""The numbers of a response that have a range."""
+"""The parameters of a response that have a range."""
 
 
 def range_key(name: str) -> str | None:
-    """Return the key of the range of a number, such as ``command_delay_range_s``; None for what is no such number."""
+    """Return the key of a parameter's range, such as ``command_delay_range_s``; None for other names."""
     if name not in NUMBERS:
         return None
     return f"{name[:-2]}_range_s" if name.endswith("_s") else f"{name}_range"

@@ -1,4 +1,4 @@
-"""Wheeled bases on the robot node's topics: twists, which stop the base when they are too old."""
+"""Wheeled bases on the robot node's topics: twists, which expire and then stop the base."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WheeledBaseTopics(KindTopics):
         return self._read(data)
 
     def moves(self, command: Signals) -> bool:
-        """Return whether it is to drive or turn."""
+        """Return whether the command drives or turns."""
         return bool(command["twist"].any())
 
     def joint_states(self) -> tuple[str, Filler]:
@@ -52,12 +52,12 @@ class WheeledBaseTopics(KindTopics):
         return "joint_position", lambda stamp, s: joints.fill(stamp, s["joint_position"], s["joint_velocity"])
 
     def joints(self, sensed: Signals) -> Mapping[str, float]:
-        """Return where wheels and steering joints are, rad."""
+        """Return angles of wheels and steering joints, rad."""
         positions = sensed.get("joint_position")
         return {} if positions is None else dict(zip(self._names, positions.tolist()))
 
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
-        """Return the start of the world's map, heading and all; None, where it has none: on its wheels at its place."""
+        """Return the start pose in the world's map; None without one: on its wheels at its place."""
         if height_m:
             raise UserError(
                 f"start_height_m: {height_m} is not allowed for {self._robot.name}, which starts on its wheels: leave"

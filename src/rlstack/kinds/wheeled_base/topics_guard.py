@@ -1,4 +1,4 @@
-"""What the guard node has for wheeled bases: parameters, scans, and the goals of a fallback planner."""
+"""Guard node extensions of wheeled bases: parameters, scans, and goals of a fallback planner."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PARAMETERS = (
 )
 
 _SLACK_NS = 1000
-"""For stamps that were rounded."""
+"""Tolerance for rounded stamps."""
 
 
 class ScanSenses(GuardSenses):
@@ -54,7 +54,7 @@ class ScanSenses(GuardSenses):
         guard: The guard.
         clock: The node's clock.
         take: Called with the guard's decision on a scan.
-        lock_step: Scans are taken in without an answer.
+        lock_step: Scans are processed without an answer.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class ScanSenses(GuardSenses):
                 node.subscriber(kind, topics.GOAL, self._on_goal, use)
 
     def is_due(self, stamp_ns: int) -> bool:
-        """Return whether a scan that goes with the observation of ``stamp_ns`` is still on its way (lock step)."""
+        """Return whether a scan that belongs to the observation of ``stamp_ns`` is still in transit (lock step)."""
         if not self._guard.needs_scan:
             return False
         return not stamp_ns - self._every_ns + _SLACK_NS < self._newest_ns <= stamp_ns
 
     def forget(self) -> None:
-        """Begin another flight."""
+        """Start another episode."""
         self._newest_ns = -1
 
     def _on_scan(self, data: bytes) -> None:

@@ -11,7 +11,7 @@ from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.urdf.parts import BODY, add_joint, add_link, add_shape, joint_limit, link_of, robot_element
 
 _UPRIGHT = (0.5 * math.pi, 0.0, 0.0)
-"""Roll that lays a cylinder's axis, z, along y."""
+"""Roll that rotates a cylinder's axis, z, to y."""
 
 
 def wheeled_base_urdf(robot: WheeledBase, prefix: str) -> ET.Element:
@@ -62,10 +62,10 @@ def _add_joint(
 def _add_wheel(link: ET.Element, robot: WheeledBase, wheel: Wheel) -> None:
     size: dict[str, Any] = {"radius": wheel.radius_m, "length": wheel.width_m, "rpy": _UPRIGHT}
     add_shape(link, "visual", "cylinder", material="dark", **size)
-    spoke = (1.6 * wheel.radius_m, 1.05 * wheel.width_m, 0.2 * wheel.radius_m)  # so that one sees it turn
+    spoke = (1.6 * wheel.radius_m, 1.05 * wheel.width_m, 0.2 * wheel.radius_m)  # so that its rotation is visible
     add_shape(link, "visual", "box", size=spoke, material="rear")
     add_shape(link, "collision", "cylinder", **size)
-    # PyBullet's own element; others pass it over.
+    # PyBullet's own element; other programs ignore it.
     contact = ET.SubElement(link, "contact")
     ET.SubElement(contact, "lateral_friction", value=repr(robot.contact.wheel_friction))
     ET.SubElement(contact, "rolling_friction", value=repr(robot.contact.rolling_resistance_m))

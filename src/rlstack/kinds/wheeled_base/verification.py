@@ -1,4 +1,4 @@
-"""Bases are verified by driving held-out maps, beside classical planners over the same ways."""
+"""Verification of navigation on held-out maps, beside classical planners on the same episodes."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification, planners_of
 
 WAYS, ELSEWHERE = 1000, 300
-"""Ways on the kinds of maps that are judged; ways in the batch simulator among movers, and on the other kinds."""
+"""Episodes on the maps with bounds; episodes in the batch simulator among movers, and on the other maps."""
 
 OTHER_MAPS, MOVERS = f"{BATCH}, other maps", f"{BATCH}, movers"
-"""What the columns of the other kinds of maps, and of the judged kinds where something moves, are called."""
+"""Columns of the other kinds of maps, and of the maps with bounds where there are movers."""
 
 _STREAM = 0xBA5E
-"""Keeps the ways apart from other draws with the same seed."""
+"""Separates the episodes from other draws with the same seed."""
 
 
 class DriveVerification(TaskVerification):
-    """What all verifications share whose trials are ways from a start to a goal, in a :class:`Course`.
+    """Base of verifications whose trials are episodes from a start to a goal, in a :class:`Course`.
 
-    Planners drive the first of the ways only: they take a hundred times as long as a policy.
+    Planners drive only the first episodes: they take a hundred times as long as a policy.
     """
 
     first = ("episodes", "success", "collided", "timed_out", "gave_up", "lead", "time_s", "time_ratio", "path_ratio")
     planner_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Options of planners by their names."""
+    """Options of planners by name."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
@@ -57,11 +57,11 @@ class DriveVerification(TaskVerification):
         self.robot: WheeledBase = request.robot
 
     def take(self, trials: Course, count: int) -> Course:
-        """Return the first ways."""
+        """Return the first episodes."""
         return trials.take(slice(0, count))
 
     def run(self, plan: ColumnPlan, baseline: str | None) -> NavigationRecord:
-        """Return drives in process."""
+        """Run episodes in process."""
         from rlstack.kinds.wheeled_base.verification_run_navigation import drive_in_parallel
 
         request = self.request
@@ -82,14 +82,14 @@ class DriveVerification(TaskVerification):
         )
 
     def topics_runner(self) -> tuple[Any, dict[str, Any]]:
-        """Return what drives through the policy or planner node and the guard node."""
+        """Return the runner of episodes through the policy or planner node and the guard node."""
         from rlstack.kinds.wheeled_base.verification_run_navigation import drive_over_topics
 
         request = self.request
         return drive_over_topics, {"name": request.name, "driver": request.driver, "arrival_m": self.task.arrival_m}
 
     def beside(self, baseline: NavigationRecord, plan: ColumnPlan) -> NavigationRecord:
-        """Return a planner's drives over the ways that were driven over topics."""
+        """Return a planner's results on the episodes that were driven over topics."""
         return baseline.take(slice(0, len(plan.trials)))
 
     def score(self, record: NavigationRecord, baselines: Mapping[str, NavigationRecord]) -> Score:
@@ -98,11 +98,11 @@ class DriveVerification(TaskVerification):
         return score_drives(record, arrival_m=self.task.arrival_m, beside=reference)
 
     def score_baseline(self, record: NavigationRecord, policy: NavigationRecord) -> Score:
-        """Return the figures of a planner's drives, and how the policy did beside it."""
+        """Return the figures of a planner's drives, and the policy's results relative to it."""
         return score_baseline(record, policy, arrival_m=self.task.arrival_m)
 
     def describe(self, plan: ColumnPlan, record: NavigationRecord) -> str:
-        """Return what was driven."""
+        """Describe the episodes."""
         pool, limit_s = plan.trials.pool, plan.trials.limit_s
         seeds = [drawn.seed for drawn in pool.maps]
         return (
@@ -113,14 +113,14 @@ class DriveVerification(TaskVerification):
         )
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
-        """Return the pictures of the drives."""
+        """Return the figures of the drives."""
         found: dict[str, tuple[Any, Any]] = dict(records)
         columns = {n: Driven(plans[n].trials, *found[n], arrival_m=self.task.arrival_m) for n in found}
         return draw_drives(columns, self.robot)
 
 
 class MapVerification(DriveVerification):
-    """Held-out maps: the kinds that are judged, the other kinds, and the judged kinds where something moves."""
+    """Held-out maps: the kinds with bounds, the other kinds, and the kinds with bounds among movers."""
 
     takes_planner = True
     counts = Counts(batch=WAYS, engines=100, topics=40, baselines=200, baselines_in_engines=40)
@@ -134,7 +134,7 @@ class MapVerification(DriveVerification):
         super().__init__(request)
         self.task = task_on_maps(request.task_name)
         self._asked: tuple[Bounds | None, Bounds | None, Bounds | None] = (None, None, None)
-        if request.driver:  # planners are slow, and nothing judges them
+        if request.driver:  # planners are slow, and no bound depends on them
             self.counts = Counts(batch=200, engines=40, topics=40)
         else:
             contract = request.loaded.contract
@@ -146,7 +146,7 @@ class MapVerification(DriveVerification):
 
     @staticmethod
     def draw_evaluation(task: Any, robot: WheeledBase, episodes: int, seed: int) -> Course:
-        """Return ways over held-out maps."""
+        """Return episodes on held-out maps."""
         return held_out_course(
             robot,
             episodes,
@@ -160,7 +160,7 @@ class MapVerification(DriveVerification):
 
     @staticmethod
     def evaluate(policy: Any, trials: Course, task: Any, robot: WheeledBase, seed: int) -> Evaluation:
-        """Return how ``policy`` drove in the batch simulator: rank is by success, then by time over the shortest."""
+        """Return the policy's results in the batch simulator, ranked by success, then by time over the shortest."""
         driven = drive(policy, trials, robot, rate_hz=task.rate_hz, arrival_m=task.arrival_m, name="policy", seed=seed)
         success, hit = float(driven.success.mean()), float((driven.ending == "collided").mean())
         taken = driven.time_s[driven.success]
@@ -173,7 +173,7 @@ class MapVerification(DriveVerification):
 
     @staticmethod
     def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:
-        """Return how a policy drove."""
+        """Summarize the policy's drives."""
         return (
             f"Of {figures['episodes']:.0f} held-out drives {100 * figures['success']:.1f}% come within"
             f" {task.arrival_m:g} m of the goal and {100 * figures['collided']:.1f}% hit something; those that arrive"
@@ -182,11 +182,11 @@ class MapVerification(DriveVerification):
 
     @property
     def trials(self) -> Course:
-        """Ways over the kinds of maps that are judged."""
+        """Return episodes on the kinds of maps with bounds."""
         return self._course
 
     def columns(self, simulator: str) -> list[ColumnPlan]:
-        """Return what is tried in a simulator; in the batch simulator among movers and on other maps as well."""
+        """Return the trials in a simulator; in the batch simulator among movers and on other maps as well."""
         here, elsewhere, among = self._asked
         plans = [self.column(simulator, simulator, self._course, here)]
         if simulator != BATCH:
@@ -200,7 +200,7 @@ class MapVerification(DriveVerification):
         return plans
 
     def _drawn(self, kinds: Sequence[str], count: int, movers: MovingObstacles | None = None) -> Course:
-        """Return held-out ways in any order, so that the first are as hard as the rest."""
+        """Return held-out episodes in any order, so that the first are as hard as the rest."""
         course = held_out_course(
             self.robot,
             count,
@@ -217,7 +217,7 @@ def task_on_maps(name: str) -> Any:
     """Return a task whose policies are verified by driving maps.
 
     Raises:
-        UserError: There is no such task, or its policies are verified in another way.
+        UserError: There is no such task, or its policies are verified differently.
     """
     task = TASKS.load(name)()
     if not isinstance(task, BaseTask) or not task.verified_on:
@@ -227,9 +227,9 @@ def task_on_maps(name: str) -> Any:
 
 
 def _asked(task: Any, contract: Contract) -> tuple[Bounds | None, Bounds | None]:
-    """Return what is asked on the other kinds of maps, and among movers: nothing of a policy that never met them.
+    """Return the bounds on the other kinds of maps, and among movers: none for a policy that was not trained on them.
 
-    A policy that does not say what it was trained on is judged by all that its task can train on.
+    A policy without a record of its training has only the bounds on the other kinds of maps.
     """
     told = within(contract.training, "recipe", "task_settings")
     if told is None:

@@ -1,7 +1,7 @@
-"""Bases among people are verified in scenes that nobody trained in, beside planners that see the same people.
+"""Verification of crowd navigation in held-out scenes, beside planners that sense the same people.
 
-Two published settings are judged, by what the policy senses: with a scan HEIGHT's halls (arXiv 2411.12150), in which
-people are tracked from it; without one CrowdNav's crossing (arXiv 1809.08835), in which their places are inputs.
+The policy's inputs select one of two published settings: with a scan HEIGHT's halls (arXiv 2411.12150), in which people
+are tracked from it; without one CrowdNav's crossing (arXiv 1809.08835), in which their positions are inputs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from rlstack.verification.navigation_episodes import Course
 from rlstack.verification.task_verification import ColumnPlan, Counts, Request, held_by, planners_of
 
 CROWDED = 200
-"""Scenes in the batch simulator with half as many people again."""
+"""Scenes in the batch simulator with more people."""
 
 MORE, MORE_PEOPLE = 1.5, f"{BATCH}, more people"
-"""How many times as many people there are in a further column, and what it is called."""
+"""Factor on the number of people in a further column, and its name."""
 
 HEIGHT = CrowdTask(scene="hall", rate_hz=10.0, episode_s=50.0, arrival_m=0.3)
 CROWDNAV = CrowdTask(
@@ -43,7 +43,7 @@ CROWDNAV = CrowdTask(
 )
 
 _STREAM = 0xC0D
-"""Keeps the scenes apart from other draws with the same seed."""
+"""Separates the scenes from other draws with the same seed."""
 
 _EVALUATION = 7_000_000
 """Added to the seed of evaluation: training draws its scenes from small ones."""
@@ -68,7 +68,7 @@ class CrowdVerification(DriveVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     counts = Counts(batch=500, engines=100, topics=30, baselines=200, baselines_in_engines=20)
-    # without it they would take people for things that stand
+    # otherwise they would treat people as static obstacles
     planner_options: ClassVar[Mapping[str, Any]] = {"dwa": {"people": True}, "astar_dwa": {"people": True}}
 
     def __init__(self, request: Request) -> None:
@@ -90,7 +90,7 @@ class CrowdVerification(DriveVerification):
 
     @staticmethod
     def evaluate(policy: Any, trials: Any, task: Any, robot: WheeledBase, seed: int) -> Evaluation:
-        """Return how ``policy`` drove: rank is by arrivals, then by time."""
+        """Return the policy's results, ranked by arrivals, then by time."""
         driven = drive_among_people(
             policy,
             trials,
@@ -111,14 +111,14 @@ class CrowdVerification(DriveVerification):
         return self._course
 
     def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return which simulators can hold the robot among people."""
+        """Return the simulators that support the robot among people."""
         scene = self._course.take(slice(0, 1))
         assert scene.movers is not None
         people = scene.movers.people[0].reshape(-1, CIRCLE_ROWS).astype(float)
         return held_by(names, self.robot, with_pedestrians(world_of(scene.pool.maps[0]), people))
 
     def columns(self, simulator: str) -> list[ColumnPlan]:
-        """Return what is tried in a simulator; halls in the batch simulator with more people as well."""
+        """Return the trials in a simulator; halls in the batch simulator with more people as well."""
         plans = [self.column(simulator, simulator, self._course, self._bounds)]
         if simulator == BATCH and self.task.scene == "hall":
             count = min(self.request.episodes or CROWDED, CROWDED)
@@ -127,19 +127,19 @@ class CrowdVerification(DriveVerification):
         return plans
 
     def settings(self) -> tuple[str, dict[str, Any]]:
-        """Return which of the published settings it is, for the provenance."""
+        """Return the published setting, for the provenance."""
         return "", {"setting": self.task.scene}
 
 
 def course_of(task: CrowdTask, robot: WheeledBase, count: int, seed: int, times: float = 1.0) -> Course:
-    """Return ways among people that nobody trains on, in which robots depart from their file.
+    """Return held-out episodes among people, in which robots depart from their file.
 
     Args:
         task: The setting.
-        robot: What drives.
+        robot: The base.
         count: N.
-        seed: Of scenes and departures.
-        times: How many times as many people there are as in the setting, on average.
+        seed: Seed of scenes and departures.
+        times: Factor on the setting's number of people, on average.
     """
     rng = np.random.default_rng([_STREAM, seed, round(10.0 * times)])
     if task.scene == "hall":

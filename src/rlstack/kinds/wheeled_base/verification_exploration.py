@@ -1,7 +1,7 @@
-"""Explorers are verified on unknown ground: on grids as they were trained, and by a lidar robot that they lead.
+"""Verification of exploration on held-out terrain: on grids as in training, and by a lidar robot that it leads.
 
-A policy for exploration says which cell to go to, on a grid. How good it is on a robot shows only where the planner
-``explorer_policy`` drives one as it says, over floors of the same kind: that is what is deployed.
+A policy for exploration selects the next cell of a grid. Its performance on a robot is measured with the planner
+``explorer_policy``, which drives one to these cells on floors of the same kind, as in a deployment.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ SITES = 300
 """Grids, in the batch simulator."""
 
 DRIVEN = f"{BATCH}, driven"
-"""What the column of the lidar robot in the batch simulator is called."""
+"""Column of the lidar robot in the batch simulator."""
 
 SECONDS_PER_M = 15
-"""How long a robot may explore, for each metre of the ground's side."""
+"""Time limit of a robot per metre of the terrain's side."""
 
 ON_GRIDS: Mapping[str, GridFrontierSettings] = {
     "frontier_greedy": GridFrontierSettings(choice="greedy"),
     "frontier_utility": GridFrontierSettings(choice="utility"),
 }
-"""Planners that there are both on grids and on robots, by their names on robots."""
+"""Planners that exist both on grids and on robots, by their names on robots."""
 
 _STREAM = 0xE4
-"""Keeps the seeds of grounds apart from those that runs choose their best policy by."""
+"""Separates the seeds of terrains from those that select a run's best policy."""
 
 _WALL_M = 0.1
 
 
 class ExplorationVerification(TaskVerification):
-    """See :class:`rlstack.verification.task_verification.TaskVerification`; the trials are floors to drive over."""
+    """See :class:`rlstack.verification.task_verification.TaskVerification`; the trials are floors to explore."""
 
     first = ("episodes", "success", "crashed", "to_90", "steps_ratio", "least_lead")
     counts = Counts(batch=24, engines=20, topics=20, baselines_in_engines=6)
@@ -99,7 +99,7 @@ class ExplorationVerification(TaskVerification):
 
     @staticmethod
     def evaluate(policy: Any, trials: Sites, task: Any, robot: Any, seed: int) -> Evaluation:
-        """Return how soon ``policy`` saw the grids: rank is by the mean of the coverage over half of the time."""
+        """Return how fast ``policy`` covered the grids, ranked by the mean of the coverage over half of the time."""
         explored = explore(policy, task.expedition, trials)
         half = explored.normalized().coverage[:, : task.expedition.steps // 2]
         figures = {
@@ -118,11 +118,11 @@ class ExplorationVerification(TaskVerification):
         return self._floors
 
     def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return which simulators can hold the robot on a floor."""
+        """Return the simulators that support the robot on a floor."""
         return held_by(names, self.robot, world_of(self._floors[0]))
 
     def columns(self, simulator: str) -> list[ColumnPlan]:
-        """Return what is tried in a simulator; in the batch simulator on grids as well."""
+        """Return the trials in a simulator; in the batch simulator on grids as well."""
         driven = DRIVEN if simulator == BATCH else simulator
         plans = [self.column(driven, simulator, self._floors, self.task.bounds_driven)]
         if simulator == BATCH:
@@ -132,7 +132,7 @@ class ExplorationVerification(TaskVerification):
         return plans
 
     def run(self, plan: ColumnPlan, baseline: str | None) -> ExplorationRecord:
-        """Return expeditions in process: on grids, or by a robot that a planner drives."""
+        """Run explorations in process: on grids, or by a robot that a planner drives."""
         from rlstack.kinds.wheeled_base.verification_run_exploration import explore_in_parallel
 
         request, name = self.request, baseline or self.request.name
@@ -156,35 +156,35 @@ class ExplorationVerification(TaskVerification):
         )
 
     def topics_runner(self) -> tuple[Any, dict[str, Any]]:
-        """Return what explores through the planner node that the policy leads and the guard node."""
+        """Return the runner of explorations through the planner node that the policy leads and the guard node."""
         from rlstack.kinds.wheeled_base.verification_run_exploration import explore_over_topics
 
         return explore_over_topics, {"name": self.request.name, "duration_s": self._seconds}
 
     def score(self, record: ExplorationRecord, baselines: Mapping[str, ExplorationRecord]) -> Score:
-        """Return the figures of expeditions beside those of planners."""
+        """Return the figures of explorations beside those of planners."""
         return score_exploration(record, baselines)
 
     def describe(self, plan: ColumnPlan, record: ExplorationRecord) -> str:
-        """Return what was explored."""
+        """Describe the explorations."""
         if plan.name == BATCH:
             return f"{len(record)} grids of {self._setting.terrain.side} cells of {self._setting.cell_m:g} m a side"
         return f"{len(record)} floors, {self._seconds} s each"
 
     def settings(self) -> tuple[str, dict[str, Any]]:
-        """Return the ground, for the provenance."""
+        """Return the terrain, for the provenance."""
         return "", {"expedition": schema.to_data(self._setting)}
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
-        """Return the pictures of the expeditions."""
+        """Return the figures of the explorations."""
         explored: Any = records
         return draw_exploration(self.robot, explored, self._floors)
 
 
 def expedition_of(contract: Contract) -> ExplorationSetting:
-    """Return the ground that a policy was trained on, with MarsExplorer's end and length of an episode.
+    """Return the terrain that a policy was trained on, with MarsExplorer's end and length of an episode.
 
-    A policy that does not say so is tried on MarsExplorer's.
+    A policy without that record is tested on MarsExplorer's.
     """
     data = within(contract.training, "recipe", "task_settings", "expedition")
     if data is None:
@@ -194,7 +194,7 @@ def expedition_of(contract: Contract) -> ExplorationSetting:
 
 
 def floors_of(expedition: ExplorationSetting, count: int, seed: int) -> list[FloorMap]:
-    """Return floors of an expedition's kind for a robot to drive over, none of them trained on."""
+    """Return floors of an exploration setting for a robot, none of them trained on."""
     if expedition.floors is not None:
         rng = np.random.default_rng([_STREAM, seed])
         return expedition.floors.maps(rng, count, held_out=True)
@@ -203,7 +203,7 @@ def floors_of(expedition: ExplorationSetting, count: int, seed: int) -> list[Flo
 
 
 def _floor(expedition: ExplorationSetting, sites: Sites, number: int) -> FloorMap:
-    """Return a grid as a floor: a box for each run of occupied cells in a row, and walls around."""
+    """Return a grid as a floor: a box for each run of occupied cells in a row, and walls around it."""
     size, occupied = expedition.cell_m, sites.occupied[number]
     side = len(occupied) * size
     half = 0.5 * side

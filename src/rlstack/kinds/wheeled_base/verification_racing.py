@@ -1,4 +1,4 @@
-"""Racing is verified on tracks that nobody trained on, beside the fastest line followed by pure pursuit."""
+"""Verification of racing on held-out tracks, beside pure pursuit of the fastest line."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification, held_by
 
 LAPS = 2
-"""Of each race: the first is from rest, the other flies."""
+"""Laps of each race: the first is from rest, the other is a flying lap."""
 
 VALIDATION = 100_000
-"""The last so many of the held-out seeds are what runs choose their best policy by; no report uses them."""
+"""The last seeds of the held-out ones, which select a run's best policy; no report uses them."""
 
 _STREAM = 0x4ACE
-"""Keeps the tracks apart from other draws with the same seed."""
+"""Separates the tracks from other draws with the same seed."""
 
 
 class RaceVerification(TaskVerification):
@@ -62,7 +62,7 @@ class RaceVerification(TaskVerification):
 
     @staticmethod
     def evaluate(policy: Any, trials: tuple[Any, Any], task: Any, robot: WheeledBase, seed: int) -> Evaluation:
-        """Return how ``policy`` drove one lap from rest: rank is by success, then by speed."""
+        """Return the policy's results over one lap from rest, ranked by success, then by speed."""
         tracks, cars = trials
         driven = race(policy, tracks, robot, rate_hz=task.rate_hz, laps=1, parameters=cars, seed=seed)
         clean = np.isfinite(driven.lap_s[:, 0])
@@ -78,11 +78,11 @@ class RaceVerification(TaskVerification):
         return self._seeds
 
     def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return which simulators can hold the robot on a track."""
+        """Return the simulators that support the robot on a track."""
         return held_by(names, self.robot, draw_track(self._seeds[0]).title)
 
     def run(self, plan: ColumnPlan, baseline: str | None) -> RaceRecord:
-        """Return races in process."""
+        """Run races in process."""
         from rlstack.kinds.wheeled_base.verification_run_racing import race_in_parallel
 
         request = self.request
@@ -97,7 +97,7 @@ class RaceVerification(TaskVerification):
         )
 
     def topics_runner(self) -> tuple[Any, dict[str, Any]]:
-        """Return what races through the policy and guard nodes."""
+        """Return the runner of races through the policy and guard nodes."""
         from rlstack.kinds.wheeled_base.verification_run_racing import race_over_topics
 
         return race_over_topics, {"name": self.request.name, "laps": LAPS}
@@ -107,11 +107,11 @@ class RaceVerification(TaskVerification):
         return score_races(record, baselines.get(NAME))
 
     def describe(self, plan: ColumnPlan, record: RaceRecord) -> str:
-        """Return what was driven."""
+        """Describe the races."""
         return f"{len(record)} races of {LAPS} laps, seeds {record.seeds.min()} to {record.seeds.max()}"
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
-        """Return the pictures of the races."""
+        """Return the figures of the races."""
         races: Any = records
         return draw_races(self.robot, races)
 

@@ -1,4 +1,4 @@
-"""Exploration of floors by a lidar robot: in process, shared out over processes, and over real topics in lock step."""
+"""Exploration trials with a lidar robot: in process, spread over worker processes, and over ROS topics in lock step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.runner import in_batches
 
 TOGETHER = 6
-"""Robots in the batch simulator at once."""
+"""Batch size of robots in the batch simulator."""
 
 
 def explore_in_parallel(
@@ -43,18 +43,18 @@ def explore_in_parallel(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ExplorationRecord:
-    """Let a planner explore floors in process, in as many processes as are worth it.
+    """Let a planner explore floors in as many worker processes as pay off.
 
     Args:
-        planner: Its name; ``explorer_policy`` is led by the policy file among the options.
+        planner: Its name; ``explorer_policy`` uses the policy file in the options.
         maps: The floors, N.
-        robot: What drives.
+        robot: The base.
         simulator: ``batch`` or a backend with an engine.
-        duration_s: Of each, whole seconds.
-        name: Of the explorer, for reports.
-        options: Of the planner.
-        seed: Of the sensors' noise.
-        on_progress: Called with the floors explored and their total.
+        duration_s: Duration of each, whole seconds.
+        name: Name of the explorer, for reports.
+        options: Options of the planner.
+        seed: Seed of the sensors' noise.
+        on_progress: Called with the number of floors done and the total.
 
     Raises:
         UserError: The planner refuses the options or the robot, or the simulator is not installed.
@@ -108,24 +108,24 @@ def explore_over_topics(
     first: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ExplorationRecord:
-    """Explore every floor, one after the other, through the planner node that a policy leads and the guard.
+    """Explore every floor in sequence through the planner node that a policy leads and the guard.
 
-    What is seen is what an occupancy grid made of the scans that the robot node sent knows.
+    Coverage is that of an occupancy grid from the robot node's scans.
 
     Args:
         policy: The policy file.
         trials: The floors, N.
-        robot: What drives.
+        robot: The base.
         backend_name: A simulator.
-        duration_s: Of each, whole seconds.
-        name: Of the explorer, for reports.
-        robot_name: The name or file that the nodes load; empty takes the robot's name.
-        seed: Of the sensors' noise, with the floor's number.
+        duration_s: Duration of each, whole seconds.
+        name: Name of the explorer, for reports.
+        robot_name: The name or file that the nodes load; empty for the robot's name.
+        seed: Seed of the sensors' noise, combined with the floor's number.
         first: The number of the first floor.
-        on_progress: Called after every floor with those done and their total.
+        on_progress: Called after every floor with the number done and the total.
 
     Raises:
-        UserError: The backend cannot do this, a node ended, or a command did not come.
+        UserError: The backend does not support this, a node exited, or a command did not arrive.
     """
     simulator = _Floors(backend_name, robot, trials, seed + first)
     recorder = _Recorder(simulator, trials, duration_s, policy, on_progress)
@@ -141,12 +141,12 @@ def explore_over_topics(
 
 
 class _Floors(NewWorlds):
-    """A floor for each expedition; keeps what the lidar saw, and from where."""
+    """A floor for each exploration; stores the lidar's scans and poses."""
 
     def __init__(self, name: str, robot: WheeledBase, maps: Sequence[FloorMap], seed: int) -> None:
         self._maps = maps
         self.seen: list[tuple[Array, Array]] = []
-        """Poses (3,) and ranges (rays,) m that have come since somebody took them."""
+        """Poses (3,) and ranges (rays,) m since the last retrieval."""
         super().__init__(name, robot, len(maps), seed, PHYSICS_HZ)
 
     def world(self, number: int) -> World:
@@ -158,12 +158,12 @@ class _Floors(NewWorlds):
         return np.asarray(self._maps[number].start, dtype=float)
 
     def enter(self, number: int) -> None:
-        """Go on on another floor."""
+        """Switch to another floor."""
         self.seen.clear()
         super().enter(number)
 
     def capture(self, name: str) -> Capture:
-        """Return what a camera or lidar sees."""
+        """Return a capture of a camera or lidar."""
         capture = super().capture(name)
         if name == "scan" and self.state:
             lidar = self.robot.lidars["scan"]
@@ -179,7 +179,7 @@ class _Floors(NewWorlds):
 
 
 class _Recorder(EpisodeRecorder):
-    """Records what an occupancy grid of the scans knows; an episode is a floor."""
+    """Records an occupancy grid of the scans; an episode is a floor."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Recorder(EpisodeRecorder):
         super().__init__(simulator, on_progress)
         self._maps, self._every = maps, round(self.rate_hz)
         self._places = [floor_places(drawn, simulator.robot.radius_m) for drawn in maps]
-        # the grid of the very planner that drives
+        # the same grid as in the planner that drives
         grids = PLANNERS.load(EXPLORER)(simulator.robot, policy=str(policy)).global_planner.grids
         self._scanner = Scanner(simulator.robot.lidars["scan"])
         self._grids = OccupancyGrids(self._scanner, grids.settings)
@@ -202,7 +202,7 @@ class _Recorder(EpisodeRecorder):
         self.poses = np.full((self._periods + 1, len(maps), 3), np.nan)
 
     def record(self) -> bool:
-        """Add what was seen since the last period; end after contact or when time is over."""
+        """Add the last period's scans; end after contact or at the time limit."""
         i, k = self.episode, self.period
         if k == 0:
             self._grids.reset()

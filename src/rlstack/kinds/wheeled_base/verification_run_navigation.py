@@ -1,4 +1,4 @@
-"""Navigation trials of bases: in process, shared out over processes, and over real topics in lock step."""
+"""Navigation trials of bases: in process, spread over worker processes, and over ROS topics in lock step."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from rlstack.verification.navigation_episodes import Course
 from rlstack.verification.records import NavigationRecord
 
 TOGETHER, TOGETHER_PLANNED = 250, 25
-"""Robots in the batch simulator at once, of a policy and of a planner: they go on until the last of them has ended."""
+"""Batch sizes in the batch simulator, of a policy and of a planner: a batch runs until its last robot has ended."""
 
 LEAST, LEAST_IN_ENGINES = 50, 10
-"""Ways that a further process is worth, in the batch simulator and in an engine."""
+"""Episodes that justify another process, in the batch simulator and in an engine."""
 
 
 def drive_in_parallel(
@@ -45,17 +45,17 @@ def drive_in_parallel(
     on_progress: OnProgress | None = None,
     **more: Any,
 ) -> NavigationRecord:
-    """Do what :func:`rlstack.verification.navigation.drive` does, in as many processes as are worth it.
+    """Run :func:`rlstack.verification.navigation.drive` in as many processes as pay off.
 
     Args:
         driver: A policy file, or the name of a planner.
-        trials: N ways.
-        robot: What drives.
+        trials: N episodes.
+        robot: The base.
         simulator: ``batch`` or a backend with an engine.
-        policy: The policy file that the planner leads; empty: it drives by itself.
-        options: More of the planner's.
-        workers: How many processes; None takes what is worth it on this machine.
-        on_progress: Called with the ways driven and their total.
+        policy: The policy file that the planner leads; empty if it drives by itself.
+        options: Further options of the planner.
+        workers: Number of processes; None: as many as pay off on this machine.
+        on_progress: Called with the number of episodes done and the total.
         more: Other arguments of that function.
 
     Raises:
@@ -87,7 +87,7 @@ def _drive_share(
     planned: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> NavigationRecord:
-    """Drive ways with a policy file or a planner's name and the options that it is ``planned`` with.
+    """Drive episodes with a policy file, or a planner's name and its options ``planned``.
 
     The other options are of :func:`rlstack.verification.navigation.drive`.
     """
@@ -112,26 +112,25 @@ def drive_over_topics(
     first: int = 0,
     on_progress: OnProgress | None = None,
 ) -> NavigationRecord:
-    """Drive every way of a course, one after the other, and record it as in process.
+    """Drive every episode of a course in sequence, and record it as in process.
 
-    For each way there is a new world. Where people walk on the course they do so here, and whoever senses people is
-    told by a people node.
+    Each episode has a new world, with the course's people, if any; a people node reports them to the driver.
 
     Args:
         policy: The policy file; empty if a planner drives by itself.
-        trials: N ways.
-        robot: What drives.
+        trials: N episodes.
+        robot: The base.
         backend_name: A simulator.
-        name: Of the driver, for reports.
-        arrival_m: Nearer to the goal than this is there.
-        driver: A planner whose node drives in the policy node's stead, such as ``dwa``, or leads it: ``astar_policy``.
-        robot_name: The name or file that the nodes load; empty takes the robot's name.
-        seed: Of the sensors' noise, with the way's number.
-        first: The number of the first way.
-        on_progress: Called after every way with those done and their total.
+        name: Name of the driver, for reports.
+        arrival_m: Distance from the goal that counts as arrival.
+        driver: A planner whose node drives instead of the policy node, such as ``dwa``, or leads it: ``astar_policy``.
+        robot_name: The name or file that the nodes load; empty for the robot's name.
+        seed: Seed of the sensors' noise, combined with the episode's number.
+        first: The number of the first episode.
+        on_progress: Called after every episode with the number done and the total.
 
     Raises:
-        UserError: The backend cannot do this, a node ended, or a command did not come.
+        UserError: The backend does not support this, a node exited, or a command did not arrive.
     """
     simulator = _Maps(backend_name, robot, trials, seed + first)
     recorder = _Recorder(simulator, trials, arrival_m, on_progress)
@@ -140,7 +139,7 @@ def drive_over_topics(
 
 
 class _Maps(NewWorlds):
-    """The maps of a course, with the people who walk there."""
+    """The maps of a course, with the people in them."""
 
     def __init__(self, name: str, robot: WheeledBase, course: Course, seed: int) -> None:
         self._course = course
@@ -168,15 +167,15 @@ class _Maps(NewWorlds):
         super().step(duration_s)
 
     def people(self, pose: Array) -> tuple[Array, Array] | tuple[None, None]:
-        """Return the people (1, P, 5) and how near (1,), m, they came since the last call to a robot at a pose (3,).
+        """Return the people (1, P, 5), and their smallest distance (1,), m, to a robot at (3,) since the last call.
 
-        None: the course has none. Call it once a period.
+        None if the course has none. Call it once per period.
         """
         return (None, None) if self._walkers is None else (self._walkers.people, self._walkers.gap(pose[None]))
 
 
 class _Recorder(EpisodeRecorder):
-    """Records drives; an episode is a way."""
+    """Records drives, one per episode."""
 
     def __init__(self, simulator: _Maps, course: Course, arrival_m: float, on_progress: OnProgress | None) -> None:
         super().__init__(simulator, on_progress)

@@ -1,4 +1,4 @@
-"""Races: in process, shared out over processes, and over real topics in lock step."""
+"""Racing trials: in process, spread over worker processes, and over ROS topics in lock step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rlstack.verification.records import RaceRecord
 from rlstack.verification.runner import in_batches
 
 LEAST, LEAST_IN_ENGINES = 10, 2
-"""Races that a further process is worth, in the batch simulator and in an engine."""
+"""Races that justify another process, in the batch simulator and in an engine."""
 
 
 def race_in_parallel(
@@ -39,18 +39,18 @@ def race_in_parallel(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> RaceRecord:
-    """Race in process, in as many processes as are worth it.
+    """Run races in as many worker processes as pay off.
 
     Args:
         policy: The policy file; None: the baseline drives.
-        seeds: Of the tracks, N.
-        robot: What drives.
+        seeds: Seeds of N tracks.
+        robot: The car.
         simulator: ``batch`` or a backend with an engine.
-        name: Of the driver, for reports.
+        name: Name of the driver, for reports.
         rate_hz: Control rate.
-        laps: Of each race.
-        seed: Of the sensors' noise.
-        on_progress: Called with the races driven and their total.
+        laps: Laps of each race.
+        seed: Seed of the sensors' noise.
+        on_progress: Called with the number of races done and the total.
 
     Raises:
         UserError: The simulator is not installed, or casadi for the baseline.
@@ -105,22 +105,22 @@ def race_over_topics(
     first: int = 0,
     on_progress: OnProgress | None = None,
 ) -> RaceRecord:
-    """Drive every race, one after the other, through the policy node and the guard of a deployment.
+    """Drive every race in sequence through the policy node and the guard of a deployment.
 
     Args:
         policy: The policy file.
-        trials: Seeds of the tracks, N.
-        robot: What drives.
+        trials: Seeds of N tracks.
+        robot: The car.
         backend_name: A simulator.
-        name: Of the driver, for reports.
-        laps: Of each race.
-        robot_name: The name or file that the nodes load; empty takes the robot's name.
-        seed: Of the sensors' noise, with the race's number.
+        name: Name of the driver, for reports.
+        laps: Laps of each race.
+        robot_name: The name or file that the nodes load; empty for the robot's name.
+        seed: Seed of the sensors' noise, combined with the race's number.
         first: The number of the first race.
-        on_progress: Called after every race with those done and their total.
+        on_progress: Called after every race with the number done and the total.
 
     Raises:
-        UserError: The backend cannot do this, a node ended, or a command did not come.
+        UserError: The backend does not support this, a node exited, or a command did not arrive.
     """
     tracks = [draw_track(number) for number in trials]
     recorder = _Recorder(_Tracks(backend_name, robot, tracks, seed + first), tracks, laps, on_progress)
@@ -140,7 +140,7 @@ class _Tracks(NewWorlds):
 
 
 class _Recorder(EpisodeRecorder):
-    """Records races; an episode is one of them."""
+    """Records races, one per episode."""
 
     def __init__(self, simulator: _Tracks, tracks: Sequence[Track], laps: int, on_progress: OnProgress | None) -> None:
         super().__init__(simulator, on_progress)
