@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ from tests.support.isaacsim_standin.kit import Kit
 from tests.support.isaacsim_standin.shapes import Shape, schemas, shape_of
 
 Array = np.ndarray
+Vector = Sequence[float]
+Matrix = Sequence[Sequence[float]]
 FRICTION = 1.0
 DEFAULT_ANGULAR_DAMPING = 0.05
 """Of PhysxRigidBodyAPI where the stage does not say."""
@@ -69,16 +72,31 @@ def _quaternion(rotation: Array) -> tuple[float, float, float, float]:
     return w, x, y, z
 
 
+def _dot(left: Vector, right: Vector) -> float:
+    return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]
+
+
+def _add(left: Vector, right: Vector, share: float = 1.0) -> Vector:
+    """Return left + share * right."""
+    return left[0] + share * right[0], left[1] + share * right[1], left[2] + share * right[2]
+
+
+def _times(matrix: Matrix, vector: Vector) -> Vector:
+    x, y, z = vector
+    (a, b, c), (d, e, f), (g, h, i) = matrix
+    return a * x + b * y + c * z, d * x + e * y + f * z, g * x + h * y + i * z
+
+
 class Contact(NamedTuple):
     """A point near a solid."""
 
     key: tuple[str, int, str]
-    bodies: list[tuple[int, float, Array, Array]]
+    bodies: list[tuple[int, float, Matrix, Matrix]]
     """Each that it moves: index, sign of the push, and matrices (3, 3) from its rates to the point's velocity (with the
     sign), and from an impulse to the change of its rates."""
-    give: Array
+    give: Matrix
     """(3, 3) from an impulse to the change of the points' relative velocity."""
-    normal: Array
+    normal: Vector
     gap: float
     """m."""
 
@@ -123,7 +141,7 @@ class Physics:
         self.force, self.torque = np.zeros((count, 3)), np.zeros((count, 3))
         self.impulse = np.zeros((count, 3))
         """Of contacts in the last step, N s."""
-        self._kept: dict[tuple[str, int, str], tuple[float, Array]] = {}
+        self._kept: dict[tuple[str, int, str], tuple[float, Vector]] = {}
         self.articulations = {
             str(p.GetPath()): Articulation(kit, p, self) for p in prims if p.HasAPI(UsdPhysics.ArticulationRootAPI)
         }
@@ -225,39 +243,49 @@ class Physics:
     def _press(self, linear: Array, angular: Array, inverse: Array) -> None:
         """Give points that would go into a solid the impulses that stop them, with friction."""
         contacts = self._contacts(np.abs(linear).max(initial=0.0) + 1.0, inverse)
-        straight = [float(contact.normal @ contact.give @ contact.normal) for contact in contacts]
-        totals = [self._kept.get(contact.key, (0.0, np.zeros(3))) for contact in contacts]
+        if not contacts:
+            self._kept = {}
+            return
+        # in numbers, not arrays: these are a few vectors of 3, many times a step
+        straight = [_dot(contact.normal, _times(contact.give, contact.normal)) for contact in contacts]
+        totals = [self._kept.get(contact.key, (0.0, (0.0, 0.0, 0.0))) for contact in contacts]
+        moving, turning = linear.tolist(), angular.tolist()
+        lightness = [0.0 if linked else 1.0 / mass for linked, mass in zip(self._linked.tolist(), self.mass.tolist())]
 
-        def give(contact: Contact, change: Array) -> None:
+        def give(contact: Contact, change: Vector) -> None:
             for k, sign, _, turn in contact.bodies:
-                linear[k] += 0.0 if self._linked[k] else sign / self.mass[k] * change
-                angular[k] += turn @ change
+                moving[k] = _add(moving[k], change, sign * lightness[k])
+                turning[k] = _add(turning[k], _times(turn, change))
 
         for contact, (size, along) in zip(contacts, totals):  # from where the last step ended
-            give(contact, size * contact.normal + along)
-        for _ in range(ITERATIONS if contacts else 0):
+            give(contact, _add(along, contact.normal, size))
+        for _ in range(ITERATIONS):
             largest = 0.0
             for i, contact in enumerate(contacts):
-                normal, size, along = contact.normal, *totals[i]
-                slip = sum(sign * linear[k] + lever @ angular[k] for k, sign, lever, _ in contact.bodies)
-                toward = float(normal @ slip)
+                normal, (size, along) = contact.normal, totals[i]
+                slip: Vector = (0.0, 0.0, 0.0)
+                for k, sign, lever, _ in contact.bodies:
+                    slip = _add(_add(slip, moving[k], sign), _times(lever, turning[k]))
+                toward = _dot(normal, slip)
                 new = max(0.0, size - (contact.gap / self.step_s + toward) / straight[i])
-                side, held = slip - toward * normal, along
-                speed = float(side @ side) ** 0.5
+                side, held = _add(slip, normal, -toward), along
+                speed = math.sqrt(_dot(side, side))
                 if speed > 1e-12:
-                    way = side / speed
-                    held = along - side / float(way @ contact.give @ way)
-                    held = held * min(1.0, FRICTION * new / max(float(held @ held) ** 0.5, 1e-300))
-                change = (new - size) * normal + held - along
+                    way = (side[0] / speed, side[1] / speed, side[2] / speed)
+                    held = _add(along, side, -1.0 / _dot(way, _times(contact.give, way)))
+                    share = min(1.0, FRICTION * new / max(math.sqrt(_dot(held, held)), 1e-300))
+                    held = (share * held[0], share * held[1], share * held[2])
+                change = _add(_add(held, along, -1.0), normal, new - size)
                 totals[i] = new, held
                 give(contact, change)
-                largest = max(largest, float(change @ change))
+                largest = max(largest, _dot(change, change))
             if largest < 1e-18:  # 1e-9 N s, where a step of weight is some 1e-4
                 break
+        linear[:], angular[:] = moving, turning
         self._kept = {contact.key: total for contact, total in zip(contacts, totals)}
         for contact, (size, along) in zip(contacts, totals):
             for k, sign, *_ in contact.bodies:
-                self.impulse[k] += sign * (size * contact.normal + along)
+                self.impulse[k] += sign * np.array(_add(along, contact.normal, size))
 
     def _contacts(self, speed: float, inverse: Array) -> list[Contact]:
         poses, reach, found = self.poses(), 0.002 + 2.0 * speed * self.step_s, []
@@ -279,9 +307,10 @@ class Physics:
                     for k, sign in ((shape.body, 1.0), (other.body, -1.0)):
                         if k >= 0:
                             arm = skew(world[i] - poses[k][:3, 3])
-                            bodies.append((k, sign, -sign * arm, sign * inverse[k] @ arm))
+                            bodies.append((k, sign, (-sign * arm).tolist(), (sign * inverse[k] @ arm).tolist()))
                             give += (not self._linked[k]) * np.eye(3) / self.mass[k] - arm @ inverse[k] @ arm
-                    found.append(Contact((shape.path, i, other.path), bodies, give, normal, float(gaps[i])))
+                    key = shape.path, i, other.path
+                    found.append(Contact(key, bodies, give.tolist(), normal.tolist(), float(gaps[i])))
         return found
 
     def trace(self, origins: Array, directions: Array, far: float, *, seen: bool = False) -> list[tuple[Shape, Array]]:
