@@ -16,7 +16,7 @@ STUCK = -o faulthandler_timeout=700 -o faulthandler_exit_on_timeout=true
 RUNTIME = ros,sim,train,view,hardware
 TESTED = cuda,pybullet
 
-.PHONY: help fly setup dev tools-for-tests test lint check format clean
+.PHONY: help fly setup dev tools-for-tests test lint check style types run-tests format clean
 
 help: ## Say what there is to type
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile | expand -t 16
@@ -36,16 +36,23 @@ tools-for-tests:
 	@$(SET_UP) --extras $(RUNTIME),$(TESTED),dev
 
 test: tools-for-tests ## Set everything up, then lint, types and all tests but the minutes-long training ones
-	@$(MAKE) --no-print-directory check
-	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) --dist worksteal $(STUCK) -m "not learning" $(TESTS)
+	@$(MAKE) --no-print-directory style
+	@$(MAKE) --no-print-directory -j 2 types run-tests
 
 lint: tools-for-tests ## Lint, formatting and types
 	@$(MAKE) --no-print-directory check
 
-check:
+check: style types
+
+style:
 	@$(IN_VENV) ruff check .
 	@$(IN_VENV) ruff format --check .
+
+types:
 	@$(IN_VENV) mypy
+
+run-tests:
+	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) --dist worksteal $(STUCK) -m "not learning" $(TESTS)
 
 format: tools-for-tests ## Format the sources
 	@$(IN_VENV) ruff format .

@@ -100,7 +100,7 @@ def test_a_policy_for_exploration_is_led_and_says_where_it_goes(tmp_path, listen
         nodes = drive.nodes()
         assert set(nodes) == {"robot", "guard", "planner", "map"}
         listener.until(lambda: len(goals) > 3 and len(maps) > 3, "goals and maps")
-        drive.interrupt(nodes)
+        assert drive.interrupt(nodes) == 130
     first, last = (read_map(maps[k]).cells for k in (0, -1))
     assert (last != UNKNOWN).sum() > (first != UNKNOWN).sum() > 1000
     inside = load_world("clutter:1000003").floor_map.size_m
@@ -173,22 +173,14 @@ def test_nothing_outlives_an_up_that_is_killed(up):
     assert gone(list(nodes.values()))
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_everything_cleanly(up, number, status):
-    flight = up()
+def test_a_signal_ends_everything_cleanly(up):
+    flight = up()  # Ctrl-C: where a policy explores
     flight.until("disarmed -> takeoff")
     nodes = flight.nodes()
-    flight.popen.send_signal(number)
-    assert flight.end() == status
+    flight.popen.send_signal(signal.SIGTERM)
+    assert flight.end() == 143
     assert "Traceback" not in flight.seen and "killed" not in flight.seen
     assert gone(list(nodes.values()), 0.1)
-
-
-def test_a_simulator_may_be_left_disarmed(up):
-    flight = up("--no-arm", "--seconds", "2")
-    assert flight.end() == 0, flight.seen
-    assert "Flew 2." in flight.seen and "s  disarmed  " in flight.seen
-    assert "takeoff" not in flight.seen and "-> policy" not in flight.seen
 
 
 @pytest.mark.parametrize(
@@ -209,11 +201,14 @@ def test_bad_input_is_refused_before_anything_starts(policy, words, said, capsys
     assert said in capsys.readouterr().err
 
 
-def test_an_unproven_policy_is_refused_unless_forced(tmp_path, capsys):
+def test_an_unproven_policy_is_refused_unless_forced_and_a_simulator_may_be_left_disarmed(tmp_path, capsys):
     path = write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"))
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "has not been verified" in capsys.readouterr().err
     write_json(record_path(path), {"sha256": file_sha256(path), **FLOWN, "passed": False})
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "did not pass its verification" in capsys.readouterr().err
-    assert cli.main(["up", "deploy", "--policy", str(path), "--force", "--seconds", "0.5"]) == 0
+    with Up("deploy", "--policy", str(path), "--force", "--no-arm", "--seconds", "2") as flight:
+        assert flight.end() == 0, flight.seen
+    assert "Flew 2." in flight.seen and "s  disarmed  " in flight.seen
+    assert "takeoff" not in flight.seen and "-> policy" not in flight.seen
