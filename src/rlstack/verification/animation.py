@@ -1,4 +1,4 @@
-"""Animated drives: the map from above, what the lidar sees, where the base goes; several drivers beside each other."""
+"""Animated drives seen from above: map, lidar points and the base's path, for several drivers side by side."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 FRAMES, FRAME_MS, STILL_FRAMES = 75, 80, 15
-"""At most so many frames, how long each is shown, and for how many the end stays."""
+"""Largest number of frames, duration of each, and frames for which the end stays."""
 
 PANEL_IN, DPI, WIDEST, INKS = 3.3, 90, 780, 32
-"""Side of a driver's picture, pixels per inch, pixels across all drivers, and how many colours the file has."""
+"""Side of a driver's picture, pixels per inch, total width in pixels, and number of colours."""
 
 _SEEN = "#d1495b"
 
@@ -38,7 +38,7 @@ class Take:
     """One drive.
 
     Args:
-        driver: Who drives, for its title.
+        driver: Name of the driver, for the title.
         pose: (T, 3) x and y in m, yaw in rad; NaN after the end.
         ending: How it ends.
         people: (T, P, 3) x, y and radius of people, m; None: there are none.
@@ -51,16 +51,16 @@ class Take:
 
 
 def animate(robot: WheeledBase, drawn: FloorMap, takes: Sequence[Take], *, rate_hz: float, arrival_m: float) -> bytes:
-    """Return drives over one map as an animated GIF, a few hundred kilobytes large.
+    """Return drives over one map as an animated GIF of a few hundred kilobytes.
 
-    The points are what a lidar without noise sees, where the robot has one called ``scan``.
+    The points are those of a noise-free lidar, if the robot has one called ``scan``.
 
     Args:
-        robot: What drives.
+        robot: The robot.
         drawn: The map.
-        takes: One or more drives over it, beside each other.
+        takes: One or more drives over it, side by side.
         rate_hz: Samples per second.
-        arrival_m: What counts as there.
+        arrival_m: Goal tolerance.
 
     Raises:
         UserError: matplotlib or Pillow is not installed.
@@ -92,7 +92,7 @@ def animate(robot: WheeledBase, drawn: FloorMap, takes: Sequence[Take], *, rate_
 
 
 class _Panel:
-    """One driver's picture: what stands still, and what is drawn anew in each frame."""
+    """One driver's picture: a static background, and what changes in each frame."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class _Panel:
             axes.add_patch(patch)
 
     def draw(self, frame: int, sample: int, *, over: bool, rate_hz: float, speed: float) -> None:
-        """Draw what moves."""
+        """Draw the moving parts of a frame."""
         pose = self._take.pose
         self._path.set_data(pose[: sample + 1, 0], pose[: sample + 1, 1])
         self._scan.set_data(self._points[frame, :, 0], self._points[frame, :, 1])
@@ -143,7 +143,7 @@ class _Panel:
 
 
 def seen_points(robot: WheeledBase, drawn: FloorMap, pose: Array, people: NDArray[Any] | None) -> Array:
-    """Return where rays end (T, rays, 2) m on the map, among people (T, P, 3); NaN for those that meet nothing."""
+    """Return the lidar's hit points (T, rays, 2) m on the map and on people (T, P, 3); NaN for rays without a hit."""
     lidar = robot.lidars.get("scan")
     if lidar is None:
         return np.full((len(pose), 1, 2), np.nan)
@@ -164,7 +164,7 @@ def seen_points(robot: WheeledBase, drawn: FloorMap, pose: Array, people: NDArra
 
 
 def _gif(image_module: Any, pictures: list[Any]) -> bytes:
-    # one palette for all: the last frame has all there is, and frames then differ only where something moves
+    # one palette for all frames, from the last, which contains everything: frames differ only where something moves
     palette = pictures[-1].quantize(INKS)
     frames = [picture.quantize(palette=palette, dither=0) for picture in pictures]
     file = io.BytesIO()
@@ -177,5 +177,5 @@ def _pillow_or_refuse() -> Any:
     try:
         import PIL.Image
     except ImportError as error:
-        raise UserError("Films need Pillow, which is not installed: pip install 'rlstack[view]'.") from error
+        raise UserError("Animations need Pillow, which is not installed: pip install 'rlstack[view]'.") from error
     return PIL.Image

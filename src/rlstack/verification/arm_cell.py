@@ -1,5 +1,5 @@
-"""An arm at its task in one simulator, trial after trial, behind the protocol that robots have: for policies in process
-and, hosted by a robot node, for the nodes that are deployed."""
+"""An arm at its task in one simulator, trial after trial, behind the backend protocol: in process, or hosted by a robot
+node for the deployed nodes."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _STREAM = 0xA12
 
 
 class ArmCell(EpisodeSimulator):
-    """One trial after the other.
+    """An arm's trials, one after the other.
 
-    What is sensed is drawn once a control period, so that it is the same however often it is read.
+    Sensor noise is drawn once per control period, so that repeated reads agree.
 
     Args:
-        name: Of the backend.
-        task: What is done.
-        robot: Which arm.
-        trials: N of them.
-        seed: Of the noise, with the trial's number.
-        first: The number of the first trial.
+        name: Name of the backend.
+        task: The task.
+        robot: The arm.
+        trials: N trials.
+        seed: Seed of the noise, combined with the trial's number.
+        first: Number of the first trial.
 
     Raises:
-        UserError: The backend is no simulator with an engine, or the policy's rate is no whole share of the robot's.
+        UserError: The backend is not a simulator with an engine, or the robot's rate is not a multiple of the policy's.
     """
 
     def __init__(self, name: str, task: Any, robot: Manipulator, trials: Trials, seed: int, first: int = 0) -> None:
         self.every = round(robot.control_rate_hz / task.rate_hz)
-        """Control periods of the robot in one of the policy."""
+        """Control periods of the robot per policy step."""
         if abs(self.every * task.rate_hz - robot.control_rate_hz) > 1e-6:
             raise UserError(
                 f"{robot.name} is controlled at {robot.control_rate_hz:g} Hz, which is no whole multiple of the task's"
@@ -54,28 +54,28 @@ class ArmCell(EpisodeSimulator):
 
     @property
     def goal(self) -> Array:
-        """(3,) m of the present trial."""
+        """(3,) m, goal of the current trial."""
         return np.asarray(self.trials.goal[self.number])
 
     @property
     def achieved(self) -> Array:
-        """(3,) m: what is to be at the goal, without noise."""
+        """(3,) m: the achieved position, without noise."""
         tool = np.asarray(tool_motion(self._screws, self.state["joint_position"][None, self._arm]).position[0])
         found: Array = self.task.achieved(tool, self.state.get("object_position", tool))
         return found
 
     def make(self, number: int) -> Any:
-        """Return the simulator of a trial, with an object of its own where there is one."""
+        """Return the simulator of a trial, with the trial's object if it has one."""
         self._built = number
         handled = self.task.objects is not None
         return self.factory(self.robot, **({"world": world_of(self.task, self.trials, number)} if handled else {}))
 
     def needs_new_world(self, number: int) -> bool:
-        """Return whether another trial's object is there."""
+        """Return whether the trial's object differs from the current one."""
         return self.task.objects is not None and number != self._built
 
     def place(self, number: int) -> None:
-        """Begin a trial."""
+        """Start a trial."""
         self.number, self.lost = number, False
         self._rng = np.random.default_rng([_STREAM, self._seed, self._first + number])
         self.reset()
@@ -88,12 +88,12 @@ class ArmCell(EpisodeSimulator):
         return Reading(reading.time_s, noisy(self.task.noise, reading.signals, self._rng))
 
     def read(self) -> Reading:
-        """Return what is sensed in this period."""
+        """Return this period's noisy reading."""
         assert self._reading is not None  # it is connected
         return self._reading
 
     def step(self, duration_s: float) -> None:
-        """Let a control period pass; one that is lost begins anew, so that the others go on."""
+        """Step one control period; a lost trial restarts, so that the others continue."""
         try:
             super().step(duration_s)
             self._sense()
@@ -107,22 +107,22 @@ class ArmCell(EpisodeSimulator):
             self.lost = bool(self.task.off(self.state["object_position"]))
 
     def reset(self, state: Any = None) -> None:
-        """Begin the trial again."""
+        """Restart the trial."""
         self.backend.reset({"joint_position": self.trials.joints[self.number]})
         self._sense()
 
 
 def world_of(task: Any, trials: Trials, number: int) -> World:
-    """Return the world of a trial: a table, its top at z = 0, what is handled, and what stands beside it.
+    """Return the world of a trial: a table with its top at z = 0, the object, and the fixtures beside it.
 
     Raises:
-        UserError: There is something in the task's scene that worlds for engines do not have.
+        UserError: The task's scene contains something that engine worlds do not support.
     """
     beside = task.stands(trials, number)
     if beside is None:
         raise UserError(
-            f"What stands in the scene of {type(task).__name__} is known to the batch simulator alone: verify its"
-            " policies there, with --backends batch."
+            f"Only the batch simulator supports the scene of {type(task).__name__}: verify its policies there, with"
+            " --backends batch."
         )
     handled = task.handled(trials, number)
     far = 2.0

@@ -1,4 +1,4 @@
-"""Pictures of arms' trials: how far what is moved is from its goal, over time."""
+"""Plots of manipulation trials: distance to the goal over time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FLOOR_M = 1e-4
 
 
 def draw_trials(columns: Mapping[str, ManipulationRecord], tolerance_m: float, dpi: int = 140) -> list[Plot]:
-    """Return the pictures of trials.
+    """Return the plots of trials.
 
     Args:
-        columns: By place.
-        tolerance_m: Nearer than this is there.
+        columns: Records by column.
+        tolerance_m: Goal tolerance.
         dpi: Pixels per inch.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The figures of trials of arms in one place; :mod:`rlstack.verification.scores` says what figures are."""
+"""Figures of manipulation trials in one simulator; see :mod:`rlstack.verification.scores`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rlstack.verification.scores import (
 
 
 def score_arm(tried: ManipulationRecord, done: str) -> Score:
-    """Return the figures of trials.
+    """Return the figures of manipulation trials.
 
     Args:
         tried: The trials.
-        done: What they ask for, in words.
+        done: The success criterion, in words.
     """
     errors = np.asarray(tried.error_m[tried.success])
     figures = (

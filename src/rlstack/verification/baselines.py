@@ -1,4 +1,4 @@
-"""Classical controllers in a policy's place: what a learned policy is compared with, flown by the same rollout."""
+"""Classical controllers as baselines for learned policies, flown by the same rollout."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ STATE_INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity"
 GOAL_INPUTS = ("goal_position",)
 PATH_INPUTS = ("path_time", "path_position")
 HEADINGS = ("goal_orientation", "path_orientation")
-"""Who is not told a heading keeps the one that it has."""
+"""Without a goal heading, the robot keeps its own."""
 
 
 class Gains(Protocol):
-    """What the wrapper asks of a controller's gains."""
+    """The part of a controller's gains that the wrapper uses."""
 
     @property
     def lead_s(self) -> float:
-        """How far ahead the reference's higher derivatives are taken."""
+        """Preview time of the reference's higher derivatives, s."""
 
 
 class Controller(Protocol):
@@ -40,7 +40,7 @@ class Controller(Protocol):
         """Its gains."""
 
     def reset(self, count: int = 1) -> None:
-        """Forget the past of ``count`` robots."""
+        """Reset the state of ``count`` robots."""
 
     def command(
         self,
@@ -58,20 +58,20 @@ CONTROLLERS: dict[str, Callable[[Quadrotor], Controller]] = {
     "Lee geometric": lambda robot: LeeController(robot, LeeGains.for_robot(robot)),
     "cascaded PID": lambda robot: CascadeController(robot, CascadeGains.for_robot(robot)),
 }
-"""By the name that reports show."""
+"""Controllers by their names in reports."""
 
 
 class Baseline:
     """A controller with the interface of a loaded policy file (:class:`rlstack.verification.runner.Steppable`).
 
-    It senses what the policy senses and knows the robot file, never the simulated robot's departures from it. Like the
-    policy it sees a path's poses ahead of time.
+    It receives the policy's observations and knows the robot file, but not the simulated robot's deviations from it.
+    Like the policy it sees a path's poses ahead of time.
 
     Args:
-        name: For reports and messages.
-        contract: The policy's; only the inputs that are used here remain.
-        controller: What flies.
-        inputs: Names of the inputs, among them the goal's or the path's.
+        name: Name in reports and messages.
+        contract: The policy's contract, reduced to the inputs used here.
+        controller: The controller.
+        inputs: Names of the inputs, including the goal's or the path's.
     """
 
     def __init__(self, name: str, contract: Contract, controller: Controller, inputs: tuple[str, ...]) -> None:
@@ -80,7 +80,7 @@ class Baseline:
             "training": {},
             "evaluation": {},
             "envelope": {},
-        }  # how far a policy looks is its own
+        }  # the look-ahead is specific to a policy
         self.contract = replace(contract, name=name, inputs=ports, state=(), sha256="", **nothing)
         self.path = Path(name)
         self.controller = controller
@@ -90,7 +90,7 @@ class Baseline:
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
-        """Forget the past; ``batch`` robots are flown next."""
+        """Reset the state for ``batch`` robots."""
         self.controller.reset(batch)
         self._late = 0.0  # no time has passed before the first step
 
@@ -122,16 +122,16 @@ class Baseline:
 
 
 def baselines(contract: Contract, robot: Quadrotor) -> dict[str, Baseline]:
-    """Return the classical controllers that can fly a policy's task, by name; none for a task that they cannot.
+    """Return the classical controllers that can fly a policy's task, by name; none for other tasks.
 
-    A policy that is told a path gets them as path followers, one that is told a goal as hover controllers.
+    They follow a path if the policy senses one, and otherwise hover at the goal.
 
     Args:
-        contract: The policy's: its inputs, rate and robot.
-        robot: What flies.
+        contract: The policy's contract: inputs, rate and robot.
+        robot: The robot.
     """
     given = {port.name for port in contract.inputs}
-    robot = replace(robot, control_rate_hz=contract.rate_hz)  # gains follow the rate at which they are flown
+    robot = replace(robot, control_rate_hz=contract.rate_hz)  # gains depend on the control rate
     if [port.name for port in contract.outputs] != ["rotor_speed"]:
         return {}
     for task_inputs, heading in zip((PATH_INPUTS, GOAL_INPUTS), reversed(HEADINGS)):

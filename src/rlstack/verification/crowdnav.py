@@ -1,9 +1,9 @@
 """CrowdNav's published protocol (Chen et al., arXiv 1809.08835), step by step as its public source has it.
 
-Five people cross a circle of 4 m, the robot does too, and nobody sees it; steps of 0.25 s, at most 25 s; the robot
-takes any velocity up to 1 m/s at once. It fails if in any step it comes to touch somebody, taken that they go on as
-they went in the step before, and has arrived within its own radius of the goal. The 500 test episodes are the very ones
-of the source: numpy's seeds 1000 to 1499.
+Five people and the robot cross a circle of 4 m, and the people ignore the robot; steps of 0.25 s, at most 25 s; the
+robot takes any velocity up to 1 m/s at once. It fails if it touches somebody in any step, with people extrapolated at
+the velocity of the step before, and has arrived within its own radius of the goal. The 500 test episodes are those of
+the source: numpy's seeds 1000 to 1499.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rlstack.verification.runner import input_names
 PERIOD_S, LIMIT_S, RADIUS_M, SPEED_M_S = 0.25, 25.0, 0.3, 1.0
 EPISODES, _FIRST_SEED = 500, 1000
 NEIGHBOURS_M, MOST_NEIGHBOURS, HORIZON_S, MARGIN_M = 10.0, 10, 5.0, 0.01
-"""Of everybody's ORCA."""
+"""Parameters of everybody's ORCA."""
 
 PUBLISHED = {
     "ORCA": (0.43, 0.57, 10.86),
@@ -31,12 +31,12 @@ PUBLISHED = {
     "LSTM-RL": (0.95, 0.03, 11.82),
     "SARL": (1.00, 0.00, 10.60),
 }
-"""Share of successes and of collisions, and mean time in s, as the paper's table has them."""
+"""Success rate, collision rate and mean time in s from the paper's table."""
 
 
 @dataclass(frozen=True)
 class Crossings:
-    """How N episodes went.
+    """Results of N episodes.
 
     Args:
         ending: (N,) ``arrived``, ``collided`` or ``timed out``.
@@ -51,7 +51,7 @@ class Crossings:
     dangerous: float
 
     def figures(self) -> dict[str, float]:
-        """Return shares of endings and the mean time of those that arrived, as the source reports them."""
+        """Return shares of endings and the mean time of the successes, as the source reports them."""
         arrived = self.ending == "arrived"
         return {
             "episodes": float(len(self.ending)),
@@ -64,7 +64,7 @@ class Crossings:
 
 
 def published_starts(episodes: int = EPISODES, people: int = 5) -> Array:
-    """Return where people start in the test episodes (N, P, 2), m: drawn as the source draws them."""
+    """Return people's start positions in the test episodes (N, P, 2), m, drawn like the source's."""
     found = np.zeros((episodes, people, 2))
     for episode in range(episodes):
         random = np.random.RandomState(_FIRST_SEED + episode)
@@ -83,7 +83,7 @@ def published_starts(episodes: int = EPISODES, people: int = 5) -> Array:
 
 
 def walks(starts: Array) -> tuple[Array, Array]:
-    """Return places and velocities (T + 1, N, P, 2) of people by RVO2, who never see the robot.
+    """Return positions and velocities (T + 1, N, P, 2) of people simulated by RVO2 without the robot.
 
     Raises:
         UserError: pyrvo is not installed.
@@ -106,12 +106,12 @@ def walks(starts: Array) -> tuple[Array, Array]:
 
 
 def cross(driver: Any, place: Array, velocity: Array) -> Crossings:
-    """Let a driver cross.
+    """Run a driver through the crossings.
 
     Args:
-        driver: A policy file, or anything with its calls, that commands a ``planar_twist``, for N robots at once.
-        place: (T + 1, N, P, 2) m, of the people.
-        velocity: The same, m/s.
+        driver: A policy file, or an object with its interface, that commands a ``planar_twist``, for N robots at once.
+        place: (T + 1, N, P, 2) m, people's positions.
+        velocity: (T + 1, N, P, 2) m/s, people's velocities.
     """
     steps, count = len(place) - 1, place.shape[1]
     robot, going = np.tile([0.0, -CROSSING_M], (count, 1)), np.zeros((count, 2))
@@ -146,12 +146,12 @@ def cross(driver: Any, place: Array, velocity: Array) -> Crossings:
 
 
 class OrcaRobot:
-    """CrowdNav's baseline: RVO2 plans the robot's velocity as if everybody gave way by half."""
+    """CrowdNav's baseline: RVO2 plans the robot's velocity as if everybody took half of the avoidance."""
 
     inputs = ("position", "linear_velocity", "goal_position", "people_position", "people_velocity")
 
     def reset(self, batch: int = 1) -> None:
-        """Forget everything, for ``batch`` robots."""
+        """Reset the state for ``batch`` robots."""
         self._simulators: list[Any] = [None] * batch
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -179,7 +179,7 @@ def _simulator(agents: int) -> Any:
     try:
         import pyrvo  # type: ignore[import-untyped]
     except ImportError as error:
-        raise UserError(f"CrowdNav's people walk by RVO2, which is not there ({error}): pip install pyrvo.") from error
+        raise UserError(f"CrowdNav's people need RVO2, which is missing ({error}): pip install pyrvo.") from error
     same = NEIGHBOURS_M, MOST_NEIGHBOURS, HORIZON_S, HORIZON_S
     simulator = pyrvo.RVOSimulator(PERIOD_S, *same, RADIUS_M, SPEED_M_S)
     for _ in range(agents):
@@ -195,7 +195,7 @@ def _want(simulator: Any, place: Array, goal: Array) -> None:
 
 
 def _signals(robot: Array, going: Array, goal: Array, place: Array, velocity: Array) -> dict[str, Array]:
-    """Return what a policy senses; the robot heads along x."""
+    """Return the policy's observations; the robot heads along x."""
 
     def level(array: Array) -> Array:
         return np.concatenate([array, np.zeros((*array.shape[:-1], 1))], axis=-1)

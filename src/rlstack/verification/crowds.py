@@ -1,4 +1,4 @@
-"""Driving among people: scenes with their own crowd, for policies and planners alike."""
+"""Crowd navigation trials: scenes with their own people, for policies and planners alike."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from rlstack.sim.maps.pool import pool_of
 from rlstack.verification.runner import Trials, run
 
 ENDINGS = ("arrived", "hit a person", "hit a thing", "timed out", "gave up")
-"""How a drive among people may end."""
+"""Possible endings of a drive."""
 
 DISCOMFORT_M = 0.2
-"""Nearer than this to a person disturbs them (CrowdNav)."""
+"""Distance below which a robot disturbs a person (CrowdNav)."""
 
 
 @dataclass(frozen=True)
 class CrowdDrives:
-    """What became of N drives.
+    """Results of N drives.
 
     Args:
-        driver: Who drove.
+        driver: Name of the driver.
         ending: (N,) one of :data:`ENDINGS`.
-        time_s: (N,) until the end.
-        length_m: (N,) of what was driven.
-        shortest_m: (N,) of the shortest way without people.
+        time_s: (N,) time until the end.
+        length_m: (N,) path length.
+        shortest_m: (N,) length of the shortest path without people.
         closest_m: (N,) least gap to a person.
         disturbed: (N,) share of the time nearer to a person than :data:`DISCOMFORT_M`.
         pose: (T, N, 3) x, y, yaw; NaN after the end.
@@ -58,11 +58,11 @@ class CrowdDrives:
 
     @property
     def success(self) -> NDArray[np.bool_]:
-        """(N,) who arrived without touching anything."""
+        """(N,) whether the robot arrived without a contact."""
         return self.ending == "arrived"
 
     def figures(self) -> dict[str, float]:
-        """Return the shares of each ending, and means: of time and way over those that arrived."""
+        """Return the share of each ending, and the means of time and path length over the successes."""
         there = self.success
         shares = {name.replace(" ", "_"): float((self.ending == name).mean()) for name in ENDINGS}
         time = float(self.time_s[there].mean()) if there.any() else float(self.time_s.max())
@@ -98,16 +98,16 @@ def drive_among_people(
     Args:
         driver: A policy file or a planner, for all robots at once.
         scenes: N scenes.
-        robot: What drives.
+        robot: The robot.
         rate_hz: Control rate.
-        arrival_m: Nearer to the goal than this is there.
-        limit_s: Time for each.
-        name: Of the driver, for reports.
-        tracked: The driver is told of people what is tracked in its scan; otherwise the truth.
-        rule: How people walk; ORCA if left out.
-        tracker: Of the tracker.
-        departures: Robots depart from their file as in training; otherwise all are as it says.
-        seed: Of the sensors' noise, and of departures.
+        arrival_m: Goal tolerance.
+        limit_s: Time limit of each scene.
+        name: Name of the driver, for reports.
+        tracked: The driver senses people tracked in its scan; otherwise the ground truth.
+        rule: Pedestrian model; default: ORCA.
+        tracker: Settings of the tracker.
+        departures: Randomize the robots' parameters as in training; otherwise use those of the robot file.
+        seed: Seed of the sensors' noise and of the randomization.
     """
     count = len(scenes)
     rng = np.random.default_rng(seed)
@@ -139,7 +139,7 @@ def drive_among_people(
 
 
 class _Drives(Trials):
-    """Scenes that are driven together."""
+    """Scenes simulated together."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class _Drives(Trials):
 
 
 def _nearest(before: Array, after: Array) -> Array:
-    """Return the least distance (N, P) on the straight way from one offset (N, P, 2) to the next."""
+    """Return the least distance (N, P) on the line from one offset (N, P, 2) to the next."""
     way = after - before
     share = np.clip(-(before * way).sum(-1) / np.maximum((way**2).sum(-1), 1e-12), 0.0, 1.0)
     return np.asarray(np.linalg.norm(before + share[..., None] * way, axis=-1))

@@ -1,7 +1,7 @@
-"""Where two simulators disagree: the same commands from the same starts, without any feedback, and what causes it.
+"""Compare simulators by open-loop replay of the same commands from the same starts, and find the cause of differences.
 
-The cause is narrowed down by elimination. Both simulators are flown again with finer steps, then with a term of the
-physics taken out of both as well: what makes the disagreement go away is what they compute differently.
+The cause is found by elimination: both simulators replay the flights with finer steps, then also with one term of the
+physics removed from both. The term whose removal makes the difference vanish is the cause.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from rlstack.sim.vector import engine_of, whole_rate_hz
 from rlstack.tasks.quadrotor.scenario import Scenario
 
 LIMIT_M, LIMIT_RAD = 0.01, math.radians(1.0)
-"""What counts as agreement after 1 s without feedback."""
+"""Limits of agreement after 1 s of open-loop flight."""
 
 _FINER = 4
 _GONE = 0.5
-"""A share of the disagreement that is left when its cause is taken out; other terms leave more."""
+"""Largest share of the difference that remains without its cause; other terms leave more."""
 
 _TINY_M = 1e-3
-"""Less has no cause worth a name: single precision alone makes some tenths of a millimetre."""
+"""Smaller differences count as rounding: single precision alone causes some tenths of a millimetre."""
 
 Change = Callable[[Scenario], Scenario]
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """How far apart two simulators end up in ``duration_s`` of the same rotor commands.
+    """Difference between two simulators after ``duration_s`` of the same rotor commands.
 
     Args:
         first: The one simulator.
         second: The other.
-        duration_s: Of the flights.
+        duration_s: Duration of the flights.
         position_m: Largest distance between the two, over all flights and times.
         angle_rad: Largest rotation between the two attitudes.
-        episode: In which flight the distance was largest.
-        cause: ``integrator``, ``drag``, ``lag``, ``torque`` or ``thrust``: what makes the most of it; ``rounding``
-            where it is less than a millimetre.
-        left: By each term, the distance that is left without it, m; ``integrator``: with finer steps.
+        episode: The flight with the largest distance.
+        cause: The main cause: ``integrator``, ``drag``, ``lag``, ``torque`` or ``thrust``; ``rounding`` below a
+            millimetre.
+        left: By term, the distance that remains without it, m; ``integrator``: with finer steps.
     """
 
     first: str
@@ -63,11 +63,11 @@ class Disagreement:
 
     @property
     def within_limits(self) -> bool:
-        """Whether it is under :data:`LIMIT_M` and :data:`LIMIT_RAD`."""
+        """Whether the difference is below :data:`LIMIT_M` and :data:`LIMIT_RAD`."""
         return self.position_m < LIMIT_M and self.angle_rad < LIMIT_RAD
 
     def sentence(self) -> str:
-        """Return it in words."""
+        """Describe the difference in a sentence."""
         apart = (
             f"{self.first} and {self.second} are at most {_few(1e3 * self.position_m)} mm and"
             f" {_few(np.degrees(self.angle_rad))} degrees apart after {self.duration_s:g} s of the same rotor commands"
@@ -90,9 +90,9 @@ def disagreements(
 
     Args:
         simulators: Names as in :func:`rlstack.kinds.quadrotor.simulation_vector.quadrotor_vector`.
-        robot: What flies.
+        robot: The robot.
         scenario: N flights, well above any floor.
-        commands: (T, N, rotors) rad/s, one a control period.
+        commands: (T, N, rotors) rad/s, one per control period.
         rate_hz: Control rate.
     """
     flown: dict[tuple[str, str], dict[str, Array]] = {}
@@ -138,7 +138,7 @@ def _compare(
 
     distance, angle = apart("everything")
     if np.isnan(distance).all():
-        raise UserError(f"{first} and {second} cannot be compared: every flight was given up in one of them.")
+        raise UserError(f"{first} and {second} cannot be compared: every flight diverged in one of them.")
     left = {term: float(np.nanmax(apart(term)[0], initial=0.0)) for term in TERMS if term != "everything"}
     most = float(np.nanmax(distance))
     terms = {term: value for term, value in left.items() if term != "integrator"}
@@ -188,4 +188,4 @@ TERMS: dict[str, Change] = {
     "lag": lambda scenario: _changed(scenario, time_constant_scale=0.1),
     "torque": lambda scenario: _changed(scenario, still=True, arm_scale=0.0, torque_scale=0.0),
 }
-"""What is taken out of a scenario for each term; what none of them explains is the thrust's."""
+"""Changes that remove each term from a scenario; a difference that none explains is attributed to the thrust."""

@@ -1,4 +1,4 @@
-"""What all pictures share: the colours, the style, charts and a figure that needs no display."""
+"""Shared plotting: colours, style, charts and figures without a display."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rlstack.verification.scores import Score
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; crimson is kept for what went wrong.
+# Okabe and Ito's palette for colour-blind readers; crimson is reserved for failures.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a8a8a")
 """One per backend, in order; also one per rotor."""
 BAD = "#a3123a"
 INK, FAINT = "#1f2328", "#c9ced6"
 
 STYLE = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so pictures look the same everywhere
+    "font.family": "DejaVu Sans",  # ships with matplotlib, so plots look the same everywhere
     "font.size": 10.0,
     "axes.titlesize": 11.0,
     "axes.titleweight": "bold",
@@ -50,7 +50,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Plot:
-    """One picture: file stem, heading, a sentence that says how to read it, the file's bytes and their kind."""
+    """One picture: file stem, heading, caption, the file's bytes and their type."""
 
     name: str
     title: str
@@ -60,17 +60,17 @@ class Plot:
 
     @property
     def file(self) -> str:
-        """What its file is called."""
+        """Its file name."""
         return f"{self.name}.{self.kind}"
 
 
 Sketch = tuple[str, str, str, "Callable[[], Figure]"]
-"""Name, title and caption of a plot, and what draws it."""
+"""Name, title and caption of a plot, and the function that draws it."""
 
 
 @dataclass(frozen=True)
 class Flown:
-    """One backend's flights, judged, with the colour that it has in every picture."""
+    """One backend's judged flights, with its colour in every picture."""
 
     name: str
     episodes: FlightRecord
@@ -98,13 +98,13 @@ def draw_plots(sketches: Sequence[Sketch], dpi: int) -> list[Plot]:
 def success_chart(
     rows: Mapping[str, Mapping[str, Score]], colours: Mapping[str, str], trials: str, *, divided: int = 0
 ) -> Figure:
-    """Return a chart of shares of success with their intervals.
+    """Return a chart of success rates with their intervals.
 
     Args:
-        rows: By the label of a row, the scores of some of those that have a colour.
+        rows: By row label, scores by the names in ``colours``.
         colours: By name, in order.
-        trials: What trials are called.
-        divided: How many of the last rows are set apart by a line.
+        trials: The word for trials.
+        divided: Number of last rows separated by a line.
     """
     figure = new_figure(10.0, 1.2 + 0.26 * len(rows) * (len(colours) + 0.5))
     axes, lowest = figure.add_subplot(), 1.0
@@ -149,7 +149,7 @@ def stem(name: str) -> str:
 
 
 def matplotlib_or_refuse() -> Any:
-    """Return the package matplotlib; raise ``UserError`` with the way to get it if it is missing."""
+    """Return the package matplotlib; raise ``UserError`` with the install command if it is missing."""
     try:
         import matplotlib
     except ImportError as error:
@@ -159,7 +159,7 @@ def matplotlib_or_refuse() -> Any:
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of that many inches."""
-    # The object interface: no pyplot, so no global state and no display, whatever backend the user has set.
+    # The object interface instead of pyplot: no global state and no display, whatever backend the user has set.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -169,10 +169,10 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def title_of(item: Flown) -> str:
-    """Return where the flights were flown."""
+    """Return the title of the flights' simulator."""
     return literal(item.episodes.simulator)
 
 
 def literal(text: str) -> str:
-    """Return ``text`` so that matplotlib shows it as it is."""
-    return text.replace("$", r"\$")  # what is between two of them would be read as a formula
+    """Escape ``text`` so that matplotlib displays it literally."""
+    return text.replace("$", r"\$")  # matplotlib reads text between two of them as a formula

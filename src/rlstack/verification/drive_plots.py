@@ -1,4 +1,4 @@
-"""Pictures of drives, drawn without a display; a driver has the same colour in all of them."""
+"""Plots of navigation trials; a driver has the same colour in all of them."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
 
 SHOWN, ACROSS = 8, 4
-"""Ways on a page of paths, and how many of them in a row."""
+"""Number of drives on a page of paths, and in a row."""
 
 FILMS, ABREAST = 3, 3
-"""How many drives are animated, and of how many drivers beside each other."""
+"""Number of animated drives, and of drivers side by side."""
 
 
 @dataclass(frozen=True)
 class Driven:
-    """What was driven in one column.
+    """The drives of one column.
 
     Args:
-        course: The ways.
-        drives: Of the driver that is judged.
-        baselines: Of classical planners by their names, over the first of the same ways.
-        arrival_m: How near the goal is there.
+        course: The starts and goals.
+        drives: Drives of the judged driver.
+        baselines: Drives of classical planners by name, over the first of the same starts and goals.
+        arrival_m: Goal tolerance.
     """
 
     course: Course
@@ -58,18 +58,18 @@ class Driven:
 
     @property
     def all(self) -> dict[str, NavigationRecord]:
-        """Everybody's drives, by name, the judged driver's first."""
+        """All drives by name, the judged driver's first."""
         return {self.drives.driver: self.drives, **self.baselines}
 
     @property
     def scores(self) -> dict[str, Score]:
-        """Of those who were driven in this very simulator: planners are not driven over topics."""
+        """Scores of the drivers in this simulator; planners are not driven over topics."""
         here = {name: drives for name, drives in self.all.items() if drives.simulator == self.drives.simulator}
         return {name: score_drives(drives, arrival_m=self.arrival_m) for name, drives in here.items()}
 
 
 def draw_drives(columns: Mapping[str, Driven], robot: WheeledBase, *, dpi: int = 140) -> list[Plot]:
-    """Return all pictures of drives.
+    """Return all plots of drives.
 
     Raises:
         UserError: matplotlib or Pillow is not installed.
@@ -127,11 +127,11 @@ def draw_drives(columns: Mapping[str, Driven], robot: WheeledBase, *, dpi: int =
 
 
 def interesting(column: Driven, count: int) -> NDArray[np.intp]:
-    """Return the numbers of ways worth seeing: where the judged driver fails, then where the others do, then long ones.
+    """Return the indices of notable drives: failures of the judged driver, then of the others, then long ones.
 
     Args:
-        column: Whose ways.
-        count: How many.
+        column: The drives.
+        count: How many to return.
     """
     drives = column.drives
     failed = drives.ending != "arrived"
@@ -218,7 +218,7 @@ def _paths(column: Driven, chosen: NDArray[np.intp], colours: dict[str, str]) ->
 
 
 def _same_way(columns: Mapping[str, Driven]) -> Figure:
-    # columns over the same course share their first ways
+    # columns over the same course share their first drives
     first = next(iter(columns.values()))
     same = {n: c for n, c in columns.items() if c.course.pool.maps[0] is first.course.pool.maps[0] or _alike(c, first)}
     count = min(len(column.drives) for column in same.values())
@@ -253,7 +253,7 @@ def _alike(one: Driven, other: Driven) -> bool:
 
 
 def _animations(columns: Mapping[str, Driven], robot: WheeledBase) -> list[Plot]:
-    """Animate a way of each column in process, what is worth seeing first."""
+    """Animate a notable drive of each in-process column."""
     films = []
     for name, column in list(columns.items())[:FILMS]:
         (number,) = interesting(column, 1).tolist()

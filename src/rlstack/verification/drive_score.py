@@ -1,7 +1,7 @@
-"""The figures of one driver's drives in one simulator; :mod:`rlstack.verification.scores` says what figures are.
+"""Figures of one driver's navigation trials in one simulator; see :mod:`rlstack.verification.scores`.
 
-The reference is the classical planner that the task names, on the very same ways in the same simulator, or as many of
-them as it drove. Where no drive arrived, or there is no reference, figures of such drives were not measured: None.
+The reference is the task's classical planner, on the same starts and goals in the same simulator, or the first of them.
+Without successful drives, or without a reference, the respective figures are None.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from rlstack.verification.scores import (
 )
 
 PEOPLE_M = 0.2
-"""Nearer than this to a person's edge, a robot's edge disturbs them (CrowdNav, Chen et al., arXiv 1809.08835)."""
+"""Gap below which a robot disturbs a person (CrowdNav, Chen et al., arXiv 1809.08835)."""
 
 
 def score_drives(drives: NavigationRecord, *, arrival_m: float, beside: NavigationRecord | None = None) -> Score:
     """Return the figures of drives.
 
     Args:
-        drives: Of one driver, N of them.
-        arrival_m: How near the goal was there.
-        beside: The reference's drives over the first of the same ways; None: there is none, or these are its own.
+        drives: N drives of one driver.
+        arrival_m: Goal tolerance.
+        beside: The reference's drives over the first of the same starts and goals; None: no reference.
     """
     there, reference = drives.success, "the planner" if beside is None else beside.driver
     over = (drives.length_m + arrival_m) / drives.shortest_m
@@ -165,12 +165,12 @@ def score_drives(drives: NavigationRecord, *, arrival_m: float, beside: Navigati
 
 
 def score_baseline(planner: NavigationRecord, policy: NavigationRecord, *, arrival_m: float) -> Score:
-    """Return the figures of a planner's drives, and how the policy did beside it on the same ways.
+    """Return the figures of a planner's drives, and the policy's relative to them.
 
     Args:
-        planner: Over the first of the policy's ways.
-        policy: Over the ways.
-        arrival_m: How near the goal was there.
+        planner: The planner's drives, over the first of the policy's starts and goals.
+        policy: The policy's drives.
+        arrival_m: Goal tolerance.
     """
     score = score_drives(planner, arrival_m=arrival_m)
     lead, _, ratio, paired = _compared(policy, planner, planner.driver)
@@ -193,7 +193,7 @@ def _compared(
         ours, theirs = drives.success, beside.success
         both, count = ours & theirs, len(drives)
         more, less = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-        # half a pair to each of the four outcomes keeps an interval where all agree
+        # adding half a pair to each of the four outcomes gives an interval even if all agree
         difference = (more - less) / (count + 2.0)
         variance = (more + less + 1.0) / (count + 2.0) - difference**2
         lead = (more - less) / count

@@ -1,4 +1,4 @@
-"""A simulator that starts one episode after the other while its time goes on: for in-process runs and robot nodes."""
+"""A simulator of successive episodes with continuous time, for in-process runs and robot nodes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rlstack.sim.world import World
 
 
 class EpisodeSimulator(ABC):
-    """A backend whose robot starts anew, in a new world if need be, in each episode.
+    """A backend that resets its robot, and if needed its world, in each episode.
 
     Args:
-        name: Of the backend.
-        robot: A robot as its file describes it.
+        name: Name of the backend.
+        robot: The robot.
         count: Number of episodes.
 
     Raises:
@@ -35,9 +35,9 @@ class EpisodeSimulator(ABC):
             raise UserError(f"The backend '{name}' is not a simulator with worlds: verify in another, such as mujoco.")
         self.factory, self.robot, self._count = BACKENDS.load(name), robot, count
         self.number = 0
-        """Of the present episode."""
+        """Number of the current episode."""
         self.backend = self.make(0)
-        """The simulator of the present episode."""
+        """The simulator of the current episode."""
         self.sensed, self.commanded = self.backend.sensed, self.backend.commanded
         self.captured = self.backend.captured
         self._before_s = 0.0
@@ -53,14 +53,14 @@ class EpisodeSimulator(ABC):
 
     @abstractmethod
     def place(self, number: int) -> None:
-        """Put the robot at the start of an episode."""
+        """Move the robot to the start of an episode."""
 
     def needs_new_world(self, number: int) -> bool:
         """Return whether an episode needs a simulator of its own."""
         return True
 
     def noisy(self, reading: Reading) -> Reading:
-        """Return a reading with the noise that the episode asks for; the default has none beside the backend's."""
+        """Add the episode's noise to a reading; by default there is none besides the backend's."""
         return reading
 
     def connect(self) -> None:
@@ -69,7 +69,7 @@ class EpisodeSimulator(ABC):
         self.place(0)
 
     def enter(self, number: int) -> None:
-        """Begin an episode; time goes on."""
+        """Start an episode; time continues."""
         if self.needs_new_world(number):
             self._before_s += float(self.backend.read().time_s)
             self.backend.close()
@@ -85,21 +85,21 @@ class EpisodeSimulator(ABC):
         return self.noisy(replace(reading, time_s=reading.time_s + self._before_s))
 
     def capture(self, name: str) -> Capture:
-        """Return what a camera or lidar sees."""
+        """Return a capture of a camera or lidar."""
         capture: Capture = self.backend.capture(name)
         return replace(capture, time_s=capture.time_s + self._before_s)
 
     def write(self, command: Signals) -> Signals:
-        """Command the robot; return what its limits leave of it."""
+        """Command the robot; return the command after its limits."""
         sent: Signals = self.backend.write(command)
         return sent
 
     def step(self, duration_s: float) -> None:
-        """Let time pass."""
+        """Advance time."""
         self.backend.step(duration_s)
 
     def reset(self, state: Any = None) -> None:
-        """Put the robot at rest, or into a state."""
+        """Reset the robot to rest, or to a state."""
         self.backend.reset(state)
 
     def disarm(self) -> None:
@@ -115,11 +115,11 @@ class NewWorlds(EpisodeSimulator):
     """A mobile robot in a new world for each episode, at rest at a pose.
 
     Args:
-        name: Of the backend.
+        name: Name of the backend.
         robot: A wheeled base.
         count: Number of episodes.
-        seed: Of the sensors' noise, with the episode's number.
-        physics_hz: Physics steps a second, at least.
+        seed: Seed of the sensors' noise, combined with the episode's number.
+        physics_hz: Least number of physics steps per second.
 
     Raises:
         UserError: The backend is not a simulator with worlds.
@@ -132,20 +132,20 @@ class NewWorlds(EpisodeSimulator):
 
     @abstractmethod
     def world(self, number: int) -> World | str:
-        """Return the world of an episode, or its name; called once an episode, before it."""
+        """Return the world of an episode, or its name; called once before each episode."""
 
     def start(self, number: int) -> Array:
-        """Return where the robot starts: x and y in m, yaw in rad; the default is the origin."""
+        """Return the start pose: x and y in m, yaw in rad; the default is the origin."""
         return np.zeros(3)
 
     @property
     def pose(self) -> Array:
-        """(3,) by the newest reading: x and y in m, yaw in rad."""
+        """(3,) pose of the newest reading: x and y in m, yaw in rad."""
         return np.array([*self.state["position"][:2], float(frames.yaw(self.state["orientation"]))])
 
     @property
     def twist(self) -> Array:
-        """(3,) by the newest reading: m/s, m/s, rad/s in base_link."""
+        """(3,) twist of the newest reading: m/s, m/s, rad/s in base_link."""
         return np.array([*self.state["linear_velocity"][:2], self.state["angular_velocity"][2]])
 
     def make(self, number: int) -> Any:

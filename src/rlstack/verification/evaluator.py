@@ -1,4 +1,4 @@
-"""How the best policy of a training run is chosen: by held-out trials, as the verification of its task declares."""
+"""Evaluation of policies during training, by the held-out trials that the task's verification declares."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rlstack.robots import RobotSpec
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a policy did.
+    """Result of evaluating a policy.
 
     Args:
-        success: Share of the trials.
-        rank: What policies are compared by, the better one first by its first number, then by the next.
-        figures: For the record, by name; all finite.
+        success: Success rate.
+        rank: Sort key of policies, compared element by element; larger is better.
+        figures: Figures for the record, by name; all finite.
     """
 
     success: float
@@ -27,13 +27,13 @@ class Evaluation:
 
 
 class Evaluator:
-    """Runs policies through the same held-out trials of a task.
+    """Evaluates policies in the same held-out trials of a task.
 
     Args:
-        task: With its settings.
-        robot: What moves.
-        episodes: How many trials.
-        seed: Of the trials and of the sensors' noise.
+        task: The task with its settings.
+        robot: The robot.
+        episodes: Number of trials.
+        seed: Seed of the trials and of the sensors' noise.
     """
 
     def __init__(self, task: Any, robot: RobotSpec, episodes: int, seed: int) -> None:
@@ -42,7 +42,7 @@ class Evaluator:
         self._trials = self._way.draw_evaluation(task, robot, episodes, seed)
 
     def evaluate(self, policy: Any) -> Evaluation:
-        """Return how ``policy`` did.
+        """Evaluate ``policy``.
 
         Raises:
             UserError: The policy's command was not finite.
@@ -52,16 +52,16 @@ class Evaluator:
 
 
 def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:
-    """Return in a sentence how a policy did, from the figures of its :class:`Evaluation`."""
+    """Describe the figures of an :class:`Evaluation` in a sentence."""
     return str(verification_of(task).describe_evaluation(task, figures))
 
 
 def verification_of(task: Any, kind: str = "") -> Any:
-    """Return how policies of a task are evaluated and verified: a subclass of ``TaskVerification``.
+    """Return the subclass of ``TaskVerification`` that evaluates and verifies a task's policies.
 
     Args:
-        task: A task or its class; its ``verification`` is a kind of robot or ``module:OBJECT``. None: an unknown one.
-        kind: The kind of robot that decides where the task does not say.
+        task: A task or its class; its ``verification`` is a kind of robot or ``module:OBJECT``. None: an unknown task.
+        kind: The kind of robot to use if the task does not name a verification.
 
     Raises:
         UserError: The kind has no verification.
