@@ -55,7 +55,7 @@ def test_where_there_is_only_a_record_in_process_that_is_said_and_what_could_not
     beside = policy.with_name("verify_in_process.json")
     write_json(beside, record(policy, left_out={"mujoco": "it has no wheels."}))
     with pytest.raises(
-        UserError, match=r"only verify_in_process.json, which proves nothing .*; mujoco: it has no wheels"
+        UserError, match=r"only verify_in_process.json, which does not cover .*; mujoco: it has no wheels"
     ):
         require_proof(policy, ROBOT)
     write_json(beside, record(policy, sha256="of another file"))
@@ -80,7 +80,7 @@ def test_a_record_of_another_file_is_refused(policy):
 
 def test_a_record_of_another_robot_is_refused(policy):
     write_json(record_path(policy), record(policy, robot="x500"))
-    with pytest.raises(UserError, match=r"of flights of 'x500', not of 'crazyflie': run .* --robot crazyflie`"):
+    with pytest.raises(UserError, match=r"is for 'x500', not for 'crazyflie': run .* --robot crazyflie`"):
         require_proof(policy, ROBOT)
 
 

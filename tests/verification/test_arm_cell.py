@@ -202,7 +202,7 @@ class Strange(PushTask):
 
 def test_what_an_engine_cannot_hold_or_time_is_refused() -> None:
     strange = Strange()
-    with pytest.raises(UserError, match="scene of Strange is known to the batch simulator alone"):
+    with pytest.raises(UserError, match="Only the batch simulator supports the scene of Strange"):
         world_of(strange, held_out(strange, ROBOT, 1, 3), 0)
     odd = ReachTask(rate_hz=30.0)
     with pytest.raises(UserError, match="no whole multiple of the task's 30 Hz"):

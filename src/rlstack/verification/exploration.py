@@ -1,4 +1,4 @@
-"""How much of unknown grid worlds is seen, step by step, by whatever explores them: a policy file or a planner."""
+"""Exploration trials in grid worlds: coverage over steps, for policies and planners."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from rlstack.verification.runner import Driver, Trials, run
 def explore(
     explorer: Driver, expedition: ExplorationSetting, sites: Sites, steps: int | None = None, name: str = ""
 ) -> ExplorationRecord:
-    """Let ``explorer`` explore N sites, each alone.
+    """Run ``explorer`` on N sites, each alone.
 
-    A rover that is sent into what is not free stays where it is, and the step counts as a crash.
+    A rover sent into an occupied cell stays where it is, and the step counts as a crash.
 
     Args:
-        explorer: Is reset first.
+        explorer: The explorer, which is reset first.
         expedition: The setting.
-        sites: Where.
-        steps: As many as the setting's if not given; the same where all are done before.
-        name: Of the explorer, for reports.
+        sites: The grid worlds.
+        steps: Number of steps; default: the setting's. The record has this length even if all finish earlier.
+        name: Name of the explorer, for reports.
 
     Raises:
-        UserError: A waypoint is not the middle of a cell beside the rover's, or of its own.
+        UserError: A waypoint is not the centre of the rover's cell or of a neighbouring one.
     """
     begin = time.monotonic()
     rovers = _Rovers(expedition, sites, expedition.steps if steps is None else steps)
@@ -50,7 +50,7 @@ def explore(
 
 
 class _Rovers(Trials):
-    """Grid worlds that are explored together; a trial is over when enough is seen."""
+    """Grid worlds explored together; a trial is over when coverage suffices."""
 
     def __init__(self, expedition: ExplorationSetting, sites: Sites, steps: int) -> None:
         super().__init__(len(sites), 1.0)
@@ -71,6 +71,6 @@ class _Rovers(Trials):
         choice = self._setting.choice(self._worlds, command)
         if (choice < -1).any():
             raise UserError(
-                "A waypoint leads to a cell that is not beside the rover's. On grids, name the middle of one that is."
+                "A waypoint leads to a cell that is not beside the rover's. On grids, give the centre of one that is."
             )
         self.crashed += self._worlds.move(np.maximum(choice, 0), ~over & (choice >= 0))

@@ -23,10 +23,10 @@ from rlstack.verification.records import ExplorationRecord
 from rlstack.verification.runner import Trials, run
 
 SHARE = 0.9
-"""Of what is to be seen: the time until then is compared."""
+"""Coverage up to which times are compared."""
 
 _POINTS_M = 0.1
-"""Between the places by which coverage is counted."""
+"""Spacing of the points that measure coverage."""
 
 
 def drive_explorer(
@@ -39,16 +39,16 @@ def drive_explorer(
     seed: int = 0,
     name: str = "",
 ) -> ExplorationRecord:
-    """Let ``explorer`` drive N bases, each over a floor of its own, from the floor's start.
+    """Let ``explorer`` drive N bases, each on a floor of its own, from the floor's start.
 
     Args:
-        explorer: Is reset first.
-        robot: What drives.
+        explorer: The explorer, which is reset first.
+        robot: The robot.
         maps: N floors.
-        duration_s: Of all drives, whole seconds.
+        duration_s: Duration of all drives, whole seconds.
         simulator: The batch simulator, or a backend with an engine.
-        seed: Of the sensors' noise.
-        name: Of the explorer, for reports.
+        seed: Seed of the sensors' noise.
+        name: Name of the explorer, for reports.
     """
     begin = time.monotonic()
     count, rate_hz = len(maps), explorer.planner.settings.rate_hz
@@ -73,7 +73,7 @@ def drive_explorer(
 
 
 class _Floors(Trials):
-    """Floors that are explored together; who touches something stands from then on."""
+    """Floors explored together; a robot stops for good at its first contact."""
 
     last_command = True
 
@@ -113,7 +113,7 @@ class _Floors(Trials):
 
 
 def floor_places(drawn: FloorMap, radius_m: float) -> Array:
-    """Return places (P, 2) m, on a fine grid, that the middle of the base can get to."""
+    """Return points (P, 2) m, on a fine grid, that the base's centre can reach."""
     frame = frame_of(drawn.size_m, _POINTS_M)
     free = frame.distance(drawn.boxes, drawn.circles) > radius_m
     row, column = frame.cells(drawn.start[:2])[0]
@@ -123,7 +123,7 @@ def floor_places(drawn: FloorMap, radius_m: float) -> Array:
 
 
 def known_share(grids: OccupancyGrids, robot: int, places: Array) -> float:
-    """Return the share of places whose cells one robot's grid knows."""
+    """Return the share of points whose cells are known in one robot's grid."""
     side = grids.settings.cells
     cell = np.floor(places / grids.settings.resolution_m).astype(np.intp) - grids.corner[robot]
     inside = ((cell >= 0) & (cell < side)).all(axis=1)

@@ -1,4 +1,4 @@
-"""Pictures of expeditions, drawn without a display: coverage over time, where robots went, a drive that moves."""
+"""Plots of exploration trials: coverage over time, paths, and an animated drive."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN, ACROSS, ABREAST = 8, 4, 2
-"""Floors on a page of paths, how many of them in a row, and explorers beside each other in a film."""
+"""Floors on a page of paths, floors in a row, and explorers side by side in an animation."""
 
 _GOAL_M = 0.01
-"""Explorers have none: what stands for it on maps is as small as that."""
+"""Explorers have no goal: a marker of this size replaces it on maps."""
 
 Columns = Mapping[str, tuple[ExplorationRecord, Mapping[str, ExplorationRecord]]]
 
 
 def draw_exploration(robot: WheeledBase, columns: Columns, maps: Sequence[FloorMap], dpi: int = 140) -> list[Plot]:
-    """Return all pictures of expeditions.
+    """Return all plots of exploration trials.
 
     Args:
-        robot: What drove.
-        columns: By place: what the judged explorer saw, and by name what others saw of the first of the same grounds.
-        maps: The floors that were driven, in the order of every column in which robots drove.
+        robot: The robot.
+        columns: By column: the judged explorer's record, and by name those of others on the first of the same grounds.
+        maps: The floors, in the order of every column with driving robots.
         dpi: Pixels per inch.
 
     Raises:
@@ -82,7 +82,7 @@ def draw_exploration(robot: WheeledBase, columns: Columns, maps: Sequence[FloorM
 
 
 def worth_seeing(seen: ExplorationRecord, count: int) -> list[int]:
-    """Return the numbers of grounds worth seeing: contacts, then those of which least was seen for longest."""
+    """Return the indices of notable grounds: contacts, then those with the slowest coverage."""
     order: list[int] = np.lexsort((seen.coverage.mean(axis=1), ~seen.crashed)).tolist()
     return order[:count]
 

@@ -16,8 +16,8 @@ def score_exploration(seen: ExplorationRecord, beside: Mapping[str, ExplorationR
     """Return the figures of one explorer.
 
     Args:
-        seen: By the explorer.
-        beside: By planners, on the first of the same grounds, by name; None or empty: there are none.
+        seen: The explorer's record.
+        beside: Planners' records on the first of the same grounds, by name; None or empty: none.
     """
     times, unit = seen.time_to(SHARE), "1" if seen.moves else "s"
     time, plural = ("Moves", "moves") if seen.moves else ("Time", "seconds")
@@ -78,7 +78,7 @@ def score_exploration(seen: ExplorationRecord, beside: Mapping[str, ExplorationR
 def _compared(
     seen: ExplorationRecord, times: Array, beside: Mapping[str, ExplorationRecord]
 ) -> tuple[str, float, float]:
-    """Return the soonest planner, the time over its, and the least lead over the best at each time."""
+    """Return the fastest planner, the time relative to its, and the least lead over the best planner at each time."""
     many = min(len(seen), *(len(one) for one in beside.values()))
     steps = min(seen.coverage.shape[1], *(one.coverage.shape[1] for one in beside.values()))
     soonest = min(beside, key=lambda name: float(beside[name].time_to(SHARE)[:many].mean()))

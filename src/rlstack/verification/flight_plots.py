@@ -1,4 +1,4 @@
-"""Pictures of flights as PNG, drawn without a display; the same colours mean the same thing in all of them."""
+"""Plots of flights as PNG, with the same colours in all of them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _FLOOR_M, _CEILING_M = 1e-3, 10.0
 def draw_flights(
     episodes: Mapping[str, FlightRecord], criteria: Criteria, *, rotor_names: Sequence[str] = (), dpi: int = 140
 ) -> list[Plot]:
-    """Draw all pictures of flights.
+    """Draw all plots of flights.
 
     Args:
-        episodes: What was flown, by backend.
-        criteria: By what the flights were judged; its radius and window are drawn.
-        rotor_names: Names for the rotor speeds, in command order.
-        dpi: Pixels per inch; the pictures are 10 inches wide.
+        episodes: The flights, by backend.
+        criteria: Criteria that judge the flights; their radius and window are drawn.
+        rotor_names: Names of the rotor speeds, in command order.
+        dpi: Pixels per inch; the plots are 10 inches wide.
 
     Raises:
         UserError: matplotlib is not installed.
@@ -127,7 +127,7 @@ def _error(flown: Sequence[Flown]) -> Figure:
             )
         axes.plot(time, _row(ordered, 50), color=item.colour, linewidth=2.0, label=title_of(item))
         axes.plot(time, _row(ordered, 99), color=item.colour, linewidth=1.0, linestyle=":")
-        # Starts on the goal itself must not stretch the axis, so the low end is that of the judged seconds.
+        # Starts on the goal itself must not stretch the axis, so its low end is that of the judged window.
         lowest = min(lowest, _row(ordered[time >= item.criteria.from_s], 5).min())
         highest = max(highest, _row(ordered, 99).max())
     criteria = flown[0].criteria

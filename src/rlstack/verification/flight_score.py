@@ -1,9 +1,9 @@
-"""The figures of flights in one simulator; :mod:`rlstack.verification.scores` says what figures are.
+"""Figures of flights in one simulator; see :mod:`rlstack.verification.scores`.
 
-The distance is between the robot's centre of mass and the goal's position; where the goal moves along a path, the
-position that is due at that moment. The window is the samples from ``from_s`` to ``to_s`` seconds after the start, both
-included. A position that is not finite is infinitely far. Percentiles are of the sorted values without interpolation,
-so an infinite value stays one; medians of an even number average the two in the middle.
+The distance is between the robot's centre of mass and the goal's position; for a goal that moves along a path, its
+position at that moment. The window is the samples from ``from_s`` to ``to_s`` seconds after the start, inclusive. A
+position that is not finite is infinitely far. Percentiles are of the sorted values without interpolation, so infinite
+values stay infinite; medians of an even number average the two in the middle.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def score_flights(episodes: FlightRecord, criteria: Criteria) -> Score:
     """Return the figures of flights.
 
     Args:
-        episodes: What was flown, with arrays of shape (T, N, ...).
-        criteria: The task's.
+        episodes: The flights, with arrays of shape (T, N, ...).
+        criteria: The task's criteria.
 
     Raises:
         UserError: There are no episodes, or they are too short for the window.
@@ -202,7 +202,7 @@ def _by_label(episodes: FlightRecord, result: Outcome) -> dict[str, Score]:
 
 
 def _mean_change(command: Array) -> Array:
-    """Return each flight's mean change of commands (T, N, rotors); a record over topics may lack some of them."""
+    """Return each flight's mean change of commands (T, N, rotors); records over topics may lack some commands."""
     change = np.abs(np.diff(command, axis=0))
     known = np.isfinite(change)
     counts = known.sum(axis=(0, 2))

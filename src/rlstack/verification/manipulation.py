@@ -1,4 +1,4 @@
-"""Policies of arms at held-out trials, in process: the deployed graph in the batch simulator or in any engine."""
+"""Manipulation trials in process: the policy file's graph in the batch simulator or in any engine."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from rlstack.verification.records import ManipulationRecord
 from rlstack.verification.runner import OnProgress, Steppable, in_batches, run
 
 TOGETHER = 64
-"""Arms in the batch simulator at once."""
+"""Arms simulated together in the batch simulator."""
 
 _HELD_OUT = 8_000_000
 """Added to the seed: training draws from small ones."""
 
 
 def held_out(task: Any, robot: Manipulator, episodes: int, seed: int) -> Trials:
-    """Return trials that no training drew."""
+    """Return trials that training does not draw."""
     drawn: Trials = task.draw(robot, np.random.default_rng(_HELD_OUT + seed), episodes)
     return drawn
 
@@ -40,20 +40,20 @@ def held_out(task: Any, robot: Manipulator, episodes: int, seed: int) -> Trials:
 def manipulate(
     policy: Steppable, task: Any, robot: Manipulator, trials: Trials, *, seed: int = 0, threads: int | None = None
 ) -> ManipulationRecord:
-    """Let a policy do every trial in the batch simulator, all at once, and judge it.
+    """Run every trial of a policy in the batch simulator, all at once, and judge it.
 
-    The policy senses what it would sense on its topics, with the task's noise; one step is one control period.
+    The policy receives the same observations as on its topics, with the task's noise; one step is one control period.
 
     Args:
-        policy: As loaded; it is left with the recurrent state of the last step.
-        task: Which; its ``done`` judges.
-        robot: Which arm.
-        trials: N of them.
-        seed: Of the noise.
-        threads: That step the worlds; None: as many as there are cores.
+        policy: The loaded policy; it keeps the recurrent state of the last step.
+        task: The task; its ``done`` judges.
+        robot: The arm.
+        trials: N trials.
+        seed: Seed of the noise.
+        threads: Threads that step the worlds; None: one per core.
 
     Raises:
-        UserError: The policy is for another robot or rate, wants what is not sensed, or its command is not finite.
+        UserError: The policy is for another robot or rate, needs unknown inputs, or its command is not finite.
     """
     begin = time.monotonic()
     check_fits(policy, task, robot)
@@ -77,20 +77,20 @@ def try_in(
     first: int = 0,
     on_progress: OnProgress | None = None,
 ) -> ManipulationRecord:
-    """Let a policy do every trial in process: many at once in the batch simulator, one after the other in an engine.
+    """Run every trial of a policy in process: in parallel in the batch simulator, one after the other in an engine.
 
     Args:
-        policy: As loaded.
-        task: What is done.
-        robot: Which arm.
-        trials: N of them.
+        policy: The loaded policy.
+        task: The task.
+        robot: The arm.
+        trials: N trials.
         simulator: ``batch`` or a backend with an engine.
-        seed: Of the noise.
-        first: The number of the first trial.
-        on_progress: Called with the trials done and their total.
+        seed: Seed of the noise.
+        first: Number of the first trial.
+        on_progress: Called with the number of trials done and the total.
 
     Raises:
-        UserError: The policy or the simulator does not fit, or a command is not finite.
+        UserError: The policy or the simulator does not match, or a command is not finite.
     """
     begin, count = time.monotonic(), len(trials)
     if simulator == BATCH:
@@ -112,11 +112,11 @@ def try_in(
 
 
 class ManipulationLog:
-    """Keeps what is to be at the goal, and whether it is lost, at each control period; in process and over topics.
+    """Records the achieved position and loss of the object at each control period; used in process and over topics.
 
     Args:
-        task: Its ``done`` judges.
-        trials: N of them.
+        task: The task; its ``done`` judges.
+        trials: N trials.
     """
 
     def __init__(self, task: Any, trials: Trials) -> None:
@@ -125,24 +125,24 @@ class ManipulationLog:
         self._gone = np.zeros((task.steps + 1, len(trials)), dtype=np.bool_)
 
     def observe(self, rows: runner.Rows, k: int, achieved: Array, lost: Mask | bool) -> bool:
-        """Record the present of n trials after ``k`` periods; return whether they are over.
+        """Record n trials after ``k`` periods; return whether they are over.
 
         Args:
-            rows: n of the trials.
+            rows: Indices of the n trials.
             k: Periods since the start.
-            achieved: (n, 3) m: what is to be at the goal.
+            achieved: (n, 3) m, achieved positions.
             lost: (n,) whether the object is lost.
         """
         self._achieved[k, rows], self._gone[k, rows] = achieved, lost
         return k >= int(self._task.steps)
 
     def record(self, simulator: str) -> ManipulationRecord:
-        """Return how the trials went."""
+        """Return the record of the trials."""
         return judged(self._task, self._achieved, self._goal, self._gone, simulator)
 
 
 class _Arms(runner.Trials):
-    """Trials that are done together, in the batch simulator."""
+    """Trials simulated together in the batch simulator."""
 
     def __init__(self, scene: ArmScene, task: Any, trials: Trials) -> None:
         super().__init__(len(trials), task.rate_hz)
@@ -160,7 +160,7 @@ class _Arms(runner.Trials):
     def step(self, command: Array, over: Mask) -> None:
         self._scene.worlds.step(command)
         fresh = self._scene.lost() & ~self._lost
-        if fresh.any():  # a diverged world must not end the others' trials
+        if fresh.any():  # a diverged world must not end the other trials
             which: Index = np.flatnonzero(fresh)
             self._scene.start(which, self._trials.take(which))
             self._lost |= fresh
@@ -201,10 +201,10 @@ class _Arm(runner.Trials):
 
 
 def check_fits(policy: Steppable, task: Any, robot: Manipulator) -> None:
-    """Refuse a policy whose inputs the task does not sense, or whose output the arm does not take.
+    """Refuse a policy whose inputs or outputs the task does not provide.
 
     Raises:
-        UserError: The policy is for another robot or rate, or wants or commands something else.
+        UserError: The policy is for another robot or rate, or has other inputs or outputs.
     """
     contract = policy.contract
     check_robot(contract, robot, str(policy.path))
@@ -218,14 +218,14 @@ def check_fits(policy: Steppable, task: Any, robot: Manipulator) -> None:
 
 
 def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_], simulator: str) -> ManipulationRecord:
-    """Return how N trials went.
+    """Judge N trials.
 
     Args:
-        task: Its ``done`` judges.
-        achieved: (steps + 1, N, 3) m: what is to be at the goal, at every control period.
+        task: The task; its ``done`` judges.
+        achieved: (steps + 1, N, 3) m, achieved positions at every control period.
         goal: (N, 3) m.
-        gone: (steps + 1, N) whether each was lost by then.
-        simulator: Where the trials ran, for reports.
+        gone: (steps + 1, N) whether each trial was lost by then.
+        simulator: Name of the simulator, for reports.
     """
     count = achieved.shape[1]
     held, time_s = np.zeros(count, dtype=np.intp), np.full(count, np.inf)
@@ -235,7 +235,7 @@ def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_], sim
         time_s = np.where((held >= task.hold_steps) & np.isinf(time_s), k / task.rate_hz, time_s)
         error = np.where(lost, error, np.linalg.norm(goal - place, axis=1))
         distances.append(np.where(lost, np.nan, error))
-    # once, where that ends an episode; else who stays there to its end
+    # success at any time if it ends the episode; otherwise only if held to the end
     stays = np.isfinite(time_s) if task.ends else held >= task.hold_steps
     success = stays & (~gone[-1] | np.isfinite(time_s))
     return ManipulationRecord(

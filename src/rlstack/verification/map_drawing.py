@@ -1,4 +1,4 @@
-"""A map with bases on it, seen from above, on matplotlib axes."""
+"""Draw maps and drives seen from above on matplotlib axes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOAL = COLOURS[2]
 
 
 def draw_map(axes: Axes, drawn: FloorMap, arrival_m: float) -> None:
-    """Draw what stands on the floor, the start as a dot and the goal with the circle that counts as there."""
+    """Draw the obstacles, the start as a dot, and the goal with its tolerance circle."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Circle, Polygon
 
@@ -41,7 +41,7 @@ def draw_map(axes: Axes, drawn: FloorMap, arrival_m: float) -> None:
 
 
 def draw_path(axes: Axes, pose: Array, colour: str, ending: str, label: str | None = None, width: float = 1.4) -> None:
-    """Draw one drive (T, 3), whose end is NaN; a contact is a cross, an end without arriving a square."""
+    """Draw one drive (T, 3), padded with NaN; a cross marks a contact, a square an end without arrival."""
     known = pose[np.isfinite(pose[:, 0])]
     axes.plot(known[:, 0], known[:, 1], color=colour, linewidth=width, label=label, solid_capstyle="round")
     if ending == "collided":
@@ -59,6 +59,6 @@ def corners_of(box: Array) -> Array:
 
 
 def outline_at(robot: WheeledBase, pose: Array) -> Array:
-    """Return the corners (corners, 2) of what a base covers at a pose (3,), m and rad."""
+    """Return the corners (corners, 2) of a base's footprint at a pose (3,), m and rad."""
     cos, sin = math.cos(pose[2]), math.sin(pose[2])
     return np.asarray(robot.corners_m @ np.array([[cos, sin], [-sin, cos]]) + pose[:2])

@@ -44,23 +44,23 @@ def drive(
     first: int = 0,
     on_progress: OnProgress | None = None,
 ) -> NavigationRecord:
-    """Drive every way of a course and record it.
+    """Run every episode of a course and record it.
 
-    A drive ends with arrival, at the first contact, or when its time is over: then the driver gave up if its
-    ``status`` says that there is no way, for a planner that found none may find one later.
+    A drive ends with arrival, at the first contact, or at its time limit; it then counts as given up if the driver's
+    ``status`` reports no path, since a planner without one may find one later.
 
     Args:
         driver: A policy, or a planner with ``inputs`` and perhaps a ``status``.
-        course: N ways.
-        robot: What drives.
+        course: N episodes.
+        robot: The robot.
         rate_hz: Control rate.
-        arrival_m: Nearer to the goal than this is there.
-        name: Of the driver, for reports.
+        arrival_m: Goal tolerance.
+        name: Name of the driver, for reports.
         simulator: ``batch``, or a backend with an engine.
-        at_once: Robots driven together; None: 250 in the batch simulator, one in others.
-        seed: Of the sensors' noise, with the way's number.
-        first: The number of the first way, which is a multiple of ``at_once``.
-        on_progress: Called with the ways driven and their total.
+        at_once: Robots simulated together; None: 250 in the batch simulator, one in others.
+        seed: Seed of the sensors' noise, combined with the episode's number.
+        first: Number of the first episode, a multiple of ``at_once``.
+        on_progress: Called with the number of episodes done and the total.
     """
 
     def some(part: slice) -> NavigationRecord:
@@ -78,11 +78,11 @@ def drive(
 
 
 class NavigationLog:
-    """Keeps poses, commands and how each of N drives ends; used in process and over topics.
+    """Records poses, commands and the endings of N drives; used in process and over topics.
 
     Args:
-        course: N ways.
-        arrival_m: Nearer to the goal than this is there.
+        course: N episodes.
+        arrival_m: Goal tolerance.
         rate_hz: Control rate.
     """
 
@@ -106,17 +106,17 @@ class NavigationLog:
         people_m: Array | None = None,
         gave_up: Mask | bool = False,
     ) -> Mask:
-        """Record the present of some drives, after ``k`` periods; return (n,) which of them are over.
+        """Record n drives after ``k`` periods; return (n,) which of them are over.
 
         Args:
-            rows: n of the ways.
+            rows: Indices of the n drives.
             k: Periods since the start.
             pose: (n, 3) x and y in m, yaw in rad.
             twist: (n, 3) m/s, m/s, rad/s.
-            clearance: (n,) m, to what stands.
-            people: (n, P, 5) as in :class:`rlstack.sim.bases.pedestrians.PedestrianCrowd`; None: there are none.
-            people_m: (n,) m to the nearest of them.
-            gave_up: (n,) whose driver says that there is no way, which counts when its time is over.
+            clearance: (n,) m, distance to static obstacles.
+            people: (n, P, 5) as in :class:`rlstack.sim.bases.pedestrians.PedestrianCrowd`; None: no people.
+            people_m: (n,) m, distance to the nearest person.
+            gave_up: (n,) whether the driver reports no path, which counts at the time limit.
         """
         now, limit_s = k / self._rate_hz, self._course.limit_s[rows]
         if people_m is not None:
@@ -143,11 +143,11 @@ class NavigationLog:
         return np.asarray(ending != "")
 
     def command(self, rows: Rows, k: int, command: Array) -> None:
-        """Record what was commanded (n, width) from the present on."""
+        """Record the commands (n, width) from sample ``k`` on."""
         self._keep("command", rows, k, command)
 
     def record(self) -> NavigationRecord:
-        """Return the drives."""
+        """Return the record of the drives."""
         arrays: dict[str, Any] = {name: array[: self._last + 1] for name, array in self._arrays.items()}
         pool = self._course.pool
         return NavigationRecord(
@@ -161,7 +161,7 @@ class NavigationLog:
         )
 
     def _keep(self, name: str, rows: Rows, k: int, array: Array) -> None:
-        """Record an array (n, ...) but for drives that have ended before."""
+        """Record an array (n, ...), except for drives that have ended."""
         if name not in self._arrays:
             self._arrays[name] = self._empty(array, float)
         over = (self._ending[rows] != "") & (self._time_s[rows] < k / self._rate_hz)
@@ -172,7 +172,7 @@ class NavigationLog:
 
 
 class _Drives(Trials):
-    """The ways of a course, driven together."""
+    """The episodes of a course, simulated together."""
 
     last_command = True
 
@@ -223,17 +223,17 @@ def _gave_up(driver: Any, count: int) -> NDArray[np.bool_]:
 
 
 class CourseSensors:
-    """The signals of robots at the starts of a course, from then on.
+    """Computes the signals that a driver receives on a course.
 
     Args:
-        robots: Driven together.
-        course: Says whether people are tracked.
-        robot: What they are.
-        names: The signals that are wanted.
+        robots: The vector simulator.
+        course: Specifies whether people are tracked.
+        robot: The robot.
+        names: The required signals.
         rate_hz: Control rate.
 
     Raises:
-        UserError: A signal is none that bases sense on a course, or people are to be tracked without a lidar.
+        UserError: A signal is not available on a course, or people are to be tracked without a lidar.
     """
 
     def __init__(
@@ -244,13 +244,13 @@ class CourseSensors:
         self._tracker: PeopleTracker | None = None
         if self._people and course.tracked:
             if SCAN not in robot.lidars:
-                raise UserError(f"{robot.name} has no lidar called '{SCAN}' in which people could be tracked.")
+                raise UserError(f"{robot.name} has no lidar called '{SCAN}' to track people in.")
             lidar = robot.lidars[SCAN]
             mount = lidar.position_m[0], lidar.position_m[1], lidar.rpy_rad[2]
             self._tracker = PeopleTracker(lidar.angles_rad, lidar.range_max_m, len(course), mount)
 
     def signals(self, pose: Array, twist: Array, goal: Array) -> dict[str, Array]:
-        """Return what is sensed now, (N, ...) each; call it once a period.
+        """Return the current signals, (N, ...) each; call it once per period.
 
         Args:
             pose: (N, 3) x and y in m, yaw in rad.
@@ -265,7 +265,7 @@ class CourseSensors:
             seen |= self._seen_people(pose, seen)
         missing = [name for name in self._names if name not in given and name not in seen]
         if missing:
-            raise UserError(f"Whoever drives wants the signal '{missing[0]}', which bases do not sense on a course.")
+            raise UserError(f"The driver needs the signal '{missing[0]}', which bases do not sense on a course.")
         return {name: seen[name] if name in seen else given[name] for name in self._names}
 
     def _seen_people(self, pose: Array, seen: dict[str, Array]) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""Navigation episodes: N ways from a start to a goal, each in its map, the same for policies and classical planners."""
+"""Navigation episodes: N starts and goals, each in its map, the same for policies and classical planners."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from rlstack.sim.maps.generate import HELD_OUT_SEEDS
 from rlstack.sim.maps.pool import MapPool, build_pool
 
 PEOPLED = " + people"
-"""Added to the kind of a map where something moves."""
+"""Suffix of the kind of a map with moving people."""
 
 VALIDATION = 100_000
-"""The last so many of the held-out seeds are what runs choose their best policy by."""
+"""Number of held-out seeds, at the end, reserved for choosing a run's best policy."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """N ways to drive.
+    """N navigation episodes.
 
     Args:
-        pool: N rows: maps with start and goal.
-        parameters: (rows, N) of the robots, as in :mod:`rlstack.sim.bases.layout`; each departs from its file.
-        limit_s: (N,) time that a robot has, s.
-        movers: What moves in the maps; None: nothing does.
+        pool: N maps with start and goal.
+        parameters: (rows, N) robot parameters, randomized about the robot file, as in :mod:`rlstack.sim.bases.layout`.
+        limit_s: (N,) time limits, s.
+        movers: People in the maps; None: none.
     """
 
     pool: MapPool
@@ -40,18 +40,18 @@ class Course:
     limit_s: Array
     movers: Scenes | None = None
     tracked: bool = True
-    """Whether drivers that sense people are told of those whom a tracker finds in their scan; otherwise the truth."""
+    """Whether drivers receive people tracked in their scan; otherwise the ground truth."""
 
     def __len__(self) -> int:
         return len(self.pool)
 
     @property
     def kinds(self) -> NDArray[np.str_]:
-        """(N,) of the maps, such as ``clutter``, or ``clutter + people`` where something may move."""
+        """(N,) kinds of the maps, such as ``clutter``, or ``clutter + people`` with people."""
         return self.pool.kinds if self.movers is None else np.char.add(self.pool.kinds, PEOPLED)
 
     def take(self, index: NDArray[np.integer] | slice) -> Course:
-        """Return the ways at ``index``."""
+        """Return the episodes at ``index``."""
         pool = self.pool
         numbers = np.arange(len(pool))[index]
         arrays: dict[str, Any] = {
@@ -78,17 +78,17 @@ def held_out_course(
     validation: bool = False,
     movers: MovingObstacles | None = None,
 ) -> Course:
-    """Return ways in maps that nobody trains on.
+    """Return episodes in held-out maps, which training does not use.
 
     Args:
-        robot: What drives.
+        robot: The robot.
         count: N.
-        seed: Which of the held-out maps, and of the robots' departures from their file.
-        kinds: Of the maps, in equal shares.
-        difficulty: From the least to the greatest in turn.
-        validation: Take them from those that the best policy of a run is chosen by, which no report uses.
-        fastest_m_s: Of whoever drives, for the time limit: 2.5 times what the shortest way takes, and 15 s.
-        movers: What moves in the maps, which are the same without; None: nothing does.
+        seed: Seed of the choice of maps, and of the robots' parameters.
+        kinds: Kinds of the maps, in equal shares.
+        difficulty: Range of difficulties, taken in turn.
+        validation: Take the maps reserved for choosing a run's best policy, which no report uses.
+        fastest_m_s: Top speed for the time limit: 2.5 times the duration of the shortest path, plus 15 s.
+        movers: People in the maps, which are otherwise the same; None: none.
     """
     rng = np.random.default_rng(seed)
     known = HELD_OUT_SEEDS[-VALIDATION:] if validation else HELD_OUT_SEEDS[:-VALIDATION]

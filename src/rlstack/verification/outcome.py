@@ -1,4 +1,4 @@
-"""What became of each episode: did it stay near the goal, was it lost, when had it recovered."""
+"""Per-episode outcomes of flights: success, loss, and time to recover."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rlstack.tasks.criteria import Criteria
 from rlstack.verification.records import FlightRecord
 
 CLOSE_M = 0.1
-"""The tighter radius that is reported beside the success radius, m."""
+"""A tighter radius, reported beside the success radius, m."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of each of N episodes.
+    """Outcomes of N episodes.
 
     Args:
         success: (N,) stayed within the radius over the window.
@@ -48,7 +48,7 @@ def outcome(episodes: FlightRecord, criteria: Criteria) -> Outcome:
     window = judge_window(episodes, criteria)
     error = episodes.error_m
     inside = error <= criteria.radius_m
-    # The samples after the last one outside are those that are inside counted from the end.
+    # Count samples inside from the end: the run of them ends at the last sample outside.
     tail = np.cumprod(inside[::-1], axis=0).sum(axis=0)
     first_of_tail = np.minimum(len(error) - tail, len(error) - 1)
     recover = np.where(tail > 0, episodes.time_s[first_of_tail], np.inf)
@@ -73,7 +73,7 @@ def judge_window(episodes: FlightRecord, criteria: Criteria) -> NDArray[np.bool_
         UserError: There are no episodes, or they are too short for the window.
     """
     time, from_s, to_s = episodes.time_s, criteria.from_s, criteria.to_s
-    slack = 1e-6  # s; sample times are quotients and carry rounding
+    slack = 1e-6  # s; sample times carry rounding errors
     if len(episodes) == 0:
         raise UserError("There are no episodes to score: fly at least one.")
     if time.size == 0 or time[-1] < to_s - slack:

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing outside itself: no scripts, no fonts, no network."""
+"""The report as one self-contained HTML page, without scripts, external fonts or network access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
 
 def render(verification: Verification) -> str:
-    """Return the page; the template escapes everything that it is given.
+    """Return the page; the template escapes all its values.
 
     Raises:
         UserError: Jinja2 is not installed.
@@ -46,7 +46,7 @@ def render(verification: Verification) -> str:
 
 
 def _requirement(column: Column, key: str) -> tuple[bool, str] | None:
-    """Return whether a figure of a column reaches its bound, and the bound in words; None: it has none to show."""
+    """Return whether a figure of a column reaches its bound, and the bound in words; None: it has no bound."""
     limit = None if column.bounds is None else column.bounds.limits.get(key)
     if column.bounds is None or limit is None or (key == "episodes" and limit <= 1):
         return None
@@ -62,7 +62,7 @@ def _interval(figure: Figure) -> str:
 
 
 def _compared(v: Verification, column: Column) -> list[tuple[str, list[str]]]:
-    """Return the figures of everybody in a column: the title, then a text for each."""
+    """Return the figures of all drivers in a column: the title, then a text for each."""
     scores = [column.score.by_key, *(score.by_key for score in column.baselines.values())]
     titles = {key: figure.title for score in scores for key, figure in score.items()}
     return [(title, [score[key].text if key in score else "-" for score in scores]) for key, title in titles.items()]

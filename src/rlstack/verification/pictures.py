@@ -1,4 +1,4 @@
-"""What a robot's cameras show a policy in process: taken, late and aged as its nodes do it over topics."""
+"""Camera images for a policy in process, with the same timing, latency and age as over topics."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlstack.policies import Contract
 
 
 class Pictures:
-    """The newest pictures that a policy's contract names, and their ages.
+    """The newest images that a policy's contract names, and their ages.
 
     Args:
-        backend: A backend whose cameras see; nothing is rendered that the policy does not take.
-        contract: Of the policy; its robot is checked, see :func:`rlstack.policies.catalogue.check_robot`.
+        backend: A backend with cameras; only images that the policy takes are rendered.
+        contract: The policy's contract; its robot is checked, see :func:`rlstack.policies.catalogue.check_robot`.
     """
 
     def __init__(self, backend: Any, contract: Contract) -> None:
@@ -35,15 +35,15 @@ class Pictures:
             self._queues[name] = SensorQueue(spec.rate_hz, seconds_to_ns(spec.latency_s))
 
     def begin(self) -> None:
-        """Forget all: an episode begins at time 0; then :meth:`look`."""
+        """Reset for an episode that starts at time 0; then call :meth:`look`."""
         for queue in self._queues.values():
             queue.restart(0)
 
     def look(self, now_ns: int) -> None:
-        """Take what is due now; call it once in every control period of the robot.
+        """Take the images that are due; call it once in every control period of the robot.
 
         Args:
-            now_ns: Since the episode began.
+            now_ns: Time since the start of the episode.
         """
         for name, queue in self._queues.items():
             if queue.is_due(now_ns):
@@ -51,15 +51,15 @@ class Pictures:
             queue.pop_arrived(now_ns)
 
     def signals(self, names: Sequence[str], now_ns: int) -> dict[str, NDArray[Any]]:
-        """Return those of the ``names`` that are pictures (height, width, 3) uint8, or their ages (1,) s.
+        """Return the images (height, width, 3) uint8 among ``names``, and their ages (1,) s.
 
         Raises:
-            UserError: A picture is older than the policy allows: the camera is too slow for it.
+            UserError: An image is older than the policy allows: the camera is too slow for it.
         """
         found: dict[str, NDArray[Any]] = {}
         for name, port in self._ports.items():
             newest, geometry = self._queues[name].newest, port.picture
-            assert newest is not None and geometry is not None  # the first is there at once
+            assert newest is not None and geometry is not None  # the first is available at once
             old_s = age_s(now_ns, newest[0])
             if old_s > geometry.max_age_s:
                 raise UserError(

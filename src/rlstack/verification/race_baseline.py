@@ -1,6 +1,6 @@
 """The baseline of races: the fastest line around each track, followed by pure pursuit.
 
-Gains and margins were found on ten training tracks by ``benchmarks/racing.py --tune``. Needs casadi.
+Gains and margins were tuned on ten training tracks with ``benchmarks/racing.py --tune``. Needs casadi.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from rlstack.sim.bases.parameters import nominal
 from rlstack.sim.maps.tracks import Track
 
 NAME = "pure_pursuit"
-"""What reports call it."""
+"""Its name in reports."""
 
 MARGIN_M, GRIP_SHARE, BEND_RATE_1_M_S = 0.12, 0.7, 5.0
-"""Of the line that is followed: what it keeps from walls, of the tyres' grip, and of the steering's rate."""
+"""Margins of the line: distance to walls, and shares of the tyres' grip and of the steering rate that it uses."""
 GAINS = Pursuit(ahead_m=0.615, ahead_s=0.093, preview_s=0.073, lead_s=0.024, speed_share=1.0)
 
 
 def limits_of(robot: WheeledBase) -> CarLimits:
-    """Return what the robot file says that the car can do."""
+    """Return the car's limits from the robot file."""
     rows = nominal(robot, 1)[:, 0]
     bend, wheelbase, rate = (float(number) for number in rows[PARAMETERS["steering"]])
     return CarLimits(
@@ -38,7 +38,7 @@ def limits_of(robot: WheeledBase) -> CarLimits:
 
 
 def lines_of(tracks: Sequence[Track], limits: CarLimits, margin_m: float = MARGIN_M) -> list[RacingLine]:
-    """Return the fastest line of each track for a car; about a second each.
+    """Return the fastest line of each track for a car; takes about a second each.
 
     Raises:
         UserError: casadi is not installed.
@@ -49,12 +49,12 @@ def lines_of(tracks: Sequence[Track], limits: CarLimits, margin_m: float = MARGI
         ]
     except ImportError as error:
         raise UserError(
-            f"The fastest line needs casadi, which is not there ({error}): pip install 'rlstack[racing]'."
+            f"The fastest line needs casadi, which is missing ({error}): pip install 'rlstack[racing]'."
         ) from error
 
 
 def race_baseline(tracks: Sequence[Track], robot: WheeledBase) -> PurePursuit:
-    """Return what drives N cars, each around its track, as fast as it can.
+    """Return the baseline driver for N cars, each on its track.
 
     Raises:
         UserError: casadi is not installed.

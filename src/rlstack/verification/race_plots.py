@@ -1,4 +1,4 @@
-"""Pictures of races, drawn without a display: laps beside the baseline's, paths on tracks, a race that moves."""
+"""Plots of races: laps beside the baseline's, paths on tracks, and an animated race."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 SHOWN, ACROSS = 8, 4
-"""Tracks on a page of paths, and how many of them in a row."""
+"""Tracks on a page of paths, and in a row."""
 
 FRAMES, FRAME_MS, STILL_FRAMES, PANEL_IN, DPI, INKS = 100, 70, 15, 4.2, 90, 32
-"""Of the film: at most so many frames, how long each is shown, for how many the end stays; size and colours."""
+"""The animation's largest number of frames, their duration, frames for which the end stays, size and colours."""
 
 
 def draw_races(
     robot: WheeledBase, columns: Mapping[str, tuple[RaceRecord, Mapping[str, RaceRecord]]], dpi: int = 140
 ) -> list[Plot]:
-    """Return all pictures of races.
+    """Return all plots of races.
 
     Args:
-        robot: What drove.
-        columns: By place: the judged driver's races, and by name those of who drove beside it.
+        robot: The robot.
+        columns: By column: the judged driver's races, and by name those of the baselines.
         dpi: Pixels per inch.
 
     Raises:
@@ -85,7 +85,7 @@ def draw_races(
 
 
 def worth_seeing(raced: RaceRecord, count: int) -> NDArray[np.intp]:
-    """Return the numbers of races worth seeing: failures, then those that came nearest to a wall."""
+    """Return the indices of notable races: failures, then those with the least distance to a wall."""
     finished = raced.success
     return np.lexsort((raced.clearance_m, finished))[:count]
 
@@ -160,7 +160,7 @@ def _film(robot: WheeledBase, raced: RaceRecord, beside: Mapping[str, RaceRecord
     try:
         import PIL.Image as image_module
     except ImportError as error:
-        raise UserError("Films need Pillow, which is not installed: pip install 'rlstack[view]'.") from error
+        raise UserError("Animations need Pillow, which is not installed: pip install 'rlstack[view]'.") from error
     from matplotlib.patches import Polygon
 
     drivers = [(who, one) for who, one in list(beside.items())[:1] if number < len(one)] + [(raced.driver, raced)]

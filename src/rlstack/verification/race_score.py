@@ -1,4 +1,4 @@
-"""The figures of one driver's races in one simulator; :mod:`rlstack.verification.scores` says what figures are."""
+"""Figures of one driver's races in one simulator; see :mod:`rlstack.verification.scores`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def score_races(race: RaceRecord, beside: RaceRecord | None = None) -> Score:
     """Return the figures of races.
 
     Args:
-        race: Of one driver.
-        beside: The baseline's races on the first of the same tracks; None: there is none, or these are its own.
+        race: Races of one driver.
+        beside: The baseline's races on the first of the same tracks; None: no baseline.
     """
     laps, reference = race.lap_s.shape[1], "the baseline" if beside is None else beside.driver
     there, flying = race.success, race.flying_s

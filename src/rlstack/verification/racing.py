@@ -1,4 +1,4 @@
-"""Races: laps by whoever drives, a policy or a controller, in the batch simulator or in an engine."""
+"""Racing trials: laps by a policy or a controller, in the batch simulator or in an engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlstack.verification.records import RaceRecord
 from rlstack.verification.runner import Trials, run
 
 SLOW_M_S = 1.5
-"""A car that is slower than this from the start to the end of its time is given up."""
+"""Mean speed that defines the time limit of a race."""
 
 
 def race(
@@ -35,21 +35,21 @@ def race(
     seed: int = 0,
     name: str = "",
 ) -> RaceRecord:
-    """Let N cars race at once, each alone on its track.
+    """Race N cars at once, each alone on its track.
 
     Args:
         driver: See :class:`rlstack.verification.runner.Driver`.
-        tracks: N.
-        robot: What drives.
+        tracks: N tracks.
+        robot: The robot.
         rate_hz: Control rate.
-        laps: From rest, one after the other.
+        laps: Number of successive laps, from rest.
         simulator: The batch simulator, or a backend with an engine, such as ``mujoco``.
-        parameters: Of the cars in the batch simulator; left out: as the robot file says.
-        seed: Of the sensors' noise.
-        name: Of the driver, for reports.
+        parameters: Parameters of the cars in the batch simulator; default: those of the robot file.
+        seed: Seed of the sensors' noise.
+        name: Name of the driver, for reports.
 
     Raises:
-        UserError: There is no such simulator, or it is not installed; or the driver wants what cars do not sense.
+        UserError: The simulator is unknown or not installed; or the driver needs signals that cars do not sense.
     """
     begin = time.monotonic()
     cars = race_vector(simulator, robot, tracks, rate_hz, parameters=parameters, seed=seed)
@@ -84,11 +84,11 @@ class _Races(Trials):
 
 
 class RaceLog:
-    """Keeps laps, contacts and poses of N cars, a sample a period; used in process and over topics.
+    """Records laps, contacts and poses of N cars, one sample per period; used in process and over topics.
 
     Args:
-        tracks: Of N cars.
-        laps: That are to be driven.
+        tracks: Tracks of N cars.
+        laps: Number of laps.
         rate_hz: Samples per second.
     """
 
@@ -104,10 +104,10 @@ class RaceLog:
         self._pose: list[Array] = []
         self._speed: list[Array] = []
         self.over = np.zeros(count, dtype=bool)
-        """(N,) who has finished or touched."""
+        """(N,) whether each car has finished or touched a wall."""
 
     def observe(self, come_m: Array, clearance_m: Array, pose: Array, speed: Array) -> None:
-        """Record the present."""
+        """Record the current state."""
         on = ~self.over
         self._pose.append(np.where(on[:, None], pose, np.nan))
         self._speed.append(np.where(on, speed, np.nan))
@@ -122,7 +122,7 @@ class RaceLog:
         self.over = self._contact | (self._finished == self._laps)
 
     def record(self, simulator: str, driver: str, wall_s: float) -> RaceRecord:
-        """Return the races."""
+        """Return the record of the races."""
         return RaceRecord(
             simulator=simulator,
             driver=driver,

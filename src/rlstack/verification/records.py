@@ -1,4 +1,4 @@
-"""Records of trials: what N robots did, as arrays, the same whether they ran in process or over topics."""
+"""Records of trials: arrays of N robots' states and results, the same in process and over topics."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from rlstack.arrays import Array
 Index = NDArray[np.integer] | NDArray[np.bool_] | slice
 
 NAVIGATION_ENDINGS = ("arrived", "collided", "timed out", "gave up")
-"""How a navigation trial may end."""
+"""Possible endings of a navigation trial."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """N trials by one driver in one place. Each task adds its arrays: (N, ...), or (T, N, ...) if in ``over_time``.
+    """N trials by one driver in one simulator.
+
+    Each task adds its arrays: (N, ...), or (T, N, ...) if in ``over_time``.
 
     Args:
-        simulator: Where, such as ``batch`` or ``mujoco (topics)``.
+        simulator: Where they ran, such as ``batch`` or ``mujoco (topics)``.
         rate_hz: Control and recording rate.
         driver: The policy, planner or controller.
-        wall_s: Wall time that the trials took, s.
-        labels: (N,) the group of each trial, such as its disturbance or its kind of map; None: there are no groups.
-        interventions: (N,) how often the guard took over; None: there was no guard.
-        latency_s: (K,) from sending an observation to the arrival of its command, over topics; None: in process.
+        wall_s: Wall time of the trials, s.
+        labels: (N,) group of each trial, such as its disturbance or its kind of map; None: no groups.
+        interventions: (N,) number of guard interventions; None: there was no guard.
+        latency_s: (K,) time from sending an observation to its command's arrival, over topics; None: in process.
     """
 
     over_time: ClassVar[tuple[str, ...]] = ()
@@ -59,8 +61,8 @@ class TrialRecord:
         """Return the trials of all parts in order, padded with NaN to the longest.
 
         Args:
-            parts: From the same driver and place.
-            wall_s: How long all of them took; None: the sum.
+            parts: Records of the same driver and simulator.
+            wall_s: Wall time of all of them; None: the sum.
         """
         found: dict[str, Any] = {}
         for name, axis, array in parts[0]._arrays():
@@ -76,7 +78,7 @@ class TrialRecord:
         )
 
     def _arrays(self) -> list[tuple[str, int, NDArray[Any]]]:
-        """Return name, axis of the trials and values of every array that has such an axis."""
+        """Return name, trial axis and values of every array with such an axis."""
         arrays = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
         return [
             (name, int(name in self.over_time), array)
@@ -94,10 +96,9 @@ class FlightRecord(TrialRecord):
         orientation: (T, N, 4) xyzw, body to world.
         linear_velocity: (T, N, 3) m/s, world.
         angular_velocity: (T, N, 3) rad/s, body.
-        command: (T, N, rotors) rad/s, what went to the rotors at each step.
-        goal_position: (T, N, 3) m, world: where the robot ought to be at each sample, the same all along where the
-            goal does not move.
-        labels: (N,) what disturbed each flight.
+        command: (T, N, rotors) rad/s, rotor commands at each step.
+        goal_position: (T, N, 3) m, world: goal at each sample, constant for a static goal.
+        labels: (N,) disturbance of each flight.
     """
 
     over_time = ("position", "orientation", "linear_velocity", "angular_velocity", "command", "goal_position")
@@ -134,14 +135,14 @@ class NavigationRecord(TrialRecord):
     Args:
         pose: (T, N, 3) x and y in m, yaw in rad; NaN after the end.
         twist: (T, N, 3) m/s, m/s, rad/s in base_link; NaN after the end.
-        command: (T, N, k) what was commanded from each sample on; NaN after the end.
-        clearance_m: (T, N) from the footprint to the nearest obstacle; NaN after the end.
+        command: (T, N, k) commands from each sample on; NaN after the end.
+        clearance_m: (T, N) distance from the footprint to the nearest obstacle; NaN after the end.
         ending: (N,) one of :data:`NAVIGATION_ENDINGS`.
-        time_s: (N,) until the end.
-        shortest_m: (N,) length of the shortest way.
+        time_s: (N,) time until the end.
+        shortest_m: (N,) length of the shortest path.
         labels: (N,) the kinds of the maps.
-        people_m: (T, N) from the footprint to the nearest person; NaN after the end. None: there are no people.
-        people: (T, N, P, 3) x, y and radius of people, m, for pictures; None: there are none.
+        people_m: (T, N) distance from the footprint to the nearest person; NaN after the end. None: no people.
+        people: (T, N, P, 3) x, y and radius of people, m, for plots; None: no people.
     """
 
     over_time = ("pose", "twist", "command", "clearance_m", "people_m", "people")
@@ -159,19 +160,19 @@ class NavigationRecord(TrialRecord):
 
     @property
     def success(self) -> NDArray[np.bool_]:
-        """(N,) who arrived, without ever touching anything."""
+        """(N,) whether the robot arrived without a contact."""
         return self.ending == "arrived"
 
     @property
     def hit_people(self) -> NDArray[np.bool_] | None:
-        """(N,) who touched somebody; None: there are no people."""
+        """(N,) whether the robot touched a person; None: no people."""
         if self.people_m is None:
             return None
         return np.asarray((self.ending == "collided") & (np.nanmin(self.people_m, axis=0) < 0.0))
 
     @property
     def length_m(self) -> Array:
-        """(N,) of what was driven, m."""
+        """(N,) path length, m."""
         steps = np.linalg.norm(np.diff(self.pose[..., :2], axis=0), axis=-1)
         return np.asarray(np.nansum(steps, axis=0))
 
@@ -192,13 +193,13 @@ class NavigationRecord(TrialRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class RaceRecord(TrialRecord):
-    """What N cars did on N tracks, from rest; a car is out with its first contact.
+    """Races of N cars on N tracks, from rest; a race ends at the first contact.
 
     Args:
-        seeds: (N,) of the tracks.
-        length_m: (N,) of their centre lines.
+        seeds: (N,) seeds of the tracks.
+        length_m: (N,) lengths of their centre lines.
         lap_s: (N, laps) time of each lap; NaN where it was not finished.
-        contact: (N,) who touched a wall.
+        contact: (N,) whether each car touched a wall.
         clearance_m: (N,) least distance to a wall; below 0 across one.
         pose: (T, N, 3) x, y, m, yaw, rad; NaN after the end.
         speed_m_s: (T, N).
@@ -216,7 +217,7 @@ class RaceRecord(TrialRecord):
 
     @property
     def success(self) -> NDArray[np.bool_]:
-        """(N,) who finished every lap without contact."""
+        """(N,) whether every lap was finished without contact."""
         return np.asarray(np.isfinite(self.lap_s).all(axis=1))
 
     @property
@@ -226,20 +227,20 @@ class RaceRecord(TrialRecord):
 
     @property
     def flying_s(self) -> Array:
-        """(N,) mean time of the laps after the first, which begins at rest; NaN where one is missing."""
+        """(N,) mean time of the laps after the first, which starts from rest; NaN if one is missing."""
         return np.asarray(self.lap_s[:, 1:].mean(axis=1)) if self.lap_s.shape[1] > 1 else self.lap_s[:, 0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ManipulationRecord(TrialRecord):
-    """How N trials of an arm went.
+    """N manipulation trials.
 
     Args:
-        success: (N,) whether the task was done for long enough, and nothing was lost before.
+        success: (N,) whether the task was done for long enough, without an earlier loss.
         lost: (N,) whether the object left the table, or the state became non-finite.
         time_s: (N,) time to success, s; infinite where it failed.
         error_m: (N,) distance to the goal at the end.
-        distance_m: (steps + 1, N) the same over time; NaN after the loss.
+        distance_m: (steps + 1, N) distance to the goal over time; NaN after the loss.
     """
 
     over_time = ("distance_m",)
@@ -251,7 +252,7 @@ class ManipulationRecord(TrialRecord):
     distance_m: Array
 
     def figures(self) -> dict[str, float]:
-        """Return what reports show; all finite."""
+        """Return the reported figures; all finite."""
         found = {
             "episodes": float(len(self)),
             "success": float(self.success.mean()),
@@ -265,15 +266,15 @@ class ManipulationRecord(TrialRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ExplorationRecord(TrialRecord):
-    """What N explorers saw.
+    """N exploration trials.
 
     Args:
-        coverage: (N, T + 1) known share of what is to be seen, after each move or second.
-        done: (N,) who saw enough in time.
-        contacts: (N,) how often it touched something, or would have.
+        coverage: (N, T + 1) known share of the area, after each move or second.
+        done: (N,) whether the coverage sufficed in time.
+        contacts: (N,) number of contacts, or of refused moves.
         moves: Whether time is counted in moves; otherwise in seconds.
-        enough: Coverage from which on an episode is over; what was known then counts until the end.
-        pose: (steps, N, 3) x, y, m, and yaw, rad; None: not kept.
+        enough: Coverage that ends an episode; it then stays constant.
+        pose: (steps, N, 3) x, y, m, and yaw, rad; None: not recorded.
     """
 
     over_time = ("pose",)
@@ -287,25 +288,25 @@ class ExplorationRecord(TrialRecord):
 
     @property
     def crashed(self) -> NDArray[np.bool_]:
-        """(N,) who touched something, or would have."""
+        """(N,) whether there was any contact or refused move."""
         return np.asarray(self.contacts > 0)
 
     @property
     def success(self) -> NDArray[np.bool_]:
-        """(N,) who saw enough in time and touched nothing."""
+        """(N,) whether the coverage sufficed in time without a contact."""
         return self.done & ~self.crashed
 
     def time_to(self, share: float) -> Array:
-        """Return (N,) the time until a share was known; all of the time where it never was."""
+        """Return (N,) the time until a share is known; the whole duration if it never is."""
         there = self.coverage >= share
         return np.where(there.any(axis=1), there.argmax(axis=1), self.coverage.shape[1] - 1).astype(float)
 
     def time_beyond(self, share: float) -> Array:
-        """Return (N,) the time until more than a share was known; all of the time where it never was."""
+        """Return (N,) the time until more than a share is known; the whole duration if it never is."""
         return self.time_to(np.nextafter(share, np.inf))
 
     def normalized(self) -> Self:
-        """Return the record with coverage as a share of what is enough, at most 1."""
+        """Return the record with coverage relative to ``enough``, at most 1."""
         return replace(self, coverage=np.minimum(self.coverage / self.enough, 1.0), enough=1.0)
 
 

@@ -137,11 +137,11 @@ def test_who_senses_people_is_told_of_them_as_tracked_or_as_they_are(tracked: bo
 
 def test_people_need_a_lidar_to_be_tracked_and_other_signals_are_refused() -> None:
     blind = replace(ROBOT, lidars={})
-    with pytest.raises(UserError, match="has no lidar called 'scan' in which people could be tracked"):
+    with pytest.raises(UserError, match="has no lidar called 'scan' to track people in"):
         drive(Wary(), crossed(0.0), blind, rate_hz=10.0, arrival_m=0.2, name="wary")
     Wary.inputs = ("position", "map")
     try:
-        with pytest.raises(UserError, match="wants the signal 'map', which bases do not sense on a course"):
+        with pytest.raises(UserError, match="needs the signal 'map', which bases do not sense on a course"):
             drive(Wary(), crossed(0.0), ROBOT, rate_hz=10.0, arrival_m=0.2, name="wary")
     finally:
         Wary.inputs = (*Homing.inputs, "people_position", "people_velocity", "people_radius")
