@@ -77,10 +77,10 @@ def test_a_twist_beyond_the_limits_is_clipped_and_said(base: Any) -> None:
     assert sent[0] == pytest.approx(base.robot.limits.linear_velocity_m_s, rel=0.05)
 
 
-@pytest.mark.parametrize("twist", [[np.nan, 0.0], [0.1], [0.1, 0.0, 0.0]], ids=["nan", "short", "long"])
-def test_a_bad_twist_is_refused(base: Any, twist: list[float]) -> None:
-    with pytest.raises(ValueError, match="twist"):
-        base.write({"twist": np.array(twist)})
+def test_a_bad_twist_is_refused(base: Any) -> None:
+    for twist in ([np.nan, 0.0], [0.1], [0.1, 0.0, 0.0]):
+        with pytest.raises(ValueError, match="twist"):
+            base.write({"twist": np.array(twist)})
 
 
 def test_disarm_brakes(base: Any) -> None:

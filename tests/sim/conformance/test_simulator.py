@@ -46,10 +46,10 @@ def test_time_is_the_sum_of_the_steps_whatever_their_length(simulator: Any) -> N
     assert simulator.read().time_s - start == pytest.approx(0.111, abs=1e-9)
 
 
-@pytest.mark.parametrize("duration", [-0.01, float("nan"), float("inf")])
-def test_a_duration_that_cannot_pass_is_refused(simulator: Any, duration: float) -> None:
-    with pytest.raises(ValueError, match="duration_s"):
-        simulator.step(duration)
+def test_a_duration_that_cannot_pass_is_refused(simulator: Any) -> None:
+    for duration in (-0.01, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="duration_s"):
+            simulator.step(duration)
 
 
 def test_time_never_goes_back(simulator: Any) -> None:
@@ -92,22 +92,18 @@ def test_what_a_state_leaves_out_is_zero_and_level(simulator: Any) -> None:
         np.testing.assert_array_equal(signals[name], np.zeros_like(signals[name]), err_msg=name)
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
+def test_a_state_that_cannot_be_is_refused_and_changes_nothing(simulator: Any) -> None:
+    simulator.reset({"position": [0.0, 0.0, 1.5]})
+    for state in (
         {"position": [0.0, float("nan"), 1.0]},
         {"position": [0.0, 1.0]},
         {"orientation": [0.0, 0.0, 0.0, 0.0]},
         {"rotor_speed": [1.0, 2.0, 3.0]},
         {"velocity": [0.0, 0.0, 0.0]},
-    ],
-    ids=["nan", "shape", "no rotation", "rotors", "unknown name"],
-)
-def test_a_state_that_cannot_be_is_refused_and_changes_nothing(simulator: Any, state: dict[str, Any]) -> None:
-    simulator.reset({"position": [0.0, 0.0, 1.5]})
-    with pytest.raises(ValueError, match=next(iter(state))):
-        simulator.reset(state)
-    np.testing.assert_allclose(simulator.read().signals["position"], [0.0, 0.0, 1.5])
+    ):
+        with pytest.raises(ValueError, match=next(iter(state))):
+            simulator.reset(state)
+        np.testing.assert_allclose(simulator.read().signals["position"], [0.0, 0.0, 1.5], err_msg=str(state))
 
 
 def test_readings_are_copies(simulator: Any, robot: Quadrotor) -> None:
@@ -442,7 +438,7 @@ def test_a_perturbation_stays_until_the_next(simulator: Any, robot: Quadrotor) -
     assert perturbed(simulator, robot)["linear_velocity"][2] == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("wrong", [Perturbation.none(2), Perturbation.none(1, 6)], ids=["two robots", "six rotors"])
-def test_a_perturbation_for_other_robots_is_refused(simulator: Any, wrong: Perturbation) -> None:
-    with pytest.raises(ValueError, match=r"must be \(1, 4\)"):
-        simulator.perturb(wrong)
+def test_a_perturbation_for_other_robots_is_refused(simulator: Any) -> None:
+    for wrong in (Perturbation.none(2), Perturbation.none(1, 6)):  # two robots, six rotors
+        with pytest.raises(ValueError, match=r"must be \(1, 4\)"):
+            simulator.perturb(wrong)
