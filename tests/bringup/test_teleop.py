@@ -66,7 +66,7 @@ def test_a_deployment_lets_a_human_between_each_policy_and_its_guard() -> None:
 
 
 def test_what_does_not_go_together_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UserError, match="crazyflie is a quadrotor, and only arms are led by hand"):
+    with pytest.raises(UserError, match="crazyflie is a quadrotor, but only arms can be guided by hand"):
         processes(robot="crazyflie")
     several = "panda_pair has 2 arms, and teleoperation moves one: use panda"
     for options in ({}, {"only_device": True}, {"backend": "mujoco"}):

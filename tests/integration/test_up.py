@@ -85,7 +85,7 @@ def test_a_policy_that_senses_people_gets_a_people_node(tmp_path):
         nodes = drive.nodes()
         assert set(nodes) == {"robot", "guard", "policy", "people"}
         os.kill(nodes["people"], signal.SIGKILL)
-        drive.until("people was ended by SIGKILL: the rest goes on (nobody sees people now")
+        drive.until("people was ended by SIGKILL: the rest goes on (people are no longer tracked")
         drive.until("policy -> stop")
         drive.interrupt(nodes)
 

@@ -57,7 +57,7 @@ def test_a_picture_comes_as_it_was_taken_in_any_order_of_colours_with_its_stamp(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (sent(picture(84, 84), "scene_optical_frame"), "in the frame 'scene_optical_frame' is of another camera"),
+        (sent(picture(84, 84), "scene_optical_frame"), "in the frame 'scene_optical_frame' is from another camera"),
         (sent(picture(84, 84)[..., 0], encoding="mono8"), "the encoding 'mono8' is not one of rgb8, bgr8"),
         (sent(picture(96, 128)), "a picture of 128 x 96 pixels is not 84 x 84"),
     ],

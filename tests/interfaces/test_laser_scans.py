@@ -105,7 +105,7 @@ def test_a_whole_turn_can_always_be_had(start: float, step: float) -> None:
 def test_what_was_not_measured_is_refused_with_both_numbers() -> None:
     wanted = geometry(360)
     with pytest.raises(
-        ValueError, match=r"181 rays from -90 to 90 degrees cannot stand for 360 rays from 0 to 359 deg"
+        ValueError, match=r"181 rays from -90 to 90 degrees cannot be resampled to 360 rays from 0 to 359 deg"
     ):
         Resampling(-math.pi / 2, math.pi / 180, 181, wanted)
     with pytest.raises(ValueError, match=r"90 rays .* its rays are 4 degrees apart, and 2 times 1 degrees are allowed"):

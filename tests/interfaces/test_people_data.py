@@ -61,7 +61,7 @@ def test_what_is_no_people_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="no field 'x'"):
         read_people(topics.type_of(topics.PEOPLE)())
     message.header.frame_id, message.fields[0].datatype = "odom", 0
-    with pytest.raises(ValueError, match="'x' is of no kind of number"):
+    with pytest.raises(ValueError, match="'x' has no number type"):
         read_people(message)
     with pytest.raises(ValueError, match=r"must be \(people, 2 or"):
         PeopleMessage().fill(1, np.zeros((2, 2)), np.zeros((1, 2)), np.ones(2))

@@ -210,7 +210,7 @@ def test_a_path_that_is_not_finite_is_refused(bad: float) -> None:
 def test_a_path_with_a_turn_that_is_none_is_refused(w: float) -> None:
     message = straight()
     message.poses[0].pose.orientation.w = w
-    with pytest.raises(ValueError, match=r"refused at pose 0 .*: its orientation is no unit quaternion"):
+    with pytest.raises(ValueError, match=r"refused at pose 0 .*: its orientation is not a unit quaternion"):
         read_path(message)
 
 

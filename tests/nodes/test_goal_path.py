@@ -61,7 +61,7 @@ def test_what_both_subscriptions_bring_counts_once_and_a_later_repetition_again(
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"frame": "world"}, "frame 'world' was refused"), ({"turn": (0.0, 0.0, 0.0, 0.5)}, "no unit quaternion")],
+    [({"frame": "world"}, "frame 'world' was refused"), ({"turn": (0.0, 0.0, 0.0, 0.5)}, "not a unit quaternion")],
 )
 def test_a_path_that_makes_no_sense_is_refused_in_a_sentence(options: dict[str, Any], said: str) -> None:
     heard = Heard()

@@ -110,7 +110,7 @@ def test_a_policy_for_another_lidar_is_refused_with_both_numbers() -> None:
     finer = replace(lidar, rays=720)
     check_robot(contract, base(lidars={"scan": finer}), "policy.onnx")  # what is finer has all that is wanted
     for changed, said in (
-        (replace(lidar, rays=90), r"90 rays .* cannot stand for 360 rays.*4 degrees apart"),
+        (replace(lidar, rays=90), r"90 rays .* cannot be resampled to 360 rays.*4 degrees apart"),
         (replace(lidar, angle_min_rad=-1.0, angle_max_rad=1.0), "nothing was measured at"),
         (replace(lidar, position_m=(0.1, 0.0, 0.172)), r"position_m \[0.1, 0.0, 0.172\], not \[-0.032"),
         (replace(lidar, rpy_rad=(0.0, 0.0, 3.1)), "rpy_rad"),

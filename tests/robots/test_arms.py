@@ -164,7 +164,7 @@ def changed(tmp_path: Path, name: str, change: Callable[[dict[str, Any]], Any]) 
         ("so100", lambda d: d.update(model="arm.urdf"), r"exactly one of model, links and arms .*'model', 'links'"),
         ("so100", lambda d: d.update(links=[]), r"exactly one of model, links and arms .*given: \[\]"),
         ("so100", lambda d: d["links"][2].update(joint="hip"), r"links\[2\]: joint: 'hip' is not one of the joints"),
-        ("so100", lambda d: d["links"][2].pop("joint"), "exactly one must hang on the joint 'shoulder_lift', not 0"),
+        ("so100", lambda d: d["links"][2].pop("joint"), "the joint 'shoulder_lift' must move exactly one link, not 0"),
         (
             "so100",
             lambda d: d["links"][2].update(parent="jaw"),
@@ -183,7 +183,7 @@ def changed(tmp_path: Path, name: str, change: Callable[[dict[str, Any]], Any]) 
         (
             "panda_pair",
             lambda d: d.update(joints=yaml.safe_load(robot_files()["panda"].read_text())["joints"]),
-            "its joints are those of its arms",
+            "its arms define its joints",
         ),
         (
             "panda_pair",

@@ -114,7 +114,7 @@ def mujoco_panda() -> tuple[Any, FrameTree]:
         (ARM.replace('xyz="0 0 0.5"', 'xyz="0 x 0.5"'), "joint 'shoulder': origin xyz: '0 x 0.5' is not allowed"),
         (ARM.replace('<child link="slide"/>', '<child link="upper"/>'), "are not one tree"),
         (ARM.replace('<parent link="base_link"/><child link="upper"/>', '<parent link="finger"/><child link="upper"/>'),
-         "hang in a circle"),
+         "form a loop"),
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_refused_in_words(text: str, says: str) -> None:

@@ -73,7 +73,7 @@ def test_of_a_model_counts_what_it_holds_not_where_it_lies_or_what_it_is_called(
     assert arm(tmp_path / "there", "b.urdf", "The same arm") == first
     assert arm(tmp_path / "there", "b.urdf", text="<robot name='x'/>") != first
     (tmp_path / "here" / "a.urdf").unlink()
-    with pytest.raises(UserError, match="is no file"):
+    with pytest.raises(UserError, match="is not a file"):
         load_robot(tmp_path / "here" / "arm.yaml").sha256  # noqa: B018
 
 

@@ -118,7 +118,7 @@ BAD = [
         "<robot><link name='a'/><link name='b'/><link name='c'/>"
         "<joint name='j' type='fixed'><parent link='b'/><child link='c'/></joint>"
         "<joint name='k' type='fixed'><parent link='c'/><child link='b'/></joint></robot>",
-        "hang in a circle: b, c",
+        "form a loop: b, c",
     ),
     ("<robot><link name='a'><inertial><mass value='nan'/><inertia/></inertial></link></robot>", "mass: 'nan'"),
     ("<robot><link name='a'><inertial><mass value='-1'/><inertia/></inertial></link></robot>", "must be at least 0"),

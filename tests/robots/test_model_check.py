@@ -175,12 +175,12 @@ def test_the_order_of_joints_must_be_the_files(model: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        ("none.urdf", r"The model of arm is not there: none\.urdf is no file"),
+        ("none.urdf", r"The model of arm is not there: none\.urdf is not a file"),
         (
             "package:no_such_package/arm.urdf",
             r"Python package 'no_such_package' is not installed: `pip install no_such",
         ),
-        ("package:rlstack/arm.urdf", r"The model of arm is not there: .*rlstack/arm\.urdf is no file"),
+        ("package:rlstack/arm.urdf", r"The model of arm is not there: .*rlstack/arm\.urdf is not a file"),
         ("package://no_such_ros_package/arm.urdf", "no ROS package 'no_such_ros_package' is found"),
     ],
 )

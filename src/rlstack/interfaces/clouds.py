@@ -121,7 +121,7 @@ def cloud_fields(message: Any, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     if missing:
         raise ValueError(f"the cloud has no field '{missing[0]}', only {', '.join(at) or 'none'}")
     if strange := [name for name in names if at[name].datatype not in _KINDS]:
-        raise ValueError(f"the cloud's field '{strange[0]}' is of no kind of number ({at[strange[0]].datatype})")
+        raise ValueError(f"the cloud's field '{strange[0]}' has no number type ({at[strange[0]].datatype})")
     kinds: list[np.dtype[Any]] = [np.dtype(_KINDS[at[name].datatype]) for name in names]
     ends = [at[name].offset + kind.itemsize for name, kind in zip(names, kinds)]
     height, width, step, row = message.height, message.width, message.point_step, message.row_step

@@ -212,7 +212,7 @@ class PictureReader:
             stamp_ns, message.frame_id = stamp_to_ns(message.header.stamp), message.header.frame_id
         if message.frame_id.rpartition("/")[2] not in self._frames:
             raise ValueError(
-                f"a picture in the frame '{message.frame_id}' is of another camera than the policy's: it must be"
+                f"a picture in the frame '{message.frame_id}' is from another camera than the policy's: it must be"
                 f" {' or '.join(sorted(self._frames))}; names of the driver go into frames of the robot file's camera"
             )
         if message.encoding not in COLOURED:

@@ -69,7 +69,7 @@ class ImageMessage:
         """
         shape = image.shape[:2] if self._channels == 1 else (*image.shape[:2], self._channels)
         if image.ndim < 2 or image.shape != shape or image.dtype != self._kind:
-            raise ValueError(f"an image of {image.dtype} {image.shape} is no {self.message.encoding}")
+            raise ValueError(f"an image of {image.dtype} {image.shape} is not {self.message.encoding}")
         message = self.message
         set_stamp(message.header.stamp, stamp_ns)
         message.height, message.width = shape[:2]
@@ -127,7 +127,7 @@ def depth_array(message: Any) -> NDArray[np.float32]:
         return image.astype(np.float32, copy=False)
     if message.encoding in ("16UC1", "mono16"):
         return np.where(image == 0, np.float32(np.nan), image * np.float32(1e-3))
-    raise ValueError(f"the encoding '{message.encoding}' is none of depth: 32FC1 (m) or 16UC1 (mm)")
+    raise ValueError(f"the encoding '{message.encoding}' is not a depth encoding: 32FC1 (m) or 16UC1 (mm)")
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class Resampling:
             raise ValueError(
                 f"a scan of {rays} rays from {angle_min_rad} rad, {angle_increment_rad} rad apart, is none"
             )
-        said = f"a scan of {_said(rays, angle_min_rad, angle_increment_rad)} cannot stand for"
+        said = f"a scan of {_said(rays, angle_min_rad, angle_increment_rad)} cannot be resampled to"
         said += f" {_said(wanted.rays, wanted.angle_min_rad, wanted_step)}"
         if wanted.rays > 1 and step > MOST_COARSE * wanted_step * (1.0 + _SLACK):
             raise ValueError(

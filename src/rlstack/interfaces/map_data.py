@@ -74,10 +74,10 @@ def read_map(message: Any) -> Occupancy:
     if len(cells) != rows * columns:
         raise ValueError(f"a map of {columns} x {rows} cells came with {len(cells)}")
     if not (math.isfinite(info.resolution) and info.resolution > 0.0):
-        raise ValueError(f"a map with cells of {info.resolution} m is none")
+        raise ValueError(f"a map with cells of {info.resolution} m is not allowed")
     turn = info.origin.orientation
     if abs(turn.x) > 1e-3 or abs(turn.y) > 1e-3:
-        raise ValueError("a map that is not level is none of a floor")
+        raise ValueError("a map that is not level is not supported")
     yaw = 2.0 * math.atan2(turn.z, turn.w)  # a quaternion of zeros, which some drivers send, means no rotation
     return Occupancy(
         cells=cells.reshape(rows, columns),

@@ -188,7 +188,7 @@ def checked_path(frames: Sequence[str], stamp_ns: NDArray[np.int64], position: A
     for bad, why in (
         (np.concatenate([[False], np.diff(stamp_ns) <= 0]), "its stamp is not after that of the pose before"),
         (~np.isfinite(position).all(axis=1), "its position is not finite"),
-        (~(np.abs(length - 1.0) < _UNIT_WITHIN), "its orientation is no unit quaternion"),
+        (~(np.abs(length - 1.0) < _UNIT_WITHIN), "its orientation is not a unit quaternion"),
     ):
         if bad.any():
             raise ValueError(f"A path was refused at pose {int(np.argmax(bad))} (of 0 to {count - 1}): {why}.")

@@ -140,7 +140,7 @@ def all_kind_topics() -> dict[str, type[KindTopics]]:
 def teleoperated(robot: RobotSpec, how: str = "-p robot:=panda") -> Any:
     """Return a robot that can be guided by hand; otherwise raise ``UserError``, with ``how`` to pass an arm."""
     if not kind_topics(robot).TELEOPERATED:
-        raise UserError(f"{robot.name} is a {robot.kind}, and only arms are led by hand: {how}.")
+        raise UserError(f"{robot.name} is a {robot.kind}, but only arms can be guided by hand: {how}.")
     return robot
 
 

@@ -94,8 +94,8 @@ class PolicyNode(ManagedNode):
         contract = self._policy.contract
         if "waypoint" in {port.name for port in contract.outputs}:
             raise UserError(
-                f"{self._policy.path} says where to go on a map and does not drive: a planner that drives there takes"
-                f" it, with `rlstack up deploy --robot {contract.robot} --policy {self._policy.path}` or in the planner"
+                f"{self._policy.path} selects goals on a map and does not drive: use it with a planner that drives:"
+                f" `rlstack up deploy --robot {contract.robot} --policy {self._policy.path}`, or in the planner"
                 f' node, -p planner:=explorer_policy -p options:=\'{{"policy": "{self._policy.path}"}}\'.'
             )
         self._lock_step = self.parameters["lock_step"]
@@ -264,7 +264,7 @@ class PolicyNode(ManagedNode):
         offered = {info.topic_type for info in self.get_publishers_info_by_topic(full)}
         seconds = f"{self.parameters['topic_timeout_s']:g} s"
         if topic in self._refused:
-            return f"What comes on the topic {full} is refused: {self._refused[topic].removeprefix(f'{topic}: ')}."
+            return f"Messages on the topic {full} are refused: {self._refused[topic].removeprefix(f'{topic}: ')}."
         sentence = f"The topic {full} ({wanted}) did not come within {seconds}: "
         if offered and wanted not in offered:
             return sentence + f"its publisher sends {', '.join(sorted(offered))}; remap {topic} to the right topic."

@@ -86,7 +86,7 @@ class RobotNode(ManagedNode):
         first = next(iter(backends.values()))
         lock_step = self.parameters["lock_step"]
         if lock_step and not first.owns_time:
-            raise UserError(f"lock_step: a {type(first).__name__} does not own time, so it cannot wait.")
+            raise UserError(f"lock_step: a {type(first).__name__} does not own time, so it cannot run in lock step.")
         without_stamps(kind_topics(first.robot).COMMAND_TYPE, self.parameters, lock_step=lock_step)
         self._time: Timekeeper = (
             LockStep(self, self._on_sent, self._on_period) if lock_step else RealTime(self, self._on_sent)

@@ -89,7 +89,7 @@ def make_backends(parameters: ParameterSet | Mapping[str, Any]) -> dict[str, Bac
         for option in options:
             if option not in taken and not anything:
                 shown = "start_positions_m" if option == "starts_m" else option
-                raise UserError(f"{shown}: the backend '{name}' is no simulator that knows this: leave it out.")
+                raise UserError(f"{shown}: the backend '{name}' does not support this parameter: leave it out.")
         if "noise_seed" in taken:
             options["noise_seed"] = seed
         backend: Backend = factory(robot, **options)

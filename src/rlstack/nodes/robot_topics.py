@@ -242,7 +242,7 @@ class RobotTopics:
         """Return why a stamp is not from this robot's present; empty if it is."""
         age_s = (self.sent_ns - stamp_ns) / NANOSECONDS
         if age_s > timeout_s:
-            return f"it answers what was {age_s:.2f} s ago, and {timeout_s:g} s are allowed"
+            return f"it answers an observation from {age_s:.2f} s ago; at most {timeout_s:g} s are allowed"
         if age_s < -_AHEAD_S:
             return (
                 f"its stamp is {-age_s:.1f} s ahead of the last observation: stamp it by {topics.CLOCK}"

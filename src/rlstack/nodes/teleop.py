@@ -140,7 +140,7 @@ class TeleopNode(ManagedNode):
             self._heard = now
         elif now - self._heard > _UNHEARD_S:
             self.warn(
-                f"The human leads, and nobody hears it on {self.resolve_topic_name(INTERVENE)}: does teleop_arm"
+                f"The human leads, but nothing subscribes to {self.resolve_topic_name(INTERVENE)}: does teleop_arm"
                 " run, and in this namespace?",
                 key="unheard",
             )

@@ -122,7 +122,7 @@ class TeleopArmNode(ManagedNode):
     def _look(self) -> None:
         if (silent_s := time.monotonic() - self._stated) > _ALONE_S:
             self.warn(
-                f"No joint states have come on {self.resolve_topic_name(topics.JOINT_STATES)} for {silent_s:.0f} s:"
+                f"No joint states have arrived on {self.resolve_topic_name(topics.JOINT_STATES)} for {silent_s:.0f} s:"
                 " does the arm's node or driver run, and in this namespace?",
                 key="alone",
             )
@@ -202,7 +202,7 @@ class TeleopArmNode(ManagedNode):
                 grip = self._gripper[1] if grips else 0.0
                 return self._leader.step(joints, period_s, linear, angular, grip, in_tool=in_tool)
             else:
-                self.warn(f"The human leads, but nothing has come for {patience:g} s: the arm is held.", key="silent")
+                self.warn(f"The human leads, but no command came for {patience:g} s: the arm is held.", key="silent")
         return self._leader.step(joints, period_s, still, still)
 
 

@@ -100,4 +100,4 @@ def check_links(links: tuple[Link, ...], joints: tuple[str, ...]) -> None:
         before.append(link.name)
     moved = [link.joint for link in links if link.joint]
     if missing := [name for name in joints if moved.count(name) != 1]:
-        raise ValueError(f"links: exactly one must hang on the joint '{missing[0]}', not {moved.count(missing[0])}.")
+        raise ValueError(f"links: the joint '{missing[0]}' must move exactly one link, not {moved.count(missing[0])}.")

@@ -169,7 +169,7 @@ def read_tree(text: str, where: str) -> UrdfTree:
     for _ in joints:
         reached |= {joint.child for joint in joints if joint.parent in reached}
     if lost := sorted(set(links) - reached):
-        raise UserError(f"{where}: some links hang in a circle: {', '.join(lost[:4])}.")
+        raise UserError(f"{where}: some links form a loop: {', '.join(lost[:4])}.")
     return UrdfTree(links, joints, roots[0])
 
 
@@ -186,7 +186,7 @@ def parse_urdf(text: str, where: str) -> ET.Element:
     if robot.tag != "robot":
         raise UserError(f"{where} is not a URDF: it begins with <{robot.tag}>, and a URDF with <robot>.")
     if any("www.ros.org/wiki/xacro" in element.tag or "ros.org/xacro" in element.tag for element in robot.iter()):
-        raise UserError(f"{where} is a xacro, not a URDF: make one of it with `xacro FILE > robot.urdf`.")
+        raise UserError(f"{where} is a xacro, not a URDF: convert it with `xacro FILE > robot.urdf`.")
     if robot.find("link") is None:
         raise UserError(f"{where} is not a URDF of a robot: it has no links.")
     return robot
@@ -214,7 +214,7 @@ def read_mjcf(path: Path) -> Model:
     mujoco.mj_kinematics(model, data)
     mujoco.mj_comPos(model, data)
     if model.nbody < 2:
-        raise UserError(f"{path} has no bodies: it is no model of a robot.")
+        raise UserError(f"{path} has no bodies: it is not a model of a robot.")
     first = 1
     turn, origin = data.xmat[first].reshape(3, 3).T, data.xpos[first]
     pieces = {}

@@ -98,7 +98,7 @@ class ModelCheck:
         for what, wanted, allowed, within in limits:
             self.require(
                 within,
-                f"the {what} of its joint '{own.name}' is {allowed:g}, and the robot file's goes beyond it: {wanted:g}",
+                f"the {what} of its joint '{own.name}' is {allowed:g}, and the robot file's exceeds it: {wanted:g}",
                 f"{slack:g} is allowed" if "er limit" in what else "nothing is allowed",
             )
 

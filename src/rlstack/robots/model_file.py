@@ -43,7 +43,7 @@ def resolve(reference: str, robot: str) -> Path:
     else:
         path = Path(reference)
     if not path.is_file():
-        raise UserError(f"The model of {robot} is not there: {path} is no file.")
+        raise UserError(f"The model of {robot} is not there: {path} is not a file.")
     return path
 
 

@@ -72,7 +72,7 @@ def joints(change: Callable[[list], Any], key: str = "joints") -> dict[str, Any]
         (joints(lambda j: j[1].pop("position_max_rad")), "must both be there, or neither"),
         (joints(lambda j: j[1].pop("effort_max_n_m")), r"'joints\[1\].effort_max_n_m' is missing \(unit: N m\)"),
         (joints(lambda j: j[1].update(name="panda_joint1")), "every joint needs a name of its own"),
-        (joints(lambda j: j.clear()), "joints: none is given"),
+        (joints(lambda j: j.clear()), "joints: none: an arm needs at least one"),
         # The error speaks of the kind of joint that was meant.
         (
             joints(lambda j: j[0].update(position_max_mm=40), "gripper"),

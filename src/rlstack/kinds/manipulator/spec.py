@@ -108,9 +108,9 @@ class Manipulator(RobotSpec):
         super().__post_init__()
         given = [name for name in ("model", "links", "arms") if getattr(self, name)]
         if len(given) != 1:
-            raise ValueError(f"exactly one of model, links and arms says what it is made of; given: {given}.")
+            raise ValueError(f"exactly one of model, links and arms is required; given: {given}.")
         if not self.joints and not self.arms:
-            raise ValueError("joints: none is given: an arm has at least one.")
+            raise ValueError("joints: none: an arm needs at least one.")
         names = [joint.name for joint in self.drives]
         if len(set(names)) != len(names):
             raise ValueError(f"joints: {names} is not allowed: every joint needs a name of its own.")
@@ -179,7 +179,7 @@ class Manipulator(RobotSpec):
 
     def _mounted(self, folder: Path) -> Manipulator:
         if self.joints or self.gripper:
-            raise UserError(f"{self.name}: its joints are those of its arms: leave out joints and gripper.")
+            raise UserError(f"{self.name}: its arms define its joints: leave out joints and gripper.")
         arms, joints, compensated = [], [], {}
         for arm in self.arms:
             path = Path(arm.robot)

@@ -147,7 +147,7 @@ def _stand_together(robot: Manipulator) -> ET.Element:
         assert isinstance(part, Manipulator)
         found = describe(part)
         if found.urdf is None:
-            raise UserError(f"{robot.name}: the model of {part.name} is an MJCF, {found.where}: it wants a URDF.")
+            raise UserError(f"{robot.name}: the model of {part.name} is an MJCF, {found.where}: a URDF is required.")
         rename(found.urdf, arm.prefix)
         links = [link.get("name", "") for link in found.urdf.findall("link")]
         children = {end.get("link") for end in found.urdf.findall("joint/child")}

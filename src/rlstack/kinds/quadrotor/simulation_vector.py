@@ -138,7 +138,7 @@ class _Batch:
         rows[:] = self.simulator.parameters
 
     def picture(self) -> NDArray[np.uint8]:
-        raise UserError("The batch simulator draws no pictures: choose another backend, such as mujoco.")
+        raise UserError("The batch simulator renders no images: choose another backend, such as mujoco.")
 
     def close(self) -> None:
         """No-op: it holds only memory."""
@@ -162,7 +162,7 @@ class _InEngine:
 
         engine = engine_of(name)
         if engine is None:
-            raise UserError(f"The backend '{name}' does not fly many at once in process: use it over topics.")
+            raise UserError(f"The backend '{name}' does not support several quadrotors in process: use it over topics.")
         rate = options.pop("physics_rate_hz", None) or whole_rate_hz(engine, rate_hz)
         self.label = where_in_process(name)
         self.most = min(count, together)
@@ -228,7 +228,7 @@ class _InEngine:
         axes = np.stack([right, np.cross(forward, right), forward], axis=1)
         rgb = self.simulation.engine.look(eye, axes, _PICTURE, ("rgb",)).rgb
         if rgb is None:
-            raise RuntimeError(f"The engine {self.simulation.engine_type.name} gave no colours.")
+            raise RuntimeError(f"The engine {self.simulation.engine_type.name} returned no colour image.")
         return np.array(rgb)
 
     def close(self) -> None:

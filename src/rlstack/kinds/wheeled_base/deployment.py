@@ -110,7 +110,7 @@ class WheeledBaseDeployment(Deployment):
             raise unknown_name("source of people", options.people, PEOPLE_FROM)
         nodes = []
         if options.people == "scan" and self._senses_people(ports, options):
-            why = "nobody sees people now, and what senses them waits"
+            why = "people are no longer tracked, and nodes that sense them wait"
             nodes.append(Node("people", {"lock_step": lock_step}, why, waits=False))
         if options.with_map:
             nodes.append(Node("map", {}, "the map is for viewers", waits=False))

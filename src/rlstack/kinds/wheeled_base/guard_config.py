@@ -64,9 +64,7 @@ class WheeledBaseGuardConfig(GuardConfig):
             UserError: The base is holonomic, which the guard does not support.
         """
         if robot.drive == "holonomic":
-            raise UserError(
-                f"The guard knows bases that drive and turn, and {robot.name} is holonomic: no guard for it."
-            )
+            raise UserError(f"The guard supports bases that drive and turn, but {robot.name} is holonomic.")
         limits = robot.limits
         return {
             "linear_velocity_m_s": limits.linear_velocity_m_s,

@@ -52,7 +52,7 @@ def load_driver(name: str, robot: WheeledBase) -> Driver | None:
         raise unknown_name("fallback", name, [STOP, *PLANNERS.names()])
     driver: Driver = PLANNERS.load(name)(robot)
     if unheard := set(driver.inputs) - set(_HEARD):
-        raise UserError(f"The planner {name} needs {', '.join(sorted(unheard))}, which the guard does not hear.")
+        raise UserError(f"The planner {name} needs {', '.join(sorted(unheard))}, which the guard does not receive.")
     return driver
 
 
