@@ -28,7 +28,7 @@ class Kernel(Launches):
         wanted: Inputs to differentiate with respect to, in reverse mode; None compiles the function itself.
         device: Device of the arrays, ``"cpu"`` or ``"cuda:0"``.
         dtype: Type of all arrays and of the arithmetic: ``"float32"``, vectorized over robots, or on the CPU
-        ``"float64"``, one robot after the other.
+            ``"float64"``, one robot after the other.
 
     In reverse mode the kernel takes the inputs and ``"gradient of <output>"`` for each output, and writes
     ``"gradient of <input>"`` for each wanted input. It recomputes the function instead of storing intermediate values.

@@ -63,7 +63,7 @@ class Launches:
         Raises:
             KeyError: An array is missing.
             TypeError, ValueError: An array has another dtype, another shape than (rows, N), or is on another device, or
-            an output shares memory with another array.
+                an output shares memory with another array.
         """
         try:
             places = tuple([self._memory(arrays[name]) for name in self._names])

@@ -26,7 +26,7 @@ class Sweep(Launches):
         inputs: Number of rows of each input.
         numbers: (items, k) constants of each item.
         swept: Rows per item of the inputs that differ between items: such an array has items x rows rows, item after
-        item, and the function sees those of its item.
+            item, and the function sees those of its item.
         device: Device of the arrays, ``"cpu"`` or ``"cuda:0"``.
         dtype: ``"float32"``, or on the CPU ``"float64"``, which is computed one robot at a time.
 

@@ -19,7 +19,7 @@ class Straightener:
     Args:
         known: The camera's calibration.
         rectified: Whether to apply the calibration's ``rectification`` and ``projection`` as well (for a stereo pair);
-        otherwise undistorted images have the same K.
+            otherwise undistorted images have the same K.
 
     Raises:
         UserError: OpenCV is not installed.

@@ -1,4 +1,4 @@
-"""Robots' bodies and joints in MuJoCo's memory, in the terms of :class:`rlstack.sim.engine.Engine`."""
+"""Access to robots' bodies and joints in MuJoCo, as :class:`rlstack.sim.engine.Engine` uses them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from rlstack.sim.engine import DriveMode, JointState, MassProperties
 
 
 class FreeBodies:
-    """The bodies called ``base_link`` of N robots: free ones, and ones that stand fixed.
+    """The ``base_link`` bodies of N robots, free or fixed.
 
-    MuJoCo's quaternions are wxyz; a free joint's velocities and forces are linear in the world, angular in the body.
+    MuJoCo's quaternions are wxyz; a free joint's velocities and forces are linear in the world frame and angular in the
+    body frame.
 
     Args:
         mujoco: The module.
@@ -34,7 +35,7 @@ class FreeBodies:
         self._fixed: NDArray[np.intp] = np.flatnonzero(~free)
         q = model.jnt_qposadr[joints[free]][:, None] + np.arange(7)
         v = model.jnt_dofadr[joints[free]][:, None] + np.arange(6)
-        # views where the robots' free joints follow each other, as they do unless other joints are between them
+        # views if the robots' free joints are contiguous, as they are unless other joints lie between them
         self._views = len(self._free) == len(bodies) and _follow(q, 7) and _follow(v, 6)
         self._q, self._v = q, v
         if self._views:
@@ -44,7 +45,7 @@ class FreeBodies:
             )
 
     def refresh(self, rows: Array) -> None:
-        """Write the states (13, N) of all."""
+        """Write the states (13, N) of all robots."""
         if self._views:
             pose = self._pose
             rows[:3], rows[3:6], rows[6] = pose[:3], pose[4:], pose[3]
@@ -59,7 +60,7 @@ class FreeBodies:
             rows[:, k] = [*self._model.body_pos[body], x, y, z, w, *[0.0] * 6]
 
     def place(self, index: int, body: Array) -> None:
-        """Put one into a state (13,)."""
+        """Set one robot's state (13,)."""
         model, data = self._model, self._data
         pose = np.array([*body[:3], body[6], *body[3:6]])
         if index in self._fixed:
@@ -70,7 +71,7 @@ class FreeBodies:
         data.qfrc_applied[self._v[k]] = data.qacc_warmstart[self._v[k]] = 0.0
 
     def push(self, force: Array, torque: Array) -> None:
-        """Take the force (3, N) in the world and torque (3, N) in the body of the next step."""
+        """Set world forces (3, N) and body torques (3, N) for the next step."""
         if self._views:
             self._wrench[:3] = force
             self._wrench[3:] = torque
@@ -111,23 +112,23 @@ class Joints:
         return JointState(data.qpos[self._q], data.qvel[self._v], data.qfrc_actuator[self._v])
 
     def place(self, position: Array, velocity: Array) -> None:
-        """Put the joints into a state."""
+        """Set the joints' state."""
         self._data.qpos[self._q], self._data.qvel[self._v] = position, velocity
         self._data.qacc_warmstart[self._v] = 0.0
 
     def rest(self) -> None:
-        """Put the joints to their rest."""
+        """Move the joints to their rest positions."""
         if self.names:
             self.place(self._rest, np.zeros(len(self.names)))
 
     def drive(self, mode: DriveMode, target: Array) -> None:
-        """Drive the joints (joints,) towards a target; free ones have none."""
+        """Drive the joints towards a target (joints,); free joints ignore it."""
         if mode != self._mode:
             self._switch(mode)
         self._data.ctrl[self._motors] = np.asarray(target)[self._driven]
 
     def _switch(self, mode: DriveMode) -> None:
-        """Give the actuators the gains of another mode."""
+        """Switch the actuators' gains to another mode."""
         model, (gain, bias) = self._model, (array.copy() for array in self._file)
         if mode != "file":
             gain[:], bias[:] = 0.0, 0.0
@@ -139,13 +140,13 @@ class Joints:
                 else:
                     gain[k, 0] = 1.0
         model.actuator_gainprm[self._motors], model.actuator_biasprm[self._motors] = gain, bias
-        # the range of the control is that of the file's mode
+        # the control range is that of the file's mode
         model.actuator_ctrllimited[self._motors] = self._limited if mode == "file" else False
         self._mode = mode
 
 
 class Loose:
-    """What moves in a world and is no robot: obstacles that can be pushed, and parts of an MJCF world.
+    """Movable parts of a world besides robots: movable obstacles and parts of an MJCF world.
 
     Args:
         model: What was built.
@@ -161,18 +162,18 @@ class Loose:
 
     @property
     def there(self) -> bool:
-        """Whether there is anything."""
+        """Whether there are any such parts."""
         return bool(len(self._v))
 
     def restore(self) -> None:
-        """Put all of it back where it began, at rest."""
+        """Return all parts to their initial state, at rest."""
         data = self._data
         data.qpos[self._q] = self._model.qpos0[self._q]
         data.qvel[self._v] = data.qacc_warmstart[self._v] = 0.0
 
 
 def mass_properties(mujoco: Any, model: Any, root: int) -> MassProperties:
-    """Return mass, centre and inertia of a body with all that hangs on it, its joints at zero."""
+    """Return mass, centre and inertia of a body with its subtree, with the joints at zero."""
     data = mujoco.MjData(model)
     data.qpos[:] = model.qpos0
     mujoco.mj_kinematics(model, data)

@@ -1,8 +1,8 @@
-"""Rendering in MuJoCo from anywhere, on machines with and without a display.
+"""Offscreen rendering in MuJoCo from any pose, with or without a display.
 
-Without a display, or with ``MUJOCO_GL=egl``, it renders through EGL, which needs no screen: a GPU's driver or Mesa's
-software renderer. Shadows and anti-aliasing are set as low as docs/simulation.md says, since with the default ones a
-software renderer is ten times slower.
+Without a display, or with ``MUJOCO_GL=egl``, it renders through EGL, with a GPU driver or Mesa's software renderer.
+Shadows and anti-aliasing are reduced (docs/simulation.md), because MuJoCo's defaults make a software renderer ten
+times slower.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from rlstack.errors import UserError
 from rlstack.sim.engine import View
 
 EYE = "rlstack eye"
-"""Name of the body, moved at will, that bears the camera of the same name."""
+"""Name of the movable body and of the camera mounted on it."""
 
 _SKY = 3.0
-"""How many times as far as a camera sees MuJoCo's far plane is: it draws the sky as a box within that, whose depth must
-not be taken for something seen."""
+"""MuJoCo's far plane relative to the camera's range: MuJoCo draws the sky as a box within the far plane, whose depth
+must lie beyond the range."""
 
 
 def add_renderer_camera(spec: Any) -> None:
-    """Add the camera that an :class:`Renderer` moves to a ``mujoco.MjSpec``."""
+    """Add the movable camera of a :class:`Renderer` to a ``mujoco.MjSpec``."""
     spec.worldbody.add_body(name=EYE, mocap=True).add_camera(name=EYE)
 
 
@@ -36,11 +36,11 @@ class Renderer:
 
     Args:
         mujoco: The module.
-        model: With :func:`add_renderer_camera`'s camera.
+        model: A model with the camera of :func:`add_renderer_camera`.
         data: Its state.
 
     Raises:
-        UserError: There is no way to render here; it says what to install or set.
+        UserError: Rendering is not possible here; the message says what to install or set.
     """
 
     def __init__(self, mujoco: Any, model: Any, data: Any) -> None:
@@ -63,12 +63,12 @@ class Renderer:
         self._context.make_current()
         width, height = camera.width, camera.height
         self._fit(width, height)
-        # MuJoCo's cameras look along -z with y up; the optical frame has z ahead and y down
+        # MuJoCo's cameras look along -z with y up; the optical frame has z forward and y down
         turn = np.empty(4)
         mujoco.mju_mat2Quat(turn, np.ascontiguousarray(rotation * [1.0, -1.0, -1.0]).ravel())
         data.mocap_pos[self._body], data.mocap_quat[self._body] = position, turn
         (fx, _, cx), (_, fy, cy), _ = camera.intrinsics
-        # the sensor is as large as the image, in units of a pixel: lengths are pixels then
+        # the sensor size equals the image size, so that lengths are in pixels
         model.cam_sensorsize[self._camera] = width, height
         model.cam_resolution[self._camera] = width, height
         model.cam_intrinsic[self._camera] = fx, fy, (width - 1) / 2.0 - cx, cy - (height - 1) / 2.0
@@ -88,13 +88,13 @@ class Renderer:
         depth = None
         if raw is not None:
             near, far = camera.near_m, _SKY * camera.far_m
-            # reversed depth buffer or not: mjr_readPixels gives 0 at near and 1 at far
+            # mjr_readPixels returns 0 at near and 1 at far, even with a reversed depth buffer
             metres = near * far / (far - raw[::-1].astype(np.float64) * (far - near))
             depth = np.where(metres > camera.far_m, np.inf, metres).astype(np.float32)
         return View(None if rgb is None else np.ascontiguousarray(rgb[::-1]), depth)
 
     def cast_shadows(self, wanted: bool) -> None:
-        """Render with shadows from now on, as at the start, or without."""
+        """Enable or disable shadows; they are enabled initially."""
         self._scene.flags[self._mujoco.mjtRndFlag.mjRND_SHADOW] = wanted
 
     def close(self) -> None:
@@ -102,14 +102,14 @@ class Renderer:
         if self._context is None:
             return
         if self._gpu is not None:
-            self._context.make_current()  # or what another renderer holds under the same numbers would be freed
+            self._context.make_current()  # otherwise objects of another renderer with the same ids would be freed
             self._gpu.free()
             self._gpu = None
         self._context.free()
         self._context = None
 
     def __del__(self) -> None:
-        with suppress(Exception):  # not made to its end, or Python is ending
+        with suppress(Exception):  # construction failed, or Python is shutting down
             self.close()
 
     def _fit(self, width: int, height: int) -> None:
@@ -138,7 +138,7 @@ def _gl_context(width: int, height: int) -> Any:
         else:
             from mujoco.glfw import GLContext
         return GLContext(width, height)
-    except Exception as error:  # what is missing shows in as many ways as there are drivers
+    except Exception as error:  # each driver reports missing parts in its own way
         raise UserError(
             f"Cameras cannot be rendered here ({type(error).__name__}: {error}): without a display MuJoCo needs EGL"
             " (Debian: sudo apt install libegl1 libgl1-mesa-dri, and MUJOCO_GL=egl) or OSMesa (sudo apt install"

@@ -1,4 +1,4 @@
-"""Imperfect sensors of one robot as its file declares them, shared by every engine: noise, bias and latency."""
+"""Sensor models of one robot, from its robot file: noise, bias and latency, shared by every engine."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from rlstack.robots import RobotSpec, Sensor
 from rlstack.robots.frames import from_rotation_vector, multiply, normalise
 
 _BIASES = 1
-"""Of the seed: biases have a stream of their own, so that the white noise does not depend on whether there are any."""
+"""Seed stream of the biases, separate so that the white noise does not depend on them."""
 _IMU = 3
-"""Likewise the gyroscope's own signal."""
+"""Seed stream of the gyroscope's own signal, separate for the same reason."""
 
 
 class Normals(Protocol):
-    """What gives standard normals: a numpy generator, or anything that does so too."""
+    """A source of standard normal values, such as a numpy generator."""
 
     def standard_normal(self, size: tuple[int, ...]) -> Array:
         """Return an array of this shape."""
 
 
 class SensorNoise:
-    """Makes true readings into sensed ones; the same seed gives the same noise.
+    """Applies noise, bias and latency to true readings; equal seeds give equal noise.
 
-    Position, attitude and both velocities are of ``odom``, acceleration and the gyroscope's own angular velocity of
-    ``imu``; a sensor that the robot file does not have adds nothing. White noise is drawn for each reading. Biases are
-    drawn once, walk with time, and stay through :meth:`restart`. Readings come ``latency_s`` late: what is sensed at a
-    time is what was true then, between the readings that were asked for.
+    Position, attitude and both velocities come from ``odom``, acceleration and the gyroscope's own angular velocity
+    from ``imu``; a sensor that the robot file lacks adds nothing. White noise is drawn for each reading. Biases are
+    drawn once, follow a random walk, and persist through :meth:`restart`. Readings are delayed by ``latency_s``,
+    interpolated between earlier readings.
 
     Args:
-        robot: Whose sensors.
-        seed: Of the noise.
-        normals: Where the white noise of odometry comes from instead of a stream of this seed.
+        robot: The robot with the sensors.
+        seed: Seed of the noise.
+        normals: Source of the odometry's white noise, instead of a stream of this seed.
     """
 
     def __init__(self, robot: RobotSpec, seed: int, normals: Normals | None = None) -> None:
@@ -66,17 +66,17 @@ class SensorNoise:
         self._delays = {topic: _Delay(latency_s) for topic, latency_s in late.items()}
 
     def restart(self) -> None:
-        """Forget the readings that have not come yet: the robot was put elsewhere."""
+        """Drop delayed readings after the robot was moved."""
         for delay in self._delays.values():
             delay.clear()
 
     def applied(self, signals: dict[str, Array], time_s: float | None = None) -> dict[str, Array]:
-        """Return sensed copies of true arrays (..., n) by signal name; names without any noise are passed on.
+        """Return sensed copies of true arrays (..., n) by signal name; signals without noise are passed through.
 
         Args:
-            signals: By name; all calls have the same names and shapes.
-            time_s: When they were true, never less than in the call before, s. None: no time passes, so nothing is late
-                and no bias walks.
+            signals: True arrays by name; all calls have the same names and shapes.
+            time_s: Time of the signals, s, never decreasing. None: no time passes, so there is no latency and no bias
+                walk.
         """
         sensed = dict(signals)
         if time_s is not None:
@@ -103,7 +103,7 @@ class SensorNoise:
 
 
 class _Bias:
-    """A constant drawn once, and a random walk that starts from it."""
+    """A random constant followed by a random walk."""
 
     def __init__(self, deviation: float, walk: float) -> None:
         self._deviation, self._walk = deviation, walk
@@ -125,7 +125,7 @@ class _Bias:
 
 
 class _Delay:
-    """Holds readings back."""
+    """Delays readings."""
 
     def __init__(self, latency_s: float) -> None:
         self._latency_s = latency_s
@@ -135,10 +135,10 @@ class _Delay:
         self._held.clear()
 
     def passed(self, time_s: float, reading: dict[str, Array]) -> dict[str, Array]:
-        """Take the reading of now; return what was read ``latency_s`` ago, or the first if there is none that old."""
+        """Store the present reading; return the one of ``latency_s`` ago, or the first if none is that old."""
         held = self._held
         if held and held[-1][0] >= time_s:
-            held.pop()  # asked for again at the same time, as after a command
+            held.pop()  # a second reading at the same time, as after a command
         held.append((time_s, reading))
         due = time_s - self._latency_s
         while len(held) > 1 and held[1][0] <= due:
@@ -151,7 +151,7 @@ class _Delay:
 def _between(name: str, before: Array, after: Array, share: float) -> Array:
     if share == 0.0:
         return before
-    if name == "orientation":  # of q and -q the one that is nearer
+    if name == "orientation":  # use the nearer one of q and -q
         after = np.where(np.sum(before * after, axis=-1, keepdims=True) < 0.0, -after, after)
         return normalise(before + share * (after - before))
     return before + share * (after - before)

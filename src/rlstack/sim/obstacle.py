@@ -1,4 +1,4 @@
-"""One thing that stands in a world, the same for every engine."""
+"""An obstacle of a world, the same for every engine."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Literal
 from rlstack.schema import value
 
 TORSION_M, ROLLING_M = 0.005, 0.0001
-"""MuJoCo's defaults of friction against turning on the spot and rolling, of what has a friction of its own."""
+"""MuJoCo's default torsional and rolling friction, for obstacles with their own friction."""
 
 OBJECT = "object"
-"""Name of what arms handle in a world."""
+"""Name of the object that arms manipulate in a world."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slide:
-    """Rails, along which alone an obstacle moves, as a drawer does; it begins at one end of them.
+    """Rails that restrict an obstacle's motion, as for a drawer; it starts at one end of them.
 
     Raises:
-        ValueError: The direction has no length.
+        ValueError: The direction is zero.
     """
 
     direction: tuple[float, float, float]
-    """Where it slides, along the obstacle's own axes, of any length."""
+    """Direction in the obstacle's own axes, of any length."""
     travel_m: float = value(unit="m", above=0.0)
-    """How far it slides from where it begins."""
+    """Travel from the initial position."""
     friction_n: float = value(0.0, unit="N", at_least=0.0)
-    """Of the rails: what pulls less does not move it, and what moves it has so much less to pull with."""
+    """Dry friction of the rails: smaller forces do not move the obstacle, and it opposes motion."""
     damping_n_s_per_m: float = value(0.0, unit="N s/m", at_least=0.0)
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class Slide:
 
     @property
     def axis(self) -> tuple[float, float, float]:
-        """The direction, of length 1."""
+        """The direction as a unit vector."""
         length = math.hypot(*self.direction)
         x, y, z = (along / length for along in self.direction)
         return x, y, z
@@ -51,30 +51,30 @@ class Obstacle:
     """A box, an upright cylinder or a sphere, in the world's frame (ENU).
 
     Raises:
-        ValueError: A cylinder's x and y extents or a sphere's three differ, the name is no plain word, or it is to move
-            in two ways at once.
+        ValueError: A cylinder's x and y extents or a sphere's three differ, the name is invalid, or two types of motion
+            are combined.
     """
 
     name: str
     """Unique in its world; letters, digits and underscores."""
     shape: Literal["box", "cylinder", "sphere"]
     size_m: tuple[float, float, float] = value(unit="m", above=0.0)
-    """Full extents along the obstacle's own x, y, z; a cylinder's are diameter, diameter, height."""
+    """Full extents along the obstacle's own x, y, z; for a cylinder diameter, diameter, height."""
     position_m: tuple[float, float, float] = value(unit="m")
-    """Of its centre."""
+    """Position of its centre."""
     yaw_rad: float = value(0.0, unit="rad")
     colour: tuple[float, float, float] = value((0.70, 0.70, 0.70), at_least=0.0, at_most=1.0)
     """Red, green, blue, 0 to 1."""
     mass_kg: float = value(0.0, unit="kg", at_least=0.0)
-    """0: nothing pushes it."""
+    """Mass; 0: immovable."""
     friction: float | None = value(None, at_least=0.0)
-    """Against everything, whatever it touches: of what is to be handled. None: as floors and robots have it."""
+    """Friction coefficient against everything, for manipulated objects. None: that of floors and robots."""
     kinematic: bool = False
-    """Whether it is moved from outside, as people are who walk: it is seen, nothing pushes it and it pushes nothing."""
+    """Whether the caller moves it, as for walking people: it is visible, but exchanges no forces."""
     slide: Slide | None = None
-    """Rails that hold it: it can be pushed and pulled along them alone, and touches nothing that stands fixed."""
+    """Rails: it moves along them only, and does not touch fixed objects."""
     part_of: str = ""
-    """Another obstacle, one that slides: this is fixed to it, and its weight is counted there."""
+    """Name of the sliding obstacle that it is fixed to, whose mass includes it."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -100,12 +100,12 @@ class Obstacle:
 
     @property
     def is_handled(self) -> bool:
-        """Whether it is what arms handle, whose place they are told: called :data:`OBJECT`, and loose."""
+        """Whether it is the movable object called :data:`OBJECT`, whose pose arms observe."""
         return self.name == OBJECT and self.mass_kg > 0.0
 
     @property
     def can_move(self) -> bool:
-        """Whether it can be pushed."""
+        """Whether it is movable."""
         return self.mass_kg > 0.0 or bool(self.part_of)
 
     @property
@@ -120,7 +120,7 @@ class Obstacle:
 
     @property
     def reach_m(self) -> tuple[float, float]:
-        """Half the extents along the world's x and y of the upright box around it, m."""
+        """Half extents of its bounding box along the world's x and y, m."""
         x, y, _ = self.size_m
         if self.shape != "box":
             return x / 2.0, y / 2.0

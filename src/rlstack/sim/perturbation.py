@@ -1,4 +1,4 @@
-"""How simulated robots depart from their file: parameter errors, disturbances and delay, the same in every engine."""
+"""Perturbations of simulated robots: parameter errors, disturbances and delay, the same in every engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlstack.arrays import Array
 class Perturbation:
     """Departures of N robots from their robot file; every array has the leading axis N.
 
-    Scales multiply the file's value. Gusts are measured from the last reset.
+    Scales multiply the file's values. Gust times count from the last reset.
     """
 
     mass_scale: Array  # (N,)
@@ -30,12 +30,12 @@ class Perturbation:
     gust_start_s: Array  # (N,)
     gust_duration_s: Array  # (N,)
     delay_s: Array
-    """(N,) from a command's arrival to its effect on the motors. Engines round it to whole physics steps, 1 ms at their
-    usual rate; the batch simulator takes it as it is."""
+    """(N,) time from a command's arrival to its effect on the motors. Engines round it to whole physics steps, 1 ms at
+    their default rate; the batch simulator uses the exact value."""
 
     @staticmethod
     def none(count: int, rotors: int = 4) -> Perturbation:
-        """Return ``count`` robots exactly as in their file."""
+        """Return ``count`` robots without perturbations."""
         one, zero = np.ones(count), np.zeros(count)
         return Perturbation(
             mass_scale=one,

@@ -1,4 +1,4 @@
-"""One robot of a simulation, behind the same protocol as hardware."""
+"""One robot of a simulation, with the same protocol as hardware."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rlstack.sim.simulation import Simulation
 from rlstack.sim.validation import check_options, checked_index, checked_seed
 
 _CAPTURES = 0xCA
-"""Keeps the noise of cameras and lidars apart from that of the other sensors."""
+"""Seed stream that separates the noise of cameras and lidars from that of other sensors."""
 
 
 class SimulatedRobot:
-    """A robot in a simulation, which may hold others; see :class:`rlstack.interfaces.backend.Backend`.
+    """A robot in a simulation, which may contain others; see :class:`rlstack.interfaces.backend.Backend`.
 
     Args:
-        simulation: Where it is.
-        index: Which of its robots.
-        noise_seed: Of the noise that the robot file gives the sensors; None: readings without noise.
+        simulation: The simulation.
+        index: Index of the robot.
+        noise_seed: Seed of the robot file's sensor noise; None: readings without noise.
 
     Raises:
         UserError: The seed is not a whole number of at least 0.
@@ -48,24 +48,24 @@ class SimulatedRobot:
         self._random = None if noise_seed is None else np.random.default_rng([noise_seed, index, _CAPTURES])
 
     def connect(self) -> None:
-        """Build the simulation and put the robot on the ground; a second call does nothing."""
+        """Build the simulation and place the robot on the ground; a second call does nothing."""
         self.simulation.open()
 
     def read(self) -> Reading:
-        """Return the present measurement: what the robot's kind senses, with noise, bias and latency."""
+        """Return the present measurements of the robot's sensors, with noise, bias and latency."""
         signals = self._kind.read()
         if self._noise is not None:
             signals = self._noise.applied(signals, self.simulation.time_s)
         return Reading(self.simulation.time_s, signals)
 
     def capture(self, name: str) -> Capture:
-        """Return what a camera or lidar of the robot file sees now.
+        """Return the present measurement of a camera or lidar in the robot file.
 
         Raises:
-            ValueError: The robot has none of that name.
-            UserError: There is no way to render here; it says what to install or set.
+            ValueError: The robot has no such camera or lidar.
+            UserError: Rendering is not possible here; the message says what to install or set.
         """
-        from rlstack.sim.sensing import camera_view, lidar_scan  # cameras need libraries that flying does not
+        from rlstack.sim.sensing import camera_view, lidar_scan  # imported late: only cameras need these libraries
 
         if name not in self.captured:
             raise ValueError(f"'{name}' is not allowed: one of {list(self.captured)}.")
@@ -80,9 +80,9 @@ class SimulatedRobot:
         return Capture(self.simulation.time_s, arrays)
 
     def write(self, command: Signals) -> Signals:
-        """Command the robot; return what its limits leave of it.
+        """Command the robot; return the command clipped to its limits.
 
-        What is taken depends on the kind: ``rotor_speed`` (rotors,) rad/s, ``twist`` (2,) m/s and rad/s, or
+        The command depends on the kind: ``rotor_speed`` (rotors,) rad/s, ``twist`` (2,) m/s and rad/s, or
         ``joint_target`` (joints,) rad or m.
 
         Raises:
@@ -92,13 +92,13 @@ class SimulatedRobot:
         return self._kind.write(command)
 
     def step(self, duration_s: float) -> None:
-        """Let time pass, for every robot of the simulation; see :meth:`Simulation.step`."""
+        """Advance time, for every robot of the simulation; see :meth:`Simulation.step`."""
         self.simulation.step(duration_s)
 
     def reset(self, state: Mapping[str, ArrayLike] | None = None) -> None:
-        """Put the robot at rest on the ground, or into ``state``; see :meth:`Simulation.reset`.
+        """Reset the robot to rest on the ground, or to ``state``; see :meth:`Simulation.reset`.
 
-        Where it is the simulation's only robot, obstacles that were pushed are put back as well; several share them.
+        If it is the simulation's only robot, movable obstacles are reset as well.
         """
         self.simulation.reset(self.index, state)
         self._kind.restart()
@@ -108,15 +108,15 @@ class SimulatedRobot:
             self._noise.restart()
 
     def perturb(self, perturbation: Perturbation) -> None:
-        """Fly a robot that departs from its file, until the next call; gusts count from the last reset.
+        """Apply a perturbation until the next call; gust times count from the last reset.
 
         Raises:
-            ValueError: It is not of one robot with these rotors.
+            ValueError: The perturbation is not for one robot with these rotors.
         """
         self.simulation.set_perturbation(perturbation, np.array([self.index]))
 
     def disarm(self) -> None:
-        """Stop all actuators at once, past any delay; a later :meth:`write` starts them again."""
+        """Stop all actuators at once, without command delay; a later :meth:`write` restarts them."""
         _ = self.simulation.engine
         self._kind.stop()
 
@@ -126,15 +126,15 @@ class SimulatedRobot:
 
 
 class SingleRobotBackend(SimulatedRobot):
-    """One robot in a simulation of its own: what a backend's module subclasses with its engine.
+    """One robot in its own simulation; backends subclass it with their engine.
 
     Args:
-        robot: What flies.
+        robot: The robot.
         noise_seed: As for :class:`SimulatedRobot`.
-        options: Of :class:`Simulation`, such as ``world`` and ``physics_rate_hz``.
+        options: Options of :class:`Simulation`, such as ``world`` and ``physics_rate_hz``.
 
     Raises:
-        UserError: The engine is not installed, or the robot, the world or the physics rate is not one it can simulate.
+        UserError: The engine is not installed, or does not support the robot, the world or the physics rate.
     """
 
     engine: ClassVar[type[Engine]]

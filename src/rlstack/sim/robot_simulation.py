@@ -1,4 +1,4 @@
-"""One robot of a simulation, as its kind senses and commands it: the part ``simulation`` of a kind."""
+"""Sensing and commanding one robot of a simulation: the part ``simulation`` of a kind."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ MOTION = (
     "linear_acceleration",
     "imu_angular_velocity",
 )
-"""What every robot that moves about senses, by odometry and IMU."""
+"""Signals of odometry and IMU, which every mobile robot has."""
 JOINTS = ("joint_position", "joint_velocity", "joint_effort")
-"""What every robot with joints can sense."""
+"""Signals of every robot with joints."""
 
 
 class RobotSimulation:
-    """One robot of a simulation; a kind says what is sensed and commanded, and refuses what it leaves out.
+    """One robot of a simulation; a kind's subclass implements sensing and commands, and the defaults refuse.
 
     Args:
-        simulation: Where it is.
-        index: Which of its robots.
+        simulation: The simulation.
+        index: Index of the robot.
     """
 
     sensed: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class RobotSimulation:
         self._chains: dict[str, Chain] = {}
 
     def read(self) -> dict[str, Array]:
-        """Return the true value of each of ``sensed``.
+        """Return the true value of each signal in ``sensed``.
 
         Raises:
             UserError: Such robots cannot be simulated.
@@ -55,7 +55,7 @@ class RobotSimulation:
         raise self._refusal("sensed")
 
     def write(self, command: Signals) -> Signals:
-        """Command the robot; return what was really sent.
+        """Command the robot; return the command that was sent.
 
         Raises:
             ValueError: The command is not exactly one finite array of its shape; nothing was sent.
@@ -64,18 +64,18 @@ class RobotSimulation:
         raise self._refusal("commanded")
 
     def stop(self) -> None:
-        """Stop all actuators now, past any delay.
+        """Stop all actuators now, without command delay.
 
         Raises:
-            UserError: There is no stop for such robots.
+            UserError: Such robots cannot be stopped.
         """
         raise self._refusal("stopped")
 
     def restart(self) -> None:
-        """Begin anew: the robot was put elsewhere."""
+        """Reset internal state after the robot was moved."""
 
     def link(self, name: str) -> tuple[Array, Array]:
-        """Return where one of the model's links is in the world: (3,) m and (4,) xyzw; a camera may sit on it.
+        """Return the world pose of a link of the model, on which a camera may be mounted: (3,) m and (4,) xyzw.
 
         Raises:
             UserError: The model has no such link.
@@ -84,7 +84,7 @@ class RobotSimulation:
             self._chains[name] = chain_of(self.robot, name)
         chain = self._chains[name]
         base = self._simulation.motion(self._index)
-        if not chain.joints:  # it moves with the base: as the model has it
+        if not chain.joints:  # fixed to the base: the model's constant pose
             place, turn = chain.screws.tool[:3, 3], chain.screws.tool[:3, :3]
         else:
             joints = self._simulation.engine.joints(self._index).position[list(chain.index)]
@@ -94,7 +94,7 @@ class RobotSimulation:
         return found, frames.multiply(base["orientation"], frames.from_matrix(turn))
 
     def read_motion(self) -> dict[str, Array]:
-        """Return the true value of each of :data:`MOTION`; the accelerometer is at the centre of mass."""
+        """Return the true value of each signal in :data:`MOTION`; the accelerometer is at the centre of mass."""
         motion = self._simulation.motion(self._index)
         return {
             "position": motion["position"],
@@ -106,7 +106,7 @@ class RobotSimulation:
         }
 
     def read_joints(self) -> dict[str, Array]:
-        """Return the true value of each of :data:`JOINTS` (joints,), in the robot file's order: rad or m, N m or N."""
+        """Return the true value of each signal in :data:`JOINTS` (joints,), in file order: rad or m, N m or N."""
         joints = self._simulation.engine.joints(self._index)
         return {
             "joint_position": np.array(joints.position),
@@ -119,7 +119,7 @@ class RobotSimulation:
 
 
 class JointTargetSimulation(RobotSimulation):
-    """A robot whose joints are commanded by position: an arm that stands fixed, or a floating base on legs.
+    """A robot with joint position commands: a fixed arm or a legged robot.
 
     Args:
         simulation: Where it is.
@@ -132,13 +132,13 @@ class JointTargetSimulation(RobotSimulation):
         super().__init__(simulation, index)
         self.sensed = JOINTS if self.robot.fixed_base else (*MOTION, *JOINTS)
         self._keeps_target = np.zeros(len(self.robot.drives), dtype=bool)
-        """Of each joint whether a stop leaves it its last target in place of where it is."""
+        """Whether a stop keeps each joint's last target instead of its present position."""
         self._target: Array | None = None
-        """The last command, rad or m; None: nothing since the robot was put somewhere."""
+        """The last command, rad or m; None: none since the last reset."""
         self._stopped = False
 
     def read(self) -> dict[str, Array]:
-        """Return the joints' state; of a robot that moves about, also its motion."""
+        """Return the joints' state and, for a mobile robot, its motion."""
         return self.read_joints() if self.robot.fixed_base else {**self.read_motion(), **self.read_joints()}
 
     def write(self, command: Signals) -> Signals:
@@ -150,13 +150,13 @@ class JointTargetSimulation(RobotSimulation):
         return {"joint_target": sent}
 
     def restart(self) -> None:
-        """Forget commands and stops: the simulation drives the joints to where it has put them."""
+        """Clear commands and stops; the simulation drives the joints to their reset positions."""
         self._target, self._stopped = None, False
 
     def stop(self) -> None:
-        """Hold the joints where they are now, until the next command: a robot that goes limp falls.
+        """Hold the joints at their present positions until the next command, as a limp robot would fall.
 
-        Further calls change nothing: a target that is measured anew follows a load down.
+        Further calls change nothing: a target measured again would sag under load.
         """
         if self._stopped:
             return

@@ -1,9 +1,9 @@
-"""All quadrotors of a simulation between two physics steps: commands, delay, motor lag, and the wrench on each body.
+"""Rotor dynamics of all quadrotors of a simulation: commands, delay, motor lag and the wrench on each body.
 
-One compiled kernel (:mod:`rlstack.fused`, double precision) does it for all robots at once, whatever the engine. It
-takes the forces at the step's instant and lets the engine's semi-implicit Euler step be a leapfrog: the velocities
-that the engine holds lie half a step before the positions (the first step after a reset is half a kick), so the error
-is of second order in the step. A term that an engine computes from the velocities that it holds is corrected.
+One compiled kernel (:mod:`rlstack.fused`, double precision) computes all robots at once, for any engine. It evaluates
+the forces at the time of the positions, so that the engine's semi-implicit Euler step becomes a leapfrog: the engine's
+velocities lie half a step before the positions (the first step after a reset is half a kick), and the error is of
+second order in the step. Terms that an engine computes from its own velocities are corrected.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from rlstack.sim.physics.loads import disturbances, loads
 from rlstack.sim.physics.motor import decay, lagged
 
 _MOST_TURN_RAD = 0.8
-"""In one physics step; a body that turns faster, 7,600 rpm at 1 kHz, is without its gyroscopic term."""
+"""Greatest rotation in one physics step, rad; a faster body (7,600 rpm at 1 kHz) has no gyroscopic term."""
 
 _JUMP_M_S2, _JUMP_RAD_S2 = 1e3, 1e5
-"""Faster changes of velocity are a contact's, and do not go on: nothing is extrapolated from them."""
+"""Accelerations above this come from contacts, and are not extrapolated."""
 
 
 class _Late(NamedTuple):
-    """Commands on their way."""
+    """Delayed commands."""
 
-    due: NDArray[np.int64]  # (robots,) the step from which each acts
+    due: NDArray[np.int64]  # (robots,) the step at which each takes effect
     who: NDArray[np.intp]  # (robots,)
     speed: Array  # (rotors, robots) rad/s
 
@@ -49,12 +49,12 @@ class Rotorcraft:
 
     Args:
         robots: N quadrotors.
-        body: (13, N) rows, see :data:`rlstack.sim.engine.BODY_ROWS`; what the engine holds, kept up to date by the
+        body: (13, N) rows, see :data:`rlstack.sim.engine.BODY_ROWS`; the engine's states, kept up to date by the
             caller.
         step_s: Physics step, s.
-        engine_term: What the engine does about the gyroscopic term of the body.
+        engine_term: How the engine treats the gyroscopic term of the body.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
-        models: What else of the physics is computed for each robot; None: nothing.
+        models: Further physics models of each robot; None: none.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Rotorcraft:
         self.parameters = _rows(PARAMETER_WIDTH, count)
         """(PARAMETER_WIDTH, N), see :mod:`rlstack.sim.batch.layout`."""
         self.air = _rows(3, count)
-        """(3, N) m/s, world: the air's velocity at each robot; the caller writes it."""
-        # velocities that the engine held a step ago, and before the coming step
+        """(3, N) m/s, world: the air velocity at each robot, written by the caller."""
+        # the engine's velocities one step ago, and before the coming step
         self._held = [_rows(6, count) for _ in range(2)]
-        self._instant = _rows(6, count)  # velocities at the instant of the positions
+        self._instant = _rows(6, count)  # velocities at the time of the positions
         self._fresh = _rows(1, count)  # 1 before the first step after a reset
         self._some_fresh = False
         self._elapsed = _rows(1, count)  # s since the reset, kept while there are gusts
@@ -86,12 +86,12 @@ class Rotorcraft:
         self._gusty = np.zeros(count, dtype=bool)
         self._some_gusty = False
         self._target = _rows(rotors, count)  # rad/s, in effect
-        # rotor speeds now, then those half a step before; and the same after the next step
+        # rotor speeds now and half a step before; then the same after the next step
         self._sides = [_rows(2 * rotors, count) for _ in range(2)]
         self._rotors, self._models = rotors, tuple(models or [Models()] * count)
-        some = reduce(or_, self._models)  # computed for all, with zeros where it is off
+        some = reduce(or_, self._models)  # computed for all, with zero parameters where disabled
         self.batteries = Batteries(robots, [m.battery for m in self._models]) if some.battery else None
-        """What is left in them; None where the model is off for all."""
+        """The batteries; None if the model is disabled for all."""
         self._battery_steps = max(round(_BATTERY_S / step_s), 1)
         self._late: list[_Late] = []
         self._delay_steps = np.zeros(count, dtype=np.int64)
@@ -110,7 +110,7 @@ class Rotorcraft:
             "torque": self.torque,
             "instant": self._instant,
         }
-        # accelerations at the instant of the coming step, and of the last one: (6, N), m/s^2 world and rad/s^2 body
+        # accelerations at the time of the coming step and of the last one: (6, N), m/s^2 world and rad/s^2 body
         self._gains = [_rows(6, count) for _ in range(2)]
         (now, after), (coming, last), (before, held) = self._sides, self._gains, self._held
         self._launches: list[Callable[[], None]] = [
@@ -146,13 +146,13 @@ class Rotorcraft:
 
     @property
     def poses(self) -> Array:
-        """(7, N) position m and orientation xyzw, now; not to be written to."""
+        """(7, N) present position m and orientation xyzw; read-only."""
         return self._body[:7]
 
     def velocities(self) -> Array:
-        """Return (6, N): linear m/s in the world and angular rad/s in the body, at the instant of the positions.
+        """Return (6, N) linear m/s, world, and angular rad/s, body, velocities at the time of the positions.
 
-        Not to be written to: it is kept, as many robots may be read at one instant.
+        The array is read-only and cached, since many robots may be read at the same time.
         """
         if self._velocities is None:
             self._launches[0]()
@@ -160,21 +160,21 @@ class Rotorcraft:
         return self._velocities
 
     def felt(self, index: int, rotation: Array) -> Array:
-        """Return (3,) m/s^2 in the body: what an accelerometer at the centre of mass feels, over the last step.
+        """Return the specific force (3,) m/s^2, body, at the centre of mass over the last step.
 
         Args:
-            index: Of the robot.
+            index: Index of the robot.
             rotation: (3, 3) body to world.
         """
         if self._fresh[0, index] == 0.0:
             pushed = (self._body[7:10, index] - self._held[0][:3, index]) / self._step_s
-        else:  # nothing has happened yet: what the forces are about to do
+        else:  # no step yet: use the coming accelerations
             self._launches[0]()
             pushed = self._gains[0][:3, index]
         return np.asarray((pushed + _GRAVITY) @ rotation)
 
     def prepare(self) -> None:
-        """Compute :attr:`force` and :attr:`torque` of the next physics step from the bodies' present state."""
+        """Compute :attr:`force` and :attr:`torque` for the next physics step from the bodies' present state."""
         if self._late:
             self._arrive()
         self._launches[0]()
@@ -185,7 +185,7 @@ class Rotorcraft:
         self._held.reverse()
         if self._some_fresh:
             fresh, before = self._fresh[0] > 0.0, self._held[0]
-            # as if it had come with the same acceleration
+            # as if it had moved with the same acceleration
             before[:, fresh] = 2.0 * before[:, fresh] - self._body[7:BODY_ROWS, fresh]
             self._fresh[:], self._some_fresh = 0.0, False
         self._sides.reverse()
@@ -199,10 +199,10 @@ class Rotorcraft:
             self._limit()
 
     def reset(self, index: Any, rotor_speed: Array) -> None:
-        """Start robots anew; until their first command acts, the motors hold their speeds.
+        """Reset robots; the motors hold their speeds until the first command acts.
 
         Args:
-            index: Of the robots, whose bodies the caller has placed.
+            index: Indices of the robots; the caller has placed their bodies.
             rotor_speed: (rotors,) or (rotors, robots) rad/s.
         """
         self._velocities = None
@@ -218,10 +218,10 @@ class Rotorcraft:
             self._limit()
 
     def rest(self, index: NDArray[np.integer]) -> None:
-        """Mark robots that were just reset as resting on something.
+        """Mark robots that were just reset as resting on a surface.
 
-        Contact already carries their weight: the half kick of a first step would throw them up. Robots whose rotors
-        lift more than the weight are about to take off and stay unmarked.
+        Contact already carries their weight, so the half kick of a first step would throw them up. Robots with more
+        thrust than weight are about to take off and stay unmarked.
         """
         self._launches[0]()
         coming, last = self._gains
@@ -230,7 +230,7 @@ class Rotorcraft:
         self._held[0][:, stay], last[:, stay] = self._body[7:BODY_ROWS, stay], coming[:, stay]
 
     def command(self, index: Any, speed: Array) -> Array:
-        """Command speeds (rotors, robots) rad/s; return them clipped to the rotors' range."""
+        """Command rotor speeds (rotors, robots) rad/s; return them clipped to the rotors' range."""
         self._velocities = None
         sent = np.minimum(np.maximum(speed, self._low[index]), self._high[index])  # a third of np.clip's time
         if self._some_late and self._delay_steps[index].any():
@@ -240,17 +240,17 @@ class Rotorcraft:
         return np.asarray(sent)
 
     def stop(self, index: Any) -> None:
-        """Cut the motors now, past the delay; commands on their way are dropped."""
+        """Cut the motors now, without delay, and drop delayed commands."""
         self._velocities = None
         self._target[:, index] = 0.0
         self._drop(index)
 
     def perturb(self, index: Any, perturbation: Perturbation) -> None:
-        """Give robots other departures from their files; the caller tells the engine of mass and inertia."""
+        """Set robots' perturbations; the caller sets mass and inertia in the engine."""
         self._velocities = None
         groups: dict[tuple[int, Models], list[int]] = {}
         numbers = np.arange(len(self.robots))[index]
-        for k, number in enumerate(numbers.tolist()):  # of those that are alike, all at once
+        for k, number in enumerate(numbers.tolist()):  # robots with equal values, all at once
             groups.setdefault((id(self.robots[number]), self._models[number]), []).append(k)
         for (_, models), alike in groups.items():
             robot, these = self.robots[numbers[alike[0]]], perturbation.take(np.array(alike))
@@ -265,7 +265,7 @@ class Rotorcraft:
 
     def _limit(self) -> None:
         assert self.batteries is not None
-        # robots without a computed battery have no limit here: their commands are clipped already
+        # robots without a simulated battery need no limit here: their commands are clipped already
         self.parameters[_TOP_SPEED] = np.where(self.batteries.present, self.batteries.top_speed, np.inf)
 
     def _clock(self) -> None:
@@ -286,7 +286,7 @@ class Rotorcraft:
 
 
 _BATTERY_S = 0.01
-"""Period at which batteries are updated, s: they change over seconds."""
+"""Update period of batteries, s; they change over seconds."""
 _TOP_SPEED = PARAMETERS["speed_range"].stop - 1
 _RANGE = ("speed_min_rad_s", "speed_max_rad_s")
 _GRAVITY = np.array([0.0, 0.0, STANDARD_GRAVITY])
@@ -300,7 +300,7 @@ def _rows(rows: int, count: int) -> Array:
 
 @lru_cache(maxsize=16)
 def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: bool, models: Models) -> Kernel:
-    """Return what computes force, torque and the next rotor speeds of one robot."""
+    """Return the kernel of force, torque and next rotor speeds of one robot."""
 
     def kernel(
         body: Any,
@@ -323,20 +323,20 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
         if models.battery:
             target = minimum(target, p["speed_range"][1])
         after_speed = lagged(speed, target, decay(lag, 0.5 * step_s))
-        # over the time that this kick spans, in which the command may have changed; half a kick counts half, below
+        # over this kick's time span, in which the command may have changed; a half kick counts half, below
         change = (after_speed - before_speed) * (where(starts, 2.0, 1.0) / step_s) if gyroscopic else None
         force, torque = loads(at, speed, change, p, models, air)
-        # half a kick spans half a step, from the reset on; the others are centred on their instant
+        # a half kick spans half a step from the reset on; the others are centred on their time
         first = disturbances(p, elapsed[0], 0.5 * step_s)
         later = disturbances(p, elapsed[0] - 0.5 * step_s, step_s)
         force = force + np.stack([where(starts, a, b) for a, b in zip(first[0], later[0])])
         inertia = p["inertia"]
-        # explicitly, the gyroscopic term blows up once the body turns by about a radian in a step
+        # an explicit gyroscopic term diverges once the body turns by about a radian per step
         slow = (at.rates * at.rates).sum(axis=0) < (_MOST_TURN_RAD / step_s) ** 2
         twist = cross(at.rates, inertia * at.rates)
         torque = torque + first[1] - np.stack([where(slow, t, 0.0) for t in twist])
         gain = np.concatenate([force / p["mass"][0] - np.array(_GRAVITY), torque / inertia])
-        # by how much the forces have changed since the last step is known by now
+        # the change of the forces since the last step is known by now
         more = [step_s * (coming - past) for coming, past in zip(gain, last)]
         rows = zip(held, before, _LIMITS, more)
         instant = np.stack([_instant(h, b, starts, step_s * limit[0], m) for h, b, limit, m in rows])
@@ -365,14 +365,14 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
 
 
 def _instant(held: Any, before: Any, starts: Any, limit: float, more: Any = 0.0) -> Any:
-    """Return a velocity at the instant of the positions: half a change ahead of what the engine holds.
+    """Return a velocity at the time of the positions: half a change ahead of the engine's.
 
     Args:
-        held: What it holds.
-        before: What it held a step ago: contact and all has changed it since.
+        held: The engine's velocity.
+        before: The engine's velocity one step ago, before forces and contacts changed it.
         starts: Whether there was no step yet.
-        limit: Greater changes do not go on.
-        more: By how much the next change will be greater.
+        limit: Greatest change to extrapolate.
+        more: Increase of the next change over the last.
     """
     change = held - before
     smooth = (change < limit) & (change > -limit) & ~starts

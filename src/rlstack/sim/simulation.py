@@ -1,7 +1,7 @@
-"""A simulation: N robots in one world of one physics engine; everything that is independent of the engine.
+"""A simulation of N robots in one world, independent of the physics engine.
 
 Time, commands, motors, disturbances and sensors are here and in :mod:`rlstack.sim.rotorcraft`; an engine
-(:mod:`rlstack.sim.engine`) only integrates. Used in two ways: robots that share a world, each behind the
+(:mod:`rlstack.sim.engine`) only integrates. There are two uses: robots that share a world, each behind the
 :class:`rlstack.interfaces.backend.Backend` protocol (:mod:`rlstack.sim.robot`), and many isolated robots at once as
 arrays, for evaluation and vector environments.
 """
@@ -50,21 +50,21 @@ class Simulation:
     """N robots in one world. Built by :meth:`open`; every array has the robots' order.
 
     Args:
-        engine: What integrates.
+        engine: The physics engine.
         robots: N robots.
-        world: Where they are, or what :func:`rlstack.sim.world.load_world` takes, such as ``"warehouse:7"``; None: a
-            floor at z = 0.
-        physics_rate_hz: Physics steps a second of simulated time; None takes the engine's. Commands act from the next
-            step on: where it is no multiple of a robot's control rate, up to a step late.
-        isolated: The robots cannot touch or see each other: many flights at once.
+        world: The world, or a name for :func:`rlstack.sim.world.load_world`, such as ``"warehouse:7"``; None: a floor
+            at z = 0.
+        physics_rate_hz: Physics steps per second of simulated time; None: the engine's default. Commands act from the
+            next step on: up to a step late, if this is not a multiple of a robot's control rate.
+        isolated: Whether the robots cannot touch or see each other, for many runs at once.
         gyroscopic: Whether the rotors' angular momentum acts on the body.
-        seed: Of the wind's turbulence.
-        starts_m: (N, 3) m, where the robots stand at first, their rest height to be added; None takes the world's
-            places, or a grid (isolated robots: all at the origin).
-        options: Of the engine alone.
+        seed: Seed of the wind's turbulence.
+        starts_m: (N, 3) initial positions, m, without the rest height; None: the world's start positions, or a grid
+            (isolated robots: all at the origin).
+        options: Engine-specific options.
 
     Raises:
-        UserError: The engine is not installed, or one of these is not allowed: the sentence says which and why.
+        UserError: The engine is not installed, or an argument is not allowed.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Simulation:
         self.engine_type = engine
         self._fly = np.array([k for k, robot in enumerate(robots) if robot.has_rotors], dtype=int)
         self.flying = flying = tuple(cast("Quadrotor", robots[k]) for k in self._fly)
-        """The robots that rotors move."""
+        """The robots with rotors."""
         self._mixed = len(flying) != len(robots)
         self._jointed = [k for k, robot in enumerate(robots) if robot.drives]
         self.world = world = checked_world(world, isolated)
@@ -99,7 +99,7 @@ class Simulation:
         blows = world is not None and world.wind is not None
         switches, self._floor = (world.physics, world.floor) if world else (None, True)
         self.models = tuple(models_of(robot, switches, blows, named, floor=self._floor) for robot in flying)
-        """Physics models that are on for each quadrotor, by its own file and the world."""
+        """Enabled physics models of each quadrotor, by its robot file and the world."""
         self._air = Air(flying, self.models, world.wind if world else None, isolated, seed)
         count = len(robots)
         self.starts_m = start_places(count, world, isolated) if starts_m is None else checked_starts(starts_m, count)
@@ -108,16 +108,16 @@ class Simulation:
         self._engine: Engine | None = None
         self._closed = False
         self.before_step: list[Callable[[float, float], None]] = []
-        """Called before each physics step with its start time and length, s; only where some robots have no rotors."""
-        self._steps = 0  # time is counted in whole steps, so it never drifts
-        self._owed_s = 0.0  # remainder of the requested durations, less than a step
+        """Called before each physics step with its start time and length, s; only if some robots have no rotors."""
+        self._steps = 0  # time is counted in whole steps, so that it never drifts
+        self._owed_s = 0.0  # remainder of the requested durations, less than one step
 
     def __len__(self) -> int:
         return len(self.robots)
 
     @property
     def engine(self) -> Engine:
-        """The engine, once :meth:`open` has built it."""
+        """The engine, available after :meth:`open`."""
         if self._closed:
             raise RuntimeError(f"The {self.engine_type.name} simulation was closed: make a new one.")
         if self._engine is None:
@@ -126,7 +126,7 @@ class Simulation:
 
     @property
     def rotorcraft(self) -> Rotorcraft:
-        """The quadrotors, once :meth:`open` has built them."""
+        """The quadrotors, available after :meth:`open`."""
         if self._rotorcraft is None:
             _ = self.engine
             raise ValueError("There is no quadrotor in this simulation, and this is for quadrotors.")
@@ -134,11 +134,11 @@ class Simulation:
 
     @property
     def time_s(self) -> float:
-        """Simulated time since it was opened, s; a reset does not turn it back."""
+        """Simulated time since :meth:`open`, s; a reset does not change it."""
         return self._steps * self.step_s
 
     def open(self) -> None:
-        """Build the world and put the robots on the ground; a second call does nothing."""
+        """Build the world and place the robots on the ground; a second call does nothing."""
         if self._closed:
             raise RuntimeError(f"The {self.engine_type.name} simulation was closed: make a new one.")
         if self._engine is not None:
@@ -165,11 +165,11 @@ class Simulation:
         self._engine, self._closed = None, True
 
     def step(self, duration_s: float) -> None:
-        """Let ``duration_s`` pass for all robots in whole physics steps; the rest is carried to the next call.
+        """Advance all robots by ``duration_s`` in whole physics steps; the remainder carries over to the next call.
 
         Raises:
             ValueError: The duration is negative or not finite.
-            Diverged: A state of a robot or of its joints is not finite any more.
+            Diverged: The state of a robot or of its joints became non-finite.
         """
         engine = self.engine
         if not (math.isfinite(duration_s) and duration_s >= 0.0):
@@ -192,18 +192,17 @@ class Simulation:
             )
 
     def reset(self, index: int, state: Mapping[str, ArrayLike] | None = None) -> None:
-        """Put one robot at rest on the ground at its start place, or into ``state``; time goes on.
+        """Reset one robot to rest on the ground at its start position, or to ``state``; time continues.
 
         Args:
-            index: Of the robot.
+            index: Index of the robot.
             state: As in :meth:`rlstack.interfaces.backend.Backend.reset`; a robot with joints has ``joint_position``
-                and ``joint_velocity`` (joints,) instead of rotor speeds, and what is left out is as at rest. A robot
-                that is still and level at its rest height stands: it is put where contact carries it, which is some
-                micrometres lower.
+                and ``joint_velocity`` (joints,) instead of rotor speeds; missing values are those at rest. A robot that
+                is still and level at its rest height is placed where contact carries it, some micrometres lower.
 
         Raises:
             ValueError: There is no such robot, a name is unknown, or an array has the wrong shape, is not finite, or is
-                no rotation.
+                not a rotation.
         """
         engine, index = self.engine, checked_index(index, len(self))
         robot = self.robots[index]
@@ -221,11 +220,11 @@ class Simulation:
         self._refresh(engine, stands)
 
     def reset_world(self) -> None:
-        """Put obstacles that can be pushed back where they began; robots stay where they are."""
+        """Return movable obstacles to their initial poses; robots stay where they are."""
         self.engine.reset_world()
 
     def set_state(self, state: Mapping[str, ArrayLike], index: NDArray[np.integer] | None = None) -> None:
-        """Put robots into states by name, arrays (N, width); velocities in the **world**; what is left out is zero.
+        """Set robots' states from arrays (N, width) by name; velocities in the **world**; missing values are zero.
 
         Args:
             state: As in :meth:`rlstack.interfaces.backend.Backend.reset`, with a leading axis.
@@ -267,14 +266,14 @@ class Simulation:
         }
 
     def slot(self, index: int) -> int:
-        """Return which of the quadrotors robot ``index`` is."""
+        """Return the index of robot ``index`` among the quadrotors."""
         return int(np.searchsorted(self._fly, index)) if self._mixed else index
 
     def command(self, rotor_speed: ArrayLike) -> Array:
         """Command the quadrotors' ``rotor_speed`` (N, rotors) rad/s; return it clipped to the rotors' range.
 
         Raises:
-            ValueError: The shape is wrong or a number is not finite; nothing was commanded. There are no quadrotors.
+            ValueError: The shape is wrong, a value is not finite, or there are no quadrotors; nothing was commanded.
         """
         craft = self.rotorcraft
         wanted = np.asarray(rotor_speed, dtype=float)
@@ -284,14 +283,14 @@ class Simulation:
         return craft.command(slice(None), wanted.T).T
 
     def set_perturbation(self, perturbation: Perturbation, index: NDArray[np.integer] | None = None) -> None:
-        """Fly robots that depart from their files, until the next call; gusts count from each robot's reset.
+        """Apply perturbations until the next call; gust times count from each robot's reset.
 
         Args:
-            perturbation: Of as many robots.
+            perturbation: Perturbations of these robots.
             index: Which robots; None: all.
 
         Raises:
-            ValueError: It is for another number of robots or rotors, or there is no such quadrotor.
+            ValueError: The number of robots or rotors differs, or there is no such quadrotor.
         """
         engine, craft = self.engine, self.rotorcraft
         which = self._which(index)
@@ -306,7 +305,7 @@ class Simulation:
             engine.set_mass(number, body.mass_kg * float(perturbation.mass_scale[k]), inertia)
 
     def felt(self, index: int) -> Array:
-        """Return (3,) m/s^2 in the body: what an accelerometer at robot ``index``'s centre of mass feels."""
+        """Return the specific force (3,) m/s^2 at robot ``index``'s centre of mass, in the body frame."""
         turn = frames.to_matrix(self._body[3:7, index])
         if self.robots[index].has_rotors:
             return self.rotorcraft.felt(self.slot(index), turn)
@@ -314,7 +313,7 @@ class Simulation:
         return np.asarray((pushed + np.array([0.0, 0.0, STANDARD_GRAVITY])) @ turn)
 
     def _advance(self, engine: Engine, count: int) -> None:
-        """Take physics steps where all robots have rotors."""
+        """Take physics steps if all robots have rotors."""
         craft, body, air = self.rotorcraft, self._body, self._air
         force, torque, moves = craft.force, craft.torque, air.moves
         for _ in range(count):
@@ -327,7 +326,7 @@ class Simulation:
             craft.passed()
 
     def _advance_mixed(self, engine: Engine) -> None:
-        """Take one physics step where some robots have no rotors."""
+        """Take one physics step if some robots have no rotors."""
         craft = self._rotorcraft
         if craft is not None:
             wrench = self._wrench
@@ -343,7 +342,7 @@ class Simulation:
             craft.passed()
 
     def _lost(self, engine: Engine) -> list[int]:
-        """Return the robots whose body or joints have a state that is not finite."""
+        """Return the diverged robots: those with a non-finite state of body or joints."""
         sound: NDArray[np.bool_] = np.all(np.isfinite(self._body), axis=0)
         for index in self._jointed:
             sound[index] &= bool(np.isfinite(engine.joints(index).position).all())
@@ -351,7 +350,7 @@ class Simulation:
         return lost
 
     def _refresh(self, engine: Engine, standing: Sequence[int] = ()) -> None:
-        """Take the bodies' states from the engine; some of the quadrotors were put where they stand."""
+        """Read the bodies' states from the engine; the quadrotors in ``standing`` rest on a surface."""
         engine.refresh(self._body)
         if self._mixed:
             self._flight[:] = self._body[:, self._fly]
@@ -359,14 +358,14 @@ class Simulation:
             self.rotorcraft.rest(np.array(standing))
 
     def _which(self, index: NDArray[np.integer] | None) -> NDArray[np.integer]:
-        """Return the numbers of robots that are meant, quadrotors all of them."""
+        """Return the indices of the selected robots, which must be quadrotors."""
         which = self._fly if index is None else checked_indices(index, len(self))
         if other := [self.robots[k] for k in which.tolist() if not self.robots[k].has_rotors]:
             raise ValueError(f"{other[0].name} is a {other[0].kind}: this is for quadrotors.")
         return which
 
     def _place(self, engine: Engine, index: int, state: Mapping[str, Array]) -> bool:
-        """Put a quadrotor into a state; return whether it stands."""
+        """Set a quadrotor's state; return whether it stands."""
         motion = np.concatenate([state[name] for name in _MOTION])
         stands, slot = self._spawn.settled(index, motion), self.slot(index)
         engine.place(index, motion)

@@ -1,4 +1,4 @@
-"""What slides in a world, with the parts that are fixed to it: the same for every engine."""
+"""Sliding obstacles of a world and the parts fixed to them, the same for every engine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rlstack.sim.obstacle import Obstacle
 
 
 def parts_of(obstacles: Sequence[Obstacle], where: str) -> dict[str, tuple[Obstacle, ...]]:
-    """Return what slides by its name: the parts that are fixed to it.
+    """Return, by name of each sliding obstacle, the parts fixed to it.
 
     Args:
-        obstacles: All of a world.
-        where: What to call the world in errors.
+        obstacles: All obstacles of a world.
+        where: Name of the world in errors.
 
     Raises:
-        UserError: An obstacle is part of one that is not there or does not slide.
+        UserError: An obstacle is part of one that does not exist or does not slide.
     """
     found: dict[str, tuple[Obstacle, ...]] = {o.name: () for o in obstacles if o.slide is not None}
     for obstacle in obstacles:
@@ -37,13 +37,13 @@ def parts_of(obstacles: Sequence[Obstacle], where: str) -> dict[str, tuple[Obsta
 
 
 def seen_from(body: Obstacle, part: Obstacle) -> tuple[Array, float]:
-    """Return where a part is in the frame of what it is fixed to: (3,) m and a yaw, rad."""
+    """Return the pose of a part in the frame of its sliding obstacle: (3,) m and a yaw, rad."""
     away = np.array(part.position_m) - np.array(body.position_m)
     return frames.rotate_inverse(frames.from_yaw(body.yaw_rad), away), part.yaw_rad - body.yaw_rad
 
 
 def slid(body: Obstacle, travelled_m: float) -> tuple[Array, Array]:
-    """Return where something is that has slid so far: position (3,) m and orientation (4,) xyzw, in the world."""
+    """Return the world pose of an obstacle after a travel: position (3,) m and orientation (4,) xyzw."""
     assert body.slide is not None
     turned = frames.from_yaw(body.yaw_rad)
     return np.array(body.position_m) + frames.rotate(turned, travelled_m * np.array(body.slide.axis)), turned

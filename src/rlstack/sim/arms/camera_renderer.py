@@ -50,7 +50,7 @@ class ArmCameraRenderer:
 
     Raises:
         UserError: The robot lacks a camera, their sizes differ, a lens has distortion, or rendering is not possible
-        here.
+            here.
     """
 
     def __init__(self, robot: Manipulator, build: Build, cameras: Sequence[str], handled: str) -> None:

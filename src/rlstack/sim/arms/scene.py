@@ -252,7 +252,7 @@ def arm_worlds(
 
     Raises:
         UserError: The device does not exist, its library is not installed or cannot simulate the scene, or the robot's
-        model is missing or contradicts its file.
+            model is missing or contradicts its file.
     """
     model = build_scene(robot, build)
     return make_worlds(model, robot.drives, count, period_s=period_s, varied=varied, device=device, threads=threads)

@@ -48,9 +48,9 @@ class BaseLidar:
         noise_m: Standard deviation of a range.
         noise_share: Additional standard deviation, as a share of the range.
         dropout: Share of dropped rays; requires evenly spaced angles. The noise of the other rays lacks the normal
-        distribution's tails.
+            distribution's tails.
         spacing_rad: Ray spacing of the full scan, if these rays are a subset. The nearest neighbours of a dropped ray
-        are then outside of the subset, but so near that they count as reading the same range.
+            are then outside of the subset, but so near that they count as reading the same range.
         device: Device of the arrays.
 
     Raises:

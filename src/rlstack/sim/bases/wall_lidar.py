@@ -61,7 +61,7 @@ class WallLidar:
             walls: (4 corners, N): x and y of the left wall's corners in order, then of the right wall's; m.
             ranges: (rays, N) m, written.
             slopes: (rays, N), written if enabled: cotangent of the angle from the ray to the wall that it hits, 0
-            without a hit. Rotating a ray left by d rad increases its range by range x slope x d.
+                without a hit. Rotating a ray left by d rad increases its range by range x slope x d.
         """
         rows = {"position": state[STATE["position"]], "turn": state[STATE["turn"]], "walls": walls, "ranges": ranges}
         return self._cast.prepare({**rows, "slopes": slopes} if self._slopes else rows)

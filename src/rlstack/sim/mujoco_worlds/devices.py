@@ -1,4 +1,4 @@
-"""What steps MuJoCo worlds, by the device that they are asked for on."""
+"""Selection of the stepping backend of MuJoCo worlds by device."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def make_worlds(
         drives: The robot's driven joints, in the order of targets.
         count: N.
         period_s: Control period.
-        varied: Whether each world has a model of its own.
+        varied: Whether each world has its own model.
         device: ``cpu``: MuJoCo on threads; ``cuda``, ``cuda:1``: MuJoCo Warp on that GPU; ``warp:cpu``: MuJoCo Warp on
             the processor, many times slower than MuJoCo, for tests on machines without a GPU.
-        threads: On the CPU; None: as many as there are cores.
+        threads: Number of CPU threads; None: one per core.
 
     Raises:
-        UserError: The device is not there, or what it needs is not installed or cannot simulate the scene.
+        UserError: The device does not exist, or its library is not installed or cannot simulate the scene.
     """
     name = check_device(device)
     if name == "cpu":

@@ -1,6 +1,6 @@
-"""Worlds that MuJoCo steps on as many threads as asked for: ``mujoco.rollout`` steps in C++ without Python's lock.
+"""MuJoCo worlds stepped on CPU threads by ``mujoco.rollout``, in C++ without the GIL.
 
-A run goes on from saved states to the last bit, on any number of threads.
+A run resumes from saved states bit for bit, on any number of threads.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from rlstack.sim.mujoco_worlds.worlds import Item, MujocoWorlds
 
 
 class ThreadedWorlds(MujocoWorlds):
-    """See the module.
+    """N MuJoCo worlds on CPU threads.
 
     Args:
-        model: See :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`, like all that follow.
+        model: See :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`, as for all but ``threads``.
         drives: The robot's driven joints.
         count: N.
         period_s: Control period.
-        varied: Whether each world has a model of its own.
-        threads: Of the pool; None: as many as the process may use cores.
+        varied: Whether each world has its own model.
+        threads: Size of the thread pool; None: the number of cores available to the process.
 
     """
 
@@ -50,7 +50,7 @@ class ThreadedWorlds(MujocoWorlds):
         self._control = np.zeros((count, self.steps, self.model.nu))
 
     def step(self, target: Array) -> None:
-        """Let a control period pass with the joints driven to ``target`` (N, joints), rad or m."""
+        """Advance one control period with the joints driven to ``target`` (N, joints), rad or m."""
         self._control[:, :, self._motors] = target[:, None, :]
         self._pool.rollout(
             self._models,
@@ -63,7 +63,7 @@ class ThreadedWorlds(MujocoWorlds):
         self.state = self._after[:, -1].copy()
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._pool.close()
 
     def _assign(self, field: str, index: Index, item: Item, values: Array) -> None:

@@ -1,8 +1,8 @@
-"""Worlds that MuJoCo Warp steps, all at once on a GPU, in float32.
+"""MuJoCo worlds stepped together on a GPU by MuJoCo Warp, in float32.
 
-Positions, velocities and targets go there and come back once a control period; what differs between the worlds' models
-goes there after it was changed. The scenes are MuJoCo's, with one setting: boxes meet boxes by the same closed formulas
-as in MuJoCo (Warp's alternative, which is general convex collision, rests boxes on other points).
+Positions, velocities and targets are copied once per control period; model differences between worlds are copied after
+changes. The scenes are MuJoCo's with one setting: box-box contacts use MuJoCo's closed formulas, because Warp's general
+convex collision finds other contact points for resting boxes.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from rlstack.sim.mujoco_worlds.worlds import Item, MujocoWorlds
 
 SET = ("geom_size", "geom_friction", "geom_rbound", "geom_aabb", "body_mass", "body_inertia", "body_pos", "body_quat")
 SETTLED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
-"""What ``mj_setConst`` computes of these and is used by the physics of such scenes."""
+"""Fields that ``mj_setConst`` derives and the physics of such scenes uses."""
 VARIED = (*SET, "dof_frictionloss", *SETTLED)
-"""Fields of ``mujoco.MjModel`` that each world has of its own."""
+"""Fields of ``mujoco.MjModel`` that differ between worlds."""
 PLACES = {"geom_xpos": (3,), "geom_xmat": (3, 3)}
-"""Where geoms are. Warp moves those of moving bodies only: what stands fixed has to be put where it stands."""
+"""Geom poses in ``MjData``. Warp updates those of moving bodies only, so the fixed ones must be set explicitly."""
 
 CONTACTS, MOST_CONTACTS = 24, 1536
-"""For which there is room, in each world on average: at first (a box lies on 4, two fingers hold it by up to 16), and
-at most."""
+"""Reserved contacts per world, on average: initially (a box rests on 4, two fingers hold it by up to 16) and at
+most."""
 
 
 class WarpedWorlds(MujocoWorlds):
-    """See the module.
+    """N MuJoCo worlds on one GPU.
 
     Args:
-        model: See :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`, like all that follow.
+        model: See :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`, as for all but ``device``.
         drives: The robot's driven joints.
         count: N.
         period_s: Control period.
-        varied: Whether each world has a model of its own.
-        device: Of :func:`rlstack.fused.check_device`.
+        varied: Whether each world has its own model.
+        device: A device name from :func:`rlstack.fused.check_device`.
 
     Raises:
-        UserError: MuJoCo or MuJoCo Warp is not installed, or it lacks something that the scene needs; or the robot's
-            model is missing or not what its file says.
+        UserError: MuJoCo or MuJoCo Warp is not installed or does not support the scene; or the robot's model is missing
+            or contradicts its file.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class WarpedWorlds(MujocoWorlds):
             raise UserError("The robot has drives that remember, which MuJoCo Warp is not given: use the device cpu.")
         flags = self._mujoco.mjtDisableBit
         model.opt.disableflags |= int(flags.mjDSBL_NATIVECCD)
-        model.opt.disableflags &= ~int(flags.mjDSBL_AUTORESET)  # Warp never does that, and does not know the flag
+        model.opt.disableflags &= ~int(flags.mjDSBL_AUTORESET)  # Warp never resets and does not support the flag
         self._one = model
-        """A model to compute in."""
+        """A scratch model for computations."""
         self._fields = {name: np.repeat(getattr(model, name)[None], count, axis=0) for name in VARIED if varied}
         self._changed: set[str] = set()
         self._mujoco.mj_kinematics(model, self._scratch)
@@ -80,7 +80,7 @@ class WarpedWorlds(MujocoWorlds):
                 self._models = self._simulator.put_model(model, batch_sizes=dict.fromkeys(self._fields, count))
             except NotImplementedError as error:
                 raise UserError(f"MuJoCo Warp cannot simulate this scene: {error} Use the device cpu.") from error
-            self._models.opt.warn_overflow = 0  # seen below
+            self._models.opt.warn_overflow = 0  # overflow is checked below
             self._shapes = {name: getattr(self._models, name).numpy().shape for name in self._fields}
             shape = (self.steps, count)
             self._positions = self._warp.zeros((*shape, model.nq), dtype=self._warp.float32)
@@ -88,7 +88,7 @@ class WarpedWorlds(MujocoWorlds):
         self._make_room(CONTACTS)
 
     def move(self, index: Index, name: str, position: Array, yaw: Array | None = None) -> None:
-        """Put something that stands fixed to places; see :meth:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds.move`."""
+        """Move a fixed body in some worlds; see :meth:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds.move`."""
         super().move(index, name, position, yaw)
         for world in index.tolist():
             for field in ("body_pos", "body_quat"):
@@ -99,7 +99,7 @@ class WarpedWorlds(MujocoWorlds):
         self._moved = True
 
     def step(self, target: Array) -> None:
-        """Let a control period pass with the joints driven to ``target`` (N, joints), rad or m."""
+        """Advance one control period with the joints driven to ``target`` (N, joints), rad or m."""
         warp, model = self._warp, self.model
         control = np.zeros((self.count, model.nu), np.float32)
         control[:, self._motors] = target
@@ -124,7 +124,7 @@ class WarpedWorlds(MujocoWorlds):
         self.state = self._after[:, -1].copy()
 
     def close(self) -> None:
-        """Do nothing: the arrays go with this object."""
+        """Do nothing: the arrays are freed with this object."""
 
     def _assign(self, field: str, index: Index, item: Item, values: Array) -> None:
         at = item if isinstance(item, tuple) else (item,)
@@ -132,7 +132,7 @@ class WarpedWorlds(MujocoWorlds):
         self._changed.add(field)
 
     def _settle(self, index: Index) -> None:
-        """By MuJoCo, one world after another: the same numbers as on the CPU."""
+        """Recompute with MuJoCo, one world after another, for the same values as on the CPU."""
         for world in index.tolist():
             for name in SET:
                 getattr(self._one, name)[:] = self._fields[name][world]
@@ -142,7 +142,7 @@ class WarpedWorlds(MujocoWorlds):
         self._changed.update(SETTLED)
 
     def _carry(self) -> None:
-        """Bring what has changed of the models to the device."""
+        """Copy changed model fields to the device."""
         if self._moved:
             for name, places in self._places.items():
                 shape = (*places.shape[:2], *PLACES[name])
@@ -153,17 +153,17 @@ class WarpedWorlds(MujocoWorlds):
         self._changed.clear()
 
     def _make_room(self, contacts: int) -> None:
-        """Make data with room for so many contacts in each world, on average, and the constraints that come of them."""
+        """Allocate data for ``contacts`` per world, on average, and their constraints."""
         self._room = contacts
-        rows = 4 * contacts + 2 * self.model.nv  # of contacts as here; joints' limits and dry friction
+        rows = 4 * contacts + 2 * self.model.nv  # elliptic contacts; joint limits and dry friction
         with self._warp.ScopedDevice(self._device):
             self._datas = self._simulator.make_data(self._one, nworld=self.count, nconmax=contacts, njmax=rows)
-        self._moved = bool(self._places)  # what stands fixed has to be put into these, too
+        self._moved = bool(self._places)  # fixed bodies must be set in the new data, too
         self._graph: Any = None
         self._warm = False
 
     def _march(self) -> None:
-        """Let the physics steps of a period pass; on a GPU as one graph, once the kernels are there."""
+        """Take the physics steps of a period; on a GPU as one CUDA graph, once the kernels are compiled."""
         if not self._warm or not self._warp.get_device(self._device).is_cuda:
             self._warm = True
             self._physics()
@@ -187,7 +187,7 @@ def _mujoco_warp() -> Any:
     Raises:
         UserError: It is not installed.
     """
-    warp()  # started without its banner, and told apart from what comes next
+    warp()  # initializes Warp without its banner; its absence is reported separately
     try:
         import mujoco_warp
     except ImportError as error:

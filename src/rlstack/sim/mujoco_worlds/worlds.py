@@ -1,8 +1,8 @@
-"""N worlds of one MuJoCo model, each with a jointed robot: arrays in and arrays out, (N, ...).
+"""N worlds of one MuJoCo model, each with a jointed robot, as arrays (N, ...).
 
-What steps them stands behind: MuJoCo on threads (:mod:`.threaded`), or MuJoCo Warp on a GPU (:mod:`.warped`); see
-:func:`.devices.make_worlds`. A world's state decides its future: what the solver would remember from the period before
-is not kept, so that a run goes on from saved states.
+Stepping is implemented by MuJoCo on threads (:mod:`.threaded`) and by MuJoCo Warp on a GPU (:mod:`.warped`); see
+:func:`.devices.make_worlds`. The state alone determines a world's future: the solver is not warm-started from the
+previous period, so that a run resumes from saved states.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.mjcf import import_mujoco
 
 Item = int | tuple[int | slice, ...]
-"""Where in an array."""
+"""An index into an array."""
 
 
 class MujocoWorlds(ABC):
-    """N worlds; see the module.
+    """N worlds of one MuJoCo model.
 
     Args:
-        model: The compiled ``mujoco.MjModel`` of a world; it has a joint and an actuator by the name of each drive.
+        model: The compiled ``mujoco.MjModel`` of a world, with a joint and an actuator named like each drive.
         drives: The robot's driven joints, in the order of targets.
         count: N.
-        period_s: Control period; rounded to a number of the model's timesteps.
-        varied: Whether each world has a model of its own, for :meth:`vary`.
+        period_s: Control period, rounded to a multiple of the model's timestep.
+        varied: Whether each world has its own model, for :meth:`vary`.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class MujocoWorlds(ABC):
         mujoco = import_mujoco()
         self._mujoco, self.count, self._varied = mujoco, count, varied
         self.steps = max(1, round(period_s / model.opt.timestep))
-        """Physics steps of a control period."""
+        """Physics steps per control period."""
         self.model = model
-        """As built; those of the worlds may vary from it."""
+        """The model as built; those of the worlds may differ."""
         self._scratch = mujoco.MjData(model)
         self._slides = _slides(mujoco, model, {drive.name for drive in drives})
         self._stands: dict[str, Array] = {}
@@ -62,7 +62,7 @@ class MujocoWorlds(ABC):
         start[self._q] = rest
         self._start = start
         self.state = np.repeat(start[None], count, axis=0)
-        """(N, width) of MuJoCo: time, positions, velocities; all that changes."""
+        """(N, width) the full MuJoCo state: time, positions, velocities."""
         self._after = np.empty((count, self.steps, width))
 
     @property
@@ -77,18 +77,18 @@ class MujocoWorlds(ABC):
 
     @property
     def time_s(self) -> Array:
-        """(N,) s since each world's start."""
+        """(N,) time since each world's start, s."""
         return self.state[:, 0]
 
     @property
     def passed(self) -> Array:
-        """(N, steps, width): the states after each physics step of the last control period; all begin with the time."""
+        """(N, steps, width): states after each physics step of the last control period; time is the first column."""
         return self._after
 
     def pose(self, name: str) -> tuple[Array, Array]:
-        """Return position (N, 3) m and orientation (N, 4) xyzw of something that moves freely, or slides in a fixture.
+        """Return position (N, 3) m and orientation (N, 4) xyzw of a free body, or of a sliding body in a fixture.
 
-        What slides is a body with one joint of its own name, in a fixture that :meth:`move` puts in its place.
+        A sliding body has one joint of its own name, in a fixture that :meth:`move` positions.
         """
         if name in self._slides:
             return self._slid(name)
@@ -96,31 +96,31 @@ class MujocoWorlds(ABC):
         return pose[:, :3], pose[:, [4, 5, 6, 3]]
 
     def twist(self, name: str) -> tuple[Array, Array]:
-        """Return linear velocity (N, 3) m/s, world, and angular velocity (N, 3) rad/s, body, of what moves freely."""
+        """Return a free body's linear velocity (N, 3) m/s, world, and angular velocity (N, 3) rad/s, body."""
         first = 1 + self.model.nq + int(self.model.joint(name).dofadr[0])
         return self.state[:, first : first + 3], self.state[:, first + 3 : first + 6]
 
     def slide(self, name: str) -> Array:
-        """Return the position (N,) m or rad of a joint of the scene, such as a drawer's."""
+        """Return the position (N,) of a joint of the scene, such as a drawer's, m or rad."""
         return self.state[:, 1 + int(self.model.joint(name).qposadr[0])]
 
     def restart(self, index: Index, joints: Array) -> None:
-        """Put worlds back to the start, at rest, with the driven joints (n, joints) where they are wanted."""
+        """Reset some worlds, at rest, with the driven joints at ``joints`` (n, joints)."""
         self.state[index] = self._start
         self.state[index[:, None], self._q] = joints
 
     def place(self, index: Index, name: str, position: Array, orientation: Array) -> None:
-        """Put something that moves freely to places (n, 3) m, (n, 4) xyzw, at rest."""
+        """Place a free body at poses (n, 3) m, (n, 4) xyzw, at rest."""
         at = self._pose(name)
         self.state[index, at] = np.concatenate([position, orientation[:, [3, 0, 1, 2]]], axis=1)
         first = 1 + self.model.nq + int(self.model.joint(name).dofadr[0])
         self.state[index, first : first + 6] = 0.0
 
     def vary(self, index: Index, name: str, half_m: Array, mass_kg: Array, friction: Array) -> None:
-        """Give a box other half lengths (n, 3) m, mass (n,) kg and friction (n,) in some worlds.
+        """Set a box's half lengths (n, 3) m, mass (n,) kg and friction (n,) in some worlds.
 
         Raises:
-            ValueError: The worlds were not made to be varied.
+            ValueError: The worlds were made without ``varied``.
         """
         self._check_varied()
         body, geom = int(self.model.body(name).id), int(self.model.geom(name).id)
@@ -133,10 +133,10 @@ class MujocoWorlds(ABC):
         self._settle(index)
 
     def move(self, index: Index, name: str, position: Array, yaw: Array | None = None) -> None:
-        """Put something that stands fixed to places (n, 3) m in some worlds, turned by ``yaw`` (n,) rad.
+        """Move a fixed body to positions (n, 3) m in some worlds, rotated by ``yaw`` (n,) rad.
 
         Raises:
-            ValueError: The worlds were not made to be varied.
+            ValueError: The worlds were made without ``varied``.
         """
         self._check_varied()
         body = int(self.model.body(name).id)
@@ -148,29 +148,29 @@ class MujocoWorlds(ABC):
         stands[index, :3], stands[index, 3] = position, turned
 
     def brake(self, index: Index, name: str, force: Array) -> None:
-        """Give a joint of the scene dry friction (n,) N or N m in some worlds.
+        """Set the dry friction (n,) of a joint of the scene in some worlds, N or N m.
 
         Raises:
-            ValueError: The worlds were not made to be varied.
+            ValueError: The worlds were made without ``varied``.
         """
         self._check_varied()
         self._assign("dof_frictionloss", index, int(self.model.joint(name).dofadr[0]), force)
 
     @abstractmethod
     def step(self, target: Array) -> None:
-        """Let a control period pass with the joints driven to ``target`` (N, joints), rad or m."""
+        """Advance one control period with the joints driven to ``target`` (N, joints), rad or m."""
 
     @abstractmethod
     def close(self) -> None:
-        """Free what steps the worlds."""
+        """Release threads and device memory."""
 
     @abstractmethod
     def _assign(self, field: str, index: Index, item: Item, values: Array) -> None:
-        """Set what a field of ``mujoco.MjModel`` has at ``item`` to ``values`` (n, ...) in some worlds."""
+        """Set ``item`` of a field of ``mujoco.MjModel`` to ``values`` (n, ...) in some worlds."""
 
     @abstractmethod
     def _settle(self, index: Index) -> None:
-        """Compute anew what MuJoCo keeps ready of masses, such as the inertia of simple joints, in some worlds."""
+        """Recompute MuJoCo's constants derived from masses, such as the inertia of simple joints, in some worlds."""
 
     def _check_varied(self) -> None:
         if not self._varied:
@@ -192,7 +192,7 @@ class MujocoWorlds(ABC):
 
 
 def _slides(mujoco: Any, model: Any, others: set[str]) -> dict[str, tuple[str, Array, Array]]:
-    """Return, by name, what slides in a fixture: the fixture, the place in it and the axis, (3,) each."""
+    """Return the sliding bodies by name: the fixture, the position in it (3,) and the axis (3,)."""
     found = {}
     for k in range(model.njnt):
         joint = model.joint(k)

@@ -1,7 +1,7 @@
-"""Models of what acts on a robot besides gravity and contact: each in a file of its own, shared by every simulator.
+"""Physics models besides gravity and contact, one file each, shared by every simulator.
 
-Formulas are written once, in numpy style, for :mod:`rlstack.fused`: the batch simulator computes them in float32 and
-differentiates them, the engines' kernel in float64, and tests call them on plain arrays.
+Formulas are written once, in numpy style, for :mod:`rlstack.fused`: the batch simulator computes and differentiates
+them in float32, the engines' kernel uses float64, and tests call them on plain arrays.
 """
 
 from rlstack.sim.physics.models import Models, models_of

@@ -1,4 +1,4 @@
-"""How the air moves at each of N robots in one world: the wind there, and the wakes of the others."""
+"""Air velocity at each of N robots in one world: wind and the downwash of other robots."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Air:
-    """Wind and wakes.
+    """Wind and downwash.
 
     Args:
         robots: N quadrotors.
-        models: What is on, of each robot.
-        wind: Of the world; None: none.
-        isolated: The robots do not see each other, so there are no wakes.
-        seed: Of the turbulence, at least 0.
+        models: Enabled models of each robot.
+        wind: Wind of the world; None: no wind.
+        isolated: Whether robots are isolated, without downwash between them.
+        seed: Seed of the turbulence, at least 0.
     """
 
     def __init__(
@@ -46,21 +46,21 @@ class Air:
 
     @property
     def moves(self) -> bool:
-        """Whether it ever does; otherwise there is nothing to compute."""
+        """Whether the air ever moves; otherwise there is nothing to compute."""
         return self._wind is not None or self._downwash is not None
 
     def reset(self, index: int) -> None:
-        """Take note that a robot starts anew."""
+        """Restart the wind at a robot after its reset."""
         if self._wind is not None:
             self._wind.reset(index)
 
     def velocity(self, duration_s: float, body: Array, speed: Array) -> Array:
-        """Let time pass; return (3, N) m/s, world.
+        """Advance time; return the air velocity (3, N) m/s, world frame.
 
         Args:
-            duration_s: Since the last call, above 0 s.
+            duration_s: Time since the last call, above 0 s.
             body: (13, N) rows: position m, orientation xyzw, velocity m/s (world), rates.
-            speed: (rotors, N) rad/s of the rotors.
+            speed: (rotors, N) rotor speeds, rad/s.
         """
         total: Array = np.zeros((3, body.shape[1]))
         if self._wind is not None:

@@ -89,7 +89,7 @@ def require_environment(
 
     Args:
         environ: Environment of this process. The loader reads LD_LIBRARY_PATH at process start, so setting it here is
-        too late.
+            too late.
         ros_bridge: Whether Isaac Sim's own ROS 2 bridge is wanted. rlstack's nodes do not need it: they talk through
             the rclpy that pip installs.
         libraries: The folder whose ``<distribution>/lib`` holds the bridge's libraries; None searches for it.
