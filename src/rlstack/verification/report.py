@@ -1,4 +1,4 @@
-"""A verification of any kind of task: scores by column, what was judged, the verdict, its record and its report."""
+"""A verification of any kind of task: scores by column, the verdict, its record and its report."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from rlstack.verification.drawing import Plot
 
 RECORD_VERSION = 2
-"""Raised when a key of verify.json changes its meaning."""
+"""Incremented when a key of verify.json changes its meaning."""
 
 PAGE_NAME, RECORD_NAME = "report.html", "verify.json"
 IN_PROCESS_NAME = "verify_in_process.json"
-"""The record of trials none of which was over topics: no proof, and it must not replace one."""
+"""The record of trials without topics: it does not permit deployment, and must not replace one that does."""
 
 OVER_TOPICS = "(topics)"
-"""Ends what trials through the nodes that are deployed are called."""
+"""Suffix of the names of trials through the deployed nodes."""
 
 NOT_JUDGED = "not judged (shown for comparison)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """What was tried in one place.
+    """The results in one simulator.
 
     Args:
-        simulator: Where, such as ``batch``, ``mujoco (in process)`` or ``mujoco (topics)``.
-        score: Of the policy, or of the planner that is tried in its place.
-        baselines: Scores of classical controllers or planners by their names, in process; none of them is judged.
-        bounds: What the score must reach; None: the column is not judged.
-        description: What was tried, in a sentence.
-        labels: Of the score's groups, what each name means.
+        simulator: Its name, such as ``batch``, ``mujoco (in process)`` or ``mujoco (topics)``.
+        score: Score of the policy, or of the planner that replaces it.
+        baselines: Scores of classical controllers or planners by name, in process; none of them is judged.
+        bounds: Bounds of the score; None: the column is not judged.
+        description: The trials, in a sentence.
+        labels: Meaning of the score's group names.
     """
 
     simulator: str
@@ -59,43 +59,43 @@ class Column:
 
     @property
     def judgement(self) -> str:
-        """By what it is judged, in words."""
+        """Criteria of the column, in words."""
         if self.bounds is None:
             return NOT_JUDGED
         asked = [f for f in self.score.figures if f.key in self.bounds.limits and f.key != "episodes"]
         return f"judged: {', '.join(f'{f.title.lower()} {requirement(f, self.bounds)}' for f in asked)}"
 
     def all(self, name: str) -> dict[str, Score]:
-        """Return everybody's scores by name; ``name`` is that of the policy."""
+        """Return all drivers' scores by name; ``name`` is that of the policy."""
         return {name: self.score, **self.baselines}
 
     @property
     def failures(self) -> list[str]:
-        """Why it does not pass, a sentence each; empty if it passes or is not judged."""
+        """Reasons why it does not pass, a sentence each; empty if it passes or is not judged."""
         return [] if self.bounds is None else judge(self.score, self.bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """One policy file, or a planner in its place, tried and judged.
+    """The verification of one policy file, or of a planner in its place.
 
     Args:
-        name: Of the policy, or of the planner.
-        contract: The policy's; None: a planner was tried, which nothing judges.
-        sha256: Of the policy file's bytes, as ``sha256sum`` prints it.
+        name: Name of the policy or planner.
+        contract: The policy's contract; None: a planner, which is not judged.
+        sha256: SHA-256 of the policy file's bytes, as ``sha256sum`` prints it.
         task: The task's name.
-        robot: What moved.
-        columns: By what the user types, such as ``batch`` and ``mujoco``.
-        first: Keys of the figures that a reader wants first.
-        reasons: Why it fails whatever the figures say.
-        left_out: Simulators that were asked for and cannot hold the task, and why.
-        findings: Further sentences, such as how far the simulators disagree.
-        description: Of what was tried, for the page.
-        settings: Of the task, where they are not the usual ones, in a sentence.
-        pictures: For the page.
+        robot: The robot.
+        columns: Columns by the user's name, such as ``batch`` and ``mujoco``.
+        first: Keys of the main figures.
+        reasons: Reasons to fail regardless of the figures.
+        left_out: Requested simulators that do not support the task, and why.
+        findings: Further sentences, such as differences between the simulators.
+        description: The trials, for the page.
+        settings: Unusual settings of the task, in a sentence.
+        pictures: Plots for the page.
         record: Further entries of verify.json; plain data.
         provenance: Seeds, versions, time; plain data.
-        command: What to type to get the same again.
+        command: The command that reproduces it.
     """
 
     name: str
@@ -117,23 +117,23 @@ class Verification:
 
     @property
     def record_name(self) -> str:
-        """What its record is called."""
+        """File name of its record."""
         over_topics = any(column.simulator.endswith(OVER_TOPICS) for column in self.columns.values())
         return RECORD_NAME if over_topics else IN_PROCESS_NAME
 
     @property
     def worth(self) -> str:
-        """What it proves, in a sentence."""
+        """Scope of the evidence, in a sentence."""
         return worth((column.simulator for column in self.columns.values()), self.left_out)
 
     @property
     def judged(self) -> list[str]:
-        """Names of the columns that are judged."""
+        """Names of the judged columns."""
         return [name for name, column in self.columns.items() if column.bounds is not None]
 
     @property
     def failures(self) -> list[str]:
-        """Why it does not pass, a sentence each; empty if it passes."""
+        """Reasons why it does not pass, a sentence each; empty if it passes."""
         failures = list(self.reasons)
         if self.contract is not None and not self.judged:
             failures.append("No column was judged.")
@@ -143,24 +143,24 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether every column that is judged reached its bounds and nothing else spoke against it."""
+        """Whether every judged column reached its bounds, without other reasons to fail."""
         return not self.failures
 
     @property
     def verdict(self) -> str:
-        """``passed``, ``failed`` or, of a planner, ``not judged``."""
+        """``passed``, ``failed`` or, for a planner, ``not judged``."""
         return "failed" if not self.passed else "passed" if self.judged else "not judged"
 
     @property
     def scope(self) -> str:
-        """Which columns the verdict is of, in a sentence."""
+        """The judged and unjudged columns, in a sentence."""
         shown = [name for name in self.columns if name not in self.judged]
         told = f"Judged: {', '.join(self.judged)}." if self.judged else ""
         return f"{told} Not judged, shown for comparison: {', '.join(shown)}.".strip() if shown else told
 
     @cached_property
     def transfer(self) -> TransferTable:
-        """Who was tried, and where; baselines are tried in process."""
+        """Scores by driver and simulator; baselines run in process."""
         scores: dict[str, dict[str, Score]] = {self.name: {}}
         for name, column in self.columns.items():
             scores[self.name][name] = column.score
@@ -171,12 +171,12 @@ class Verification:
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """Every figure that a column has, by key, those first that a reader wants first."""
+        """All columns' figures by key, the main ones first."""
         found = {key: figure for column in self.columns.values() for key, figure in column.score.by_key.items()}
         return {**{key: found[key] for key in self.first if key in found}, **found}
 
     def rows(self) -> list[list[str]]:
-        """Return the rows of the table for a terminal: who is judged, then a figure a row, a column each."""
+        """Return the rows of the terminal's table: the judged columns, then one row per figure."""
         columns = [column.score.by_key for column in self.columns.values()]
         judged = ["judged" if name in self.judged else "not judged" for name in self.columns]
         rows = [["", *self.columns], ["", *judged]]
@@ -186,7 +186,7 @@ class Verification:
         return rows
 
     def to_json(self) -> dict[str, Any]:
-        """Return what verify.json holds: plain data with the verdict and one entry of figures per column."""
+        """Return the content of verify.json: plain data with the verdict and one entry of figures per column."""
         return {
             "schema_version": RECORD_VERSION,
             "policy": self.name,
@@ -217,11 +217,11 @@ def _entry(column: Column) -> dict[str, Any]:
 
 
 def worth(simulators: Iterable[str], left_out: Mapping[str, str]) -> str:
-    """Return in a sentence what a verification proves, from where it was done.
+    """Return the scope of a verification's evidence in a sentence, from its simulators.
 
     Args:
-        simulators: As columns call them; those over topics end with :data:`OVER_TOPICS`.
-        left_out: Simulators that could not hold it, and why.
+        simulators: Column names; those over topics end with :data:`OVER_TOPICS`.
+        left_out: Simulators that do not support the task, and why.
     """
     names = list(dict.fromkeys(simulators))
     topics = [name.removesuffix(OVER_TOPICS).strip() for name in names if name.endswith(OVER_TOPICS)]
@@ -238,10 +238,10 @@ def worth(simulators: Iterable[str], left_out: Mapping[str, str]) -> str:
 
 
 def write_report(folder: str | Path, verification: Verification) -> Path:
-    """Write report.html, its pictures and the record into ``folder`` and return the page's path.
+    """Write report.html, its plots and the record into ``folder`` and return the page's path.
 
-    The page needs nothing else. Every file is written whole or not at all, and the record last, so that what it says
-    always comes with the rest. Files of an earlier report are replaced.
+    Every file is written atomically, and the record last, so that it never appears without the rest. Files of an
+    earlier report are replaced.
 
     Raises:
         UserError: Jinja2 is missing, or a file cannot be written.
@@ -261,7 +261,7 @@ def write_report(folder: str | Path, verification: Verification) -> Path:
 
 
 def environment() -> dict[str, Any]:
-    """Return what the trials ran on, for the provenance: time, Python, processors, versions of what takes part."""
+    """Return the provenance of the machine: time, Python, processors, versions of libraries."""
     versions = {}
     for package in ("rlstack", "numpy", "onnxruntime", "llvmlite", "mujoco", "pybullet", "ros-rclpy"):
         try:

@@ -1,4 +1,4 @@
-"""Flying a policy file in a simulator, in process: the deployed graph, many episodes at once."""
+"""Roll out a policy file on quadrotors in process: the deployed graph, many episodes at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlstack.verification.records import FlightRecord
 from rlstack.verification.runner import OnProgress, Steppable, Trials, run
 
 _GONE = 1e4
-"""m, m/s or rad/s: a robot beyond any of these has diverged: float32 would overflow, so its record goes on as NaN."""
+"""m, m/s or rad/s: a robot beyond any of these has diverged; its record continues as NaN, as float32 would overflow."""
 
 _RECORDED = ("position", "orientation", "linear_velocity", "angular_velocity")
 _SENSED = (*STATE_NAMES, "goal_position", "goal_orientation")
@@ -43,24 +43,24 @@ def rollout(
 ) -> FlightRecord:
     """Fly every episode of ``scenario`` with ``policy`` and record it.
 
-    The policy senses what it would sense on its topics: velocities in ``base_link``, with the noise that the robot
-    file gives its odometry, and the path where the scenario has one: all of it, or where the policy's envelope says
-    how far ahead it looks (``path_ahead_s``), the poses around what it can see, which is the same to it. One step of
-    the policy is one control period; there is no guard. Its recurrent state starts at zero.
+    The policy receives the same observations as on its topics: velocities in ``base_link`` with the robot file's
+    odometry noise, and the scenario's path if any. If the policy's envelope limits its look-ahead (``path_ahead_s``),
+    it gets only the poses within it, with the same result. One step of the policy is one control period; there is no
+    guard. Its recurrent state starts at zero.
 
     Args:
-        policy: As loaded; it is left with the recurrent state of the last step.
+        policy: The loaded policy; it keeps the recurrent state of the last step.
         scenario: N episodes.
-        robot: What flies.
+        robot: The robot.
         duration_s: Length of every episode, s; the record has ``round(duration_s * rate) + 1`` samples.
-        on_progress: Called after every control period with the periods done and their total.
-        simulator: The batch simulator, or a backend whose engine flies the episodes, each as if alone.
-        noise_seed: Of the sensor noise.
-        options: Of the simulator; see :func:`rlstack.kinds.quadrotor.simulation_vector.quadrotor_vector`.
+        on_progress: Called after every control period with the number done and the total.
+        simulator: The batch simulator, or a backend with an engine, which simulates each episode separately.
+        noise_seed: Seed of the sensor noise.
+        options: Options of the simulator; see :func:`rlstack.kinds.quadrotor.simulation_vector.quadrotor_vector`.
 
     Raises:
-        UserError: The policy is for another robot, wants what is not simulated or a path where the scenario has none,
-            or gives a command that is not finite; or the device or the simulator is not there.
+        UserError: The policy is for another robot, needs inputs that are not simulated or a path that the scenario
+            lacks, or gives a command that is not finite; or the device or the simulator is missing.
     """
     contract, count = policy.contract, len(scenario)
     check_robot(contract, robot, str(policy.path))
@@ -90,7 +90,7 @@ def rollout(
 
 
 class _Flights(Trials):
-    """As many episodes as there can be robots at a time."""
+    """Episodes that are simulated together."""
 
     last_command = True
 
@@ -121,7 +121,7 @@ class _Flights(Trials):
         self._gone |= ~_within_reach(state)
         for name in _RECORDED:
             self._arrays[name][k] = np.where(self._gone[:, None], np.nan, state[name])
-        # a diverged robot must not end the others' flights
+        # a diverged robot must not end the other flights
         self._state = _replaced(state, self._scenario.state, self._gone) if self._gone.any() else state
         return np.full(len(self), k == self._steps)
 
@@ -140,7 +140,7 @@ class _Flights(Trials):
         self._told(self._k + 1, self._steps)
 
     def record(self, wall_s: float) -> FlightRecord:
-        """Return the flights."""
+        """Return the record of the flights."""
         return FlightRecord(
             simulator=self._robots.label,
             driver=self._name,
@@ -157,11 +157,11 @@ _AHEAD = 768
 
 
 class FlightNormals:
-    """Gives standard normals to whoever asks for them for all flights at once, as a numpy generator does.
+    """Draws standard normals for all flights at once, with the interface of a numpy generator.
 
     Args:
-        seed: Of all flights, at least 0.
-        flights: The number of each flight, which with the seed makes its stream.
+        seed: Seed of all flights, at least 0.
+        flights: Number of each flight; with the seed it determines the flight's stream.
     """
 
     def __init__(self, seed: int, flights: Sequence[int]) -> None:
@@ -182,11 +182,11 @@ class FlightNormals:
 
 
 class _PathAhead:
-    """What of paths a policy is shown at a time.
+    """Selects the poses of paths that a policy receives.
 
     Args:
         path: N paths of M poses.
-        ahead_s: How far ahead of the present it looks; None: it is shown all poses.
+        ahead_s: Look-ahead time; None: all poses.
     """
 
     def __init__(self, path: Paths, ahead_s: float | None) -> None:
@@ -197,7 +197,7 @@ class _PathAhead:
         """Return the signals of ``goal_path`` at a time since the start, of at least two poses."""
         shown = slice(None)
         if self._ahead_s is not None:
-            # the last pose that is due in all paths, and the first that none of them can be seen to reach
+            # from the last pose that is due in all paths to the first beyond the look-ahead in all
             first = int((self._time <= time_s).sum(axis=1).min()) - 1
             last = int((self._time < time_s + self._ahead_s).sum(axis=1).max())
             first = min(max(first, 0), self._time.shape[1] - 2)

@@ -1,4 +1,4 @@
-"""The runner in process: a policy, planner or controller acts on what N robots sense until every trial is over."""
+"""The in-process runner: steps a policy, planner or controller with N robots until every trial is over."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rlstack.policies import Contract, PolicyOutputError
 Record = TypeVar("Record")
 OnProgress: TypeAlias = Callable[[int, int], None]
 Rows: TypeAlias = slice | Sequence[int]
-"""Some of N trials."""
+"""Indices of some of N trials."""
 
 
 class Driver(Protocol):
     """A policy, planner or controller for N robots at once; it has ``inputs``, or a ``contract`` that names them."""
 
     def reset(self, batch: int = 1) -> None:
-        """Forget everything, for ``batch`` robots."""
+        """Reset the state for ``batch`` robots."""
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the command by name for inputs with a leading batch axis."""
@@ -38,7 +38,7 @@ class Steppable(Driver, Protocol):
 
 
 class Trials(ABC):
-    """N trials of a task that run together: what a task adds to :func:`run`.
+    """N trials of a task that run together; a task subclasses it for :func:`run`.
 
     Args:
         count: N.
@@ -46,7 +46,7 @@ class Trials(ABC):
     """
 
     last_command = False
-    """Whether the command at the last sample is recorded, though nothing comes of it."""
+    """Whether the command at the last sample is recorded, though it has no effect."""
 
     def __init__(self, count: int, rate_hz: float) -> None:
         self._count, self.rate_hz = count, rate_hz
@@ -56,31 +56,31 @@ class Trials(ABC):
 
     @abstractmethod
     def observe(self, k: int) -> Mask:
-        """Record the present, after ``k`` periods; return (N,) which trials are over."""
+        """Record the state after ``k`` periods; return (N,) which trials are over."""
 
     @abstractmethod
     def signals(self, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
-        """Return what the robots sense now, (N, ...) by name; called once a period."""
+        """Return the robots' current signals, (N, ...) by name; called once per period."""
 
     def command(self, k: int, command: Array) -> None:  # noqa: B027
         """Record a command (N, width) at the sample ``k``."""
 
     @abstractmethod
     def step(self, command: Array, over: Mask) -> None:
-        """Let one control period pass under ``command`` (N, width), which does not count where ``over`` (N,)."""
+        """Step one control period under ``command`` (N, width), which is ignored where ``over`` (N,)."""
 
 
 def input_names(driver: Any) -> tuple[str, ...]:
-    """Return the names of the signals that a driver takes; empty: it does not say."""
+    """Return the names of the signals that a driver takes; empty if not declared."""
     contract = getattr(driver, "contract", None)
     return tuple(getattr(driver, "inputs", ())) if contract is None else tuple(port.name for port in contract.inputs)
 
 
 def commanded(driver: Driver, sensed: Mapping[str, NDArray[Any]], at_s: float) -> Array:
-    """Return what a driver commands for what it senses, ``at_s`` into its trials.
+    """Return a driver's command for its observations, ``at_s`` into its trials.
 
     Raises:
-        UserError: It is not finite.
+        UserError: The command is not finite.
     """
     try:
         return next(iter(driver.step(sensed).values()))
@@ -92,11 +92,11 @@ def run(driver: Driver, trials: Trials) -> None:
     """Run trials until all are over.
 
     Args:
-        driver: Is reset first.
-        trials: Keep the record.
+        driver: The driver, which is reset first.
+        trials: The trials, which keep the record.
 
     Raises:
-        UserError: The driver takes what is not sensed, or a command is not finite.
+        UserError: The driver needs signals that are not sensed, or a command is not finite.
     """
     names = input_names(driver)
     driver.reset(len(trials))
@@ -115,13 +115,13 @@ def run(driver: Driver, trials: Trials) -> None:
 def in_batches(
     run_some: Callable[[slice], Record], total: int, at_once: int, on_progress: OnProgress | None = None
 ) -> list[Record]:
-    """Return what ``run_some`` makes of each batch of ``total`` trials.
+    """Return ``run_some``'s result for each batch of ``total`` trials.
 
     Args:
-        run_some: Takes the numbers of a batch.
-        total: Of all trials.
-        at_once: Trials in a batch, at most.
-        on_progress: Called after every batch with the trials done and ``total``.
+        run_some: Called with the indices of a batch.
+        total: Total number of trials.
+        at_once: Largest number of trials in a batch.
+        on_progress: Called after every batch with the number done and ``total``.
     """
     parts = []
     for first in range(0, total, at_once):

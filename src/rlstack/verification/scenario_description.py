@@ -1,4 +1,4 @@
-"""Describe a scenario in words and numbers that are read off its arrays."""
+"""Describe a scenario in words, with values from its arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCALES = {
 
 
 def describe_starts(scenario: Scenario) -> str:
-    """Return where the episodes begin, as the largest values in the scenario's arrays."""
+    """Describe the start states by the largest values in the scenario's arrays."""
     state = scenario.state
     goal = "goal" if scenario.path is None else "start of the path"
     return (
@@ -38,7 +38,7 @@ def describe_starts(scenario: Scenario) -> str:
 
 
 def describe_paths(scenario: Scenario) -> str:
-    """Return a sentence on the paths that the episodes follow, with a space before it; nothing where there are none."""
+    """Describe the episodes' paths in a sentence with a leading space; empty without paths."""
     path = scenario.path
     if path is None:
         return ""
@@ -54,9 +54,9 @@ def describe_paths(scenario: Scenario) -> str:
 
 
 def describe_disturbances(scenario: Scenario, robot: Quadrotor) -> dict[str, str]:
-    """Return for each label of the scenario, in order of first appearance, what its episodes are flown under.
+    """Describe the disturbances of each label of the scenario, in order of first appearance.
 
-    Ranges are those of the arrays, so they say what was flown rather than what was asked for.
+    Ranges are those of the arrays: the values flown, not the configured ones.
     """
     described = {}
     for label in dict.fromkeys(scenario.labels.tolist()):

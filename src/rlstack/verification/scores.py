@@ -1,4 +1,4 @@
-"""The figures of one driver's trials in one place, each with its exact definition, and whether they reach bounds."""
+"""Figures of one driver's trials in one simulator, each with its exact definition, and their check against bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Interval = tuple[float, float]
 
 _DIGITS = {"m": 3, "ms": 2, "s": 2, "rad": 3, "m/s": 3, "m/s^3": 2, "rad/s": 0, "rad/s^2": 2}
 _FINE = {"share": (100.0, "%", 1), "m": (1e3, "mm", 1), "s": (1.0, "s", 1), "rad/s": (1.0, "rad/s", 0)}
-"""Scale, unit and digits of the transfer table, by unit; of other units 1, none and 3."""
+"""Scale, unit and digits of the transfer table, by unit; for other units 1, none and 3."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Figure:
     """One figure of a score.
 
     Args:
-        key: As verify.json, bounds and tables name it.
-        title: What people read.
-        unit: An SI unit, ``1`` for a ratio, ``share`` (0 to 1, shown as a percentage) or ``count``.
-        definition: What it means exactly.
-        value: None: it was not measured.
+        key: Its name in verify.json, bounds and tables.
+        title: Its name for readers.
+        unit: An SI unit, ``1`` for a ratio, ``share`` (0 to 1, displayed as a percentage) or ``count``.
+        definition: Its exact definition.
+        value: Its value; None: not measured.
         interval: Ends of its 95% interval; None: it has none.
-        detail: Whether it is shown on the page only, among the further figures.
+        detail: Whether it appears only on the page, among the further figures.
     """
 
     key: str
@@ -44,11 +44,11 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """The value as a person reads it."""
+        """The value formatted for readers."""
         return self.text_of(self.value)
 
     def text_of(self, number: float | None) -> str:
-        """Return ``number`` with the figure's unit; infinity and None have words of their own."""
+        """Return ``number`` with the figure's unit; words for infinity and None."""
         if number is None:
             return "not measured"
         if not math.isfinite(number):
@@ -79,13 +79,13 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The figures of one driver's trials in one place.
+    """The figures of one driver's trials in one simulator.
 
     Args:
         figures: In report order; the first is the number of ``episodes``.
-        settings: What the figures were judged by, such as a radius or who is compared with; plain data.
-        compared: Keys of the figures that the transfer table shows.
-        groups: A few of the figures for each class of trials, by its name.
+        settings: Parameters of the figures, such as a radius or the name of the reference; plain data.
+        compared: Keys of the figures in the transfer table.
+        groups: Selected figures for each group of trials, by name.
     """
 
     figures: tuple[Figure, ...]
@@ -97,7 +97,7 @@ class Score:
         return self.figure(key).value
 
     def figure(self, key: str) -> Figure:
-        """Return one figure; raise ``KeyError`` if there is none with that key."""
+        """Return the figure with a key; raise ``KeyError`` if there is none."""
         return self.by_key[key]
 
     @property
@@ -106,7 +106,7 @@ class Score:
         return {figure.key: figure for figure in self.figures}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; what is infinite or was not measured is None, as JSON has no infinity."""
+        """Return plain data; infinite or missing values are None, as JSON has no infinity."""
         data = dict(self.settings)
         for figure in self.figures:
             data[figure.key] = plain(figure.value)
@@ -118,10 +118,10 @@ class Score:
 
 
 def judge(score: Score, bounds: Bounds) -> list[str]:
-    """Return for each figure that does not reach its bound a sentence that says so; empty: the score passes.
+    """Return a sentence for each figure that misses its bound; empty: the score passes.
 
     Raises:
-        ValueError: A bound is for a figure that the score does not have.
+        ValueError: A bound names a figure that the score lacks.
     """
     if unknown := set(bounds.limits) - set(score.by_key):
         raise ValueError(f"bounds for figures that the score does not have: {sorted(unknown)}")
@@ -136,14 +136,14 @@ def judge(score: Score, bounds: Bounds) -> list[str]:
             reasons.append(f"{figure.text} episodes prove too little: at least {limit:,.0f} are asked.")
         else:
             shown = figure.text
-            if shown == figure.text_of(limit):  # a near miss must not read as if it had been reached
+            if shown == figure.text_of(limit):  # a near miss must not look like a pass
                 shown = repr(figure.value)
             reasons.append(f"{figure.title} is {shown}, but {asked} is asked.")
     return reasons
 
 
 def reached(figure: Figure, bounds: Bounds) -> bool:
-    """Return whether a figure reaches its bound; one that was not measured does not."""
+    """Return whether a figure reaches its bound; a missing one does not."""
     limit = bounds.limits[figure.key]
     return figure.value is not None and (
         figure.value >= limit if bounds.is_least(figure.key) else figure.value <= limit
@@ -151,22 +151,22 @@ def reached(figure: Figure, bounds: Bounds) -> bool:
 
 
 def requirement(figure: Figure, bounds: Bounds) -> str:
-    """Return what a bound asks of a figure in words, such as ``at least 95.0%``."""
+    """Return a figure's bound in words, such as ``at least 95.0%``."""
     return f"{'at least' if bounds.is_least(figure.key) else 'at most'} {figure.text_of(bounds.limits[figure.key])}"
 
 
 def share(key: str, title: str, definition: str, hits: NDArray[np.bool_], *, interval: bool = False) -> Figure:
-    """Return the share of trials ``hits`` (N,), with its Wilson interval where that is asked for."""
+    """Return the share of trials ``hits`` (N,), with its Wilson interval if ``interval``."""
     found = wilson(int(hits.sum()), len(hits)) if interval else None
     return Figure(key, title, "share", definition, float(hits.mean()), found)
 
 
 def guard_figures(trials: str, interventions: NDArray[np.int64] | None) -> tuple[Figure, Figure]:
-    """Return how often the guard took over; None: there was no guard.
+    """Return the figures of guard interventions.
 
     Args:
-        trials: What trials are called.
-        interventions: (N,) of each.
+        trials: The word for trials.
+        interventions: (N,) interventions of each trial; None: there was no guard.
     """
     total = None if interventions is None else int(interventions.sum())
     some = None if interventions is None else float((interventions > 0).mean())
@@ -183,12 +183,12 @@ def guard_figures(trials: str, interventions: NDArray[np.int64] | None) -> tuple
 
 
 def time_figures(trials: str, latency_s: Array | None, wall_s: float) -> tuple[Figure, Figure, Figure]:
-    """Return the control latency of trials over topics and how long all took.
+    """Return the control latency of trials over topics and their wall time.
 
     Args:
-        trials: What trials are called.
-        latency_s: (K,) of commands, not finite where there was none; None or empty: in process.
-        wall_s: Of all together.
+        trials: The word for trials.
+        latency_s: (K,) latency of commands, not finite without a command; None or empty: in process.
+        wall_s: Wall time of all trials.
     """
     known = np.zeros(0) if latency_s is None else 1e3 * latency_s[np.isfinite(latency_s)]
     half, most = (percentile(known, percent) if known.size else None for percent in (50.0, 99.0))
@@ -202,7 +202,7 @@ def time_figures(trials: str, latency_s: Array | None, wall_s: float) -> tuple[F
 
 def wilson(successes: int, count: int) -> Interval:
     """Return the Wilson 95% interval of a share, (0, 1) for no trials (Wilson, JASA 22, 1927)."""
-    from scipy.stats import binomtest  # it takes a second to import, which training does without
+    from scipy.stats import binomtest  # takes a second to import, and training does not need it
 
     if count == 0:
         return 0.0, 1.0
@@ -220,7 +220,7 @@ def median_interval(values: ArrayLike) -> Interval:
 
 
 def mean_interval(values: ArrayLike) -> Interval:
-    """Return the 95% interval of a mean by the central limit theorem; no width for one value."""
+    """Return the 95% interval of a mean by the central limit theorem; of zero width for one value."""
     array = np.asarray(values, dtype=float)
     middle, count = float(array.mean()), len(array)
     half = normal_quantile() * float(array.std(ddof=1)) / math.sqrt(count) if count > 1 else 0.0
@@ -235,22 +235,22 @@ def normal_quantile() -> float:
 
 
 def percentile(values: Array, percent: float) -> float:
-    """Return the least of ``values`` (N,) that so many percent of them do not exceed."""
-    # numpy's percentile subtracts neighbours, which makes NaN of two infinities.
+    """Return the least of ``values`` (N,) that ``percent`` of them do not exceed."""
+    # numpy's percentile subtracts neighbours, which gives NaN for two infinities.
     return float(np.sort(values)[max(math.ceil(percent / 100.0 * len(values)), 1) - 1])
 
 
 def mean(values: Array) -> float | None:
-    """Return the mean of those values that are finite; None: there are none."""
+    """Return the mean of the finite values; None if there are none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else None
 
 
 def median(values: Array) -> float | None:
-    """Return the median of values; None: there are none."""
+    """Return the median of values; None if there are none."""
     return float(np.median(values)) if values.size else None
 
 
 def plain(number: float | None) -> float | None:
-    """Return a number that JSON can hold: None for what is not finite."""
+    """Return a number for JSON: None if it is not finite."""
     return None if number is None or not math.isfinite(number) else number

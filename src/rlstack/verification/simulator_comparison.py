@@ -1,4 +1,4 @@
-"""Draw the same starts, with the same disturbances, as flown in each simulator."""
+"""Plot flights with the same starts and disturbances in each simulator."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SHOWN = 3
 """Flights: those in which the simulators end up farthest apart, and the first."""
 
 _WIDTHS = (4.5, 2.6, 1.4, 1.0)
-"""Of the lines in points: one simulator after the other, so that none hides those before it."""
+"""Line widths in points, one per simulator in drawing order, so that none hides another."""
 
 
 def chosen(flown: Sequence[Flown]) -> list[int]:
-    """Return which flights are shown: the first, then the others with the largest distance between simulators."""
+    """Return the flights to plot: the first, then those with the largest distance between simulators."""
     common = min(len(item.episodes) for item in flown)
     apart = _apart(flown, common)
     order = [0, *(int(n) for n in np.argsort(-apart) if n != 0)]
@@ -53,5 +53,5 @@ def _apart(flown: Sequence[Flown], common: int) -> Array:
     """Return (N,) the largest distance between any two simulators at the same time of each flight, m."""
     steps = min(len(item.episodes.time_s) for item in flown)
     offset = [item.episodes.position[:steps, :common] - item.episodes.goal_position[:steps, :common] for item in flown]
-    spread = np.ptp(np.stack(offset), axis=0)  # NaN where one was lost: shown first
+    spread = np.ptp(np.stack(offset), axis=0)  # NaN for lost flights, which come first
     return np.asarray(np.nan_to_num(np.linalg.norm(spread, axis=-1), nan=np.inf).max(axis=0))

@@ -1,7 +1,7 @@
-"""What a task declares to be verified, and the one procedure that verifies every task of every kind of robot.
+"""Base class by which a task declares its verification, with the request, trial counts and column plans.
 
-A task names its :class:`TaskVerification` by its ``verification``: a kind of robot, whose part of that name is taken,
-or ``module:OBJECT``.
+A task names its :class:`TaskVerification` in its ``verification``: a kind of robot, which has a part of that name, or
+``module:OBJECT``.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from rlstack.verification.scores import Score
 
 OnProgress = Callable[[str, int, int], None]
 Records = Mapping[str, tuple[TrialRecord, Mapping[str, Any]]]
-"""By column: the record of the policy, and those of the baselines by their names."""
+"""By column: the policy's record, and the baselines' records by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is to be verified, all of it checked.
+    """A checked request for a verification.
 
     Args:
-        policy: The policy file; None: a planner is tried by itself.
-        given: It, as it was typed.
-        loaded: It, for ``robot``.
-        sha256: Of its bytes.
-        driver: A planner that is tried in the policy's place, which a policy file may lead; empty: the policy.
-        task: The policy's task, or whose maps the planner drives.
+        policy: The policy file; None: a planner alone.
+        given: The policy file as typed by the user.
+        loaded: The policy, loaded for ``robot``.
+        sha256: SHA-256 of its bytes.
+        driver: A planner to verify instead, which may use the policy file; empty: the policy.
+        task: The policy's task, or the task whose maps the planner drives.
         task_name: Its name.
-        robot: What moves.
+        robot: The robot.
         named: The robot's name or file, as nodes load it.
-        robot_option: What was typed as ``--robot``.
+        robot_option: The value of ``--robot``.
         names: ``batch`` and other simulators, all of them installed.
-        topics: Whether to go over topics as well.
-        episodes: In every simulator; None takes what is usual.
-        seed: Of starts, disturbances and noise.
+        topics: Whether to run over topics as well.
+        episodes: Trials in every simulator; None takes the default.
+        seed: Seed of starts, disturbances and noise.
         drivers: Classical planners to compare with; None takes the task's.
-        on_progress: Called with a column's name, what is done, and the total.
+        on_progress: Called with a column's name, the number done, and the total.
     """
 
     policy: Path | None
@@ -73,17 +73,17 @@ class Request:
 
     @property
     def name(self) -> str:
-        """Of who is tried: the policy's or the planner's."""
+        """Name of the policy or planner."""
         return self.driver or str(self.loaded.contract.name)
 
     def shown(self, column: str) -> Callable[[int, int], None] | None:
-        """Return what is called with the episodes done in a column and their total."""
+        """Return a column's progress callback, called with the number done and the total."""
         told = self.on_progress
         return None if told is None else lambda done, count: told(column, done, count)
 
     @property
     def command(self) -> str:
-        """What to type to get the same again."""
+        """The command that reproduces the verification."""
         typed = ["rlstack", "verify", *([self.given] if self.given else [])]
         typed += ["--driver", self.driver, "--task", self.task_name] if self.driver else []
         typed += ["--backends", ",".join(self.names), "--seed", str(self.seed)]
@@ -95,13 +95,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many trials are usual.
+    """Default numbers of trials.
 
     Args:
         batch: In the batch simulator.
         engines: In process in every other simulator.
         topics: Over topics.
-        baselines: Baselines do the first so many in the batch simulator; None: all.
+        baselines: Trials of baselines in the batch simulator, the first ones; None: all.
         baselines_in_engines: Likewise in every other simulator.
     """
 
@@ -119,15 +119,15 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPlan:
-    """What is to be tried in one place.
+    """The plan of one column.
 
     Args:
-        name: The column's.
+        name: Name of the column.
         simulator: ``batch`` or another simulator.
-        over_topics: Whether through the nodes of a deployment.
-        trials: What the policy is tried on.
-        baseline_trials: What baselines are tried on: the first of the same.
-        bounds: What the policy must reach; None: the column is not judged.
+        over_topics: Whether it runs through the nodes of a deployment.
+        trials: Trials of the policy.
+        baseline_trials: Trials of the baselines: the first of the same.
+        bounds: Bounds of the policy's figures; None: the column is not judged.
     """
 
     name: str
@@ -139,19 +139,19 @@ class ColumnPlan:
 
 
 class TaskVerification(ABC):
-    """How policies of a task are evaluated while they learn, and verified.
+    """Base class for evaluating a task's policies during training, and verifying them.
 
-    An instance is one verification: it draws the trials that the columns share. A subclass declares what is usual,
-    draws, runs and scores; what it does not override has no baselines and no pictures.
+    An instance is one verification: it draws the trials that the columns share. A subclass declares defaults, and
+    draws, runs and scores trials; by default there are no baselines and no plots.
     """
 
     first: ClassVar[tuple[str, ...]]
-    """Keys of the figures that a reader wants first."""
+    """Keys of the main figures."""
     counts: Counts
     takes_planner: ClassVar[bool] = False
-    """Whether a planner can be tried in the policy's place."""
+    """Whether a planner can be verified instead of a policy."""
     description: str = ""
-    """Of what is tried, for the page."""
+    """Description of the trials, for the page."""
 
     def __init__(self, request: Request) -> None:
         self.request, self.task, self.robot = request, request.task, request.robot
@@ -165,7 +165,7 @@ class TaskVerification(ABC):
     @staticmethod
     @abstractmethod
     def evaluate(policy: Any, trials: Any, task: Any, robot: Any, seed: int) -> Evaluation:
-        """Return how ``policy`` did at the trials of :meth:`draw_evaluation`.
+        """Evaluate ``policy`` on the trials of :meth:`draw_evaluation`.
 
         Raises:
             UserError: The policy's command was not finite.
@@ -173,7 +173,7 @@ class TaskVerification(ABC):
 
     @staticmethod
     def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:
-        """Return the figures of an evaluation in a sentence."""
+        """Describe the figures of an evaluation in a sentence."""
         shown = ", ".join(f"{name} {figure:.4g}" for name, figure in figures.items() if name != "episodes")
         return f"Over {figures['episodes']:.0f} held-out episodes: {shown}."
 
@@ -184,14 +184,14 @@ class TaskVerification(ABC):
 
     @abstractmethod
     def run(self, plan: ColumnPlan, baseline: str | None) -> Any:
-        """Return the record of trials in process, of a baseline by name or of the policy (None)."""
+        """Run a baseline by name, or the policy (None), in process and return the record."""
 
     @abstractmethod
     def topics_runner(self) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the function that runs the policy's trials through the nodes of a deployment, and its own options.
 
-        It is called as :func:`rlstack.bringup.parallel.run_trials` says, with ``policy``, ``robot``, ``backend_name``,
-        ``robot_name`` and ``seed`` beside its options.
+        :func:`rlstack.bringup.parallel.run_trials` calls it with ``policy``, ``robot``, ``backend_name``,
+        ``robot_name`` and ``seed`` in addition to its options.
         """
 
     @abstractmethod
@@ -204,20 +204,20 @@ class TaskVerification(ABC):
 
     @abstractmethod
     def describe(self, plan: ColumnPlan, record: Any) -> str:
-        """Return in a sentence what was tried in a column."""
+        """Describe a column's trials in a sentence."""
 
     def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return which simulators can hold the task, and of the others why they cannot."""
+        """Return the simulators that support the task, and the reasons against the others."""
         return tuple(names), {}
 
     def columns(self, simulator: str) -> list[ColumnPlan]:
-        """Return what is tried in process in a simulator."""
+        """Return the plans of the in-process columns of a simulator."""
         return [self.column(simulator, simulator, self.trials, self.task.bounds)]
 
     def column(
         self, name: str, simulator: str, trials: Any, bounds: Bounds | None, count: int | None = None
     ) -> ColumnPlan:
-        """Return what is tried in process: the usual number of ``trials``, or ``count`` of them."""
+        """Return the plan of an in-process column: the default number of ``trials``, or ``count`` of them."""
         batched, usual = simulator == BATCH, self.counts
         trials = self.placed(trials, simulator)
         some = self.take(trials, count or self.request.episodes or (usual.batch if batched else usual.engines))
@@ -230,15 +230,15 @@ class TaskVerification(ABC):
         return trials[:count]
 
     def placed(self, trials: Any, simulator: str) -> Any:
-        """Return trials where a simulator has them."""
+        """Return trials placed in a simulator's world."""
         return trials
 
     def beside(self, baseline: Any, plan: ColumnPlan) -> Any:
-        """Return a baseline's record in process as what is shown beside a column over topics; None: it is not shown."""
+        """Return a baseline's in-process record for display beside a column over topics; None: not displayed."""
         return baseline
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> Sequence[Plot]:
-        """Return the pictures of the report."""
+        """Return the plots of the report."""
         return ()
 
     def findings(self, records: Records) -> tuple[list[str], dict[str, Any]]:
@@ -246,35 +246,35 @@ class TaskVerification(ABC):
         return [], {}
 
     def reasons(self) -> Sequence[str]:
-        """Return why the policy fails whatever the figures say."""
+        """Return reasons why the policy fails regardless of the figures."""
         return ()
 
     def labels(self, plan: ColumnPlan) -> Mapping[str, str]:
-        """Return what the names of a score's groups mean."""
+        """Return the meaning of the score's group names."""
         return {}
 
     def settings(self) -> tuple[str, dict[str, Any]]:
-        """Return the unusual settings of the task in a sentence, and what to add to the provenance."""
+        """Return the task's unusual settings in a sentence, and further entries of the provenance."""
         return "", {}
 
     def no_drivers(self) -> None:
-        """Refuse ``--drivers`` where no planner can do the task."""
+        """Refuse ``--drivers`` for tasks without planners."""
         if self.request.drivers is not None:
             raise UserError("--drivers applies only to wheeled bases.")
 
 
 def over_topics(simulator: str) -> str:
-    """Return what reports and records call what was done over topics in a simulator."""
+    """Return the name of a simulator's column over topics in reports and records."""
     return f"{simulator} {OVER_TOPICS}"
 
 
 def held_by(names: Sequence[str], robot: RobotSpec, world: World | str = "") -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return which simulators can hold a robot, and of the others why they cannot.
+    """Return the simulators that support a robot, and the reasons against the others.
 
     Args:
         names: ``batch`` and other simulators, installed.
-        robot: What is to be tried.
-        world: What is to be held too, a world or its name; empty: a floor.
+        robot: The robot.
+        world: The required world or its name; empty: a floor.
     """
     held, left_out = [], {}
     for name in names:
@@ -291,14 +291,14 @@ def held_by(names: Sequence[str], robot: RobotSpec, world: World | str = "") -> 
 
 
 def planners_of(names: Sequence[str], bounds: Bounds | None = None) -> list[str]:
-    """Return names of planners, each once.
+    """Return names of planners without duplicates.
 
     Args:
-        names: Of planners.
-        bounds: Of a policy that is compared with the first of them; None: none is.
+        names: Names of planners.
+        bounds: Bounds of a policy that is compared with the first planner; None: no comparison.
 
     Raises:
-        UserError: One is unknown, or there is none and one is needed.
+        UserError: A planner is unknown, or one is needed and none is given.
     """
     for name in names:
         if name not in PLANNERS.names():

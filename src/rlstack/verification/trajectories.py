@@ -1,4 +1,4 @@
-"""Pictures of where robots flew: around a goal, or along the paths that they were to follow."""
+"""Plots of flown trajectories: around a goal, or along reference paths."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PATHS, _FAILED_PATHS = 50, 10  # more lines than this hide one another
-_OWN_PATHS, _FAILED_OWN_PATHS = 5, 2  # the same where each flight follows a path of its own
+_OWN_PATHS, _FAILED_OWN_PATHS = 5, 2  # likewise if each flight has a path of its own
 WANTED = "#c3c9d2"
-"""Of the paths to follow."""
+"""Colour of the reference paths."""
 
 _VIEWS = (("from above", 0, 1), ("from the side", 0, 2))
 
 
 def draw_trajectories(flown: Sequence[Flown]) -> Figure:
-    """Draw what was flown, as seen from the goal."""
+    """Draw the flights relative to the goal."""
     reach = max(
         float(np.nanpercentile(np.where(np.isfinite(i.outcome.excursion_m), i.outcome.excursion_m, np.nan), 97))
         if np.isfinite(i.outcome.excursion_m).any()
@@ -47,7 +47,7 @@ def draw_trajectories(flown: Sequence[Flown]) -> Figure:
 
 
 def draw_followed(flown: Sequence[Flown]) -> Figure:
-    """Draw what was flown over what was to be followed, from where each path begins."""
+    """Draw the flights over their reference paths, relative to each path's start."""
     figure = new_figure(10.0, 4.0 * len(flown))
     grid = figure.subplots(len(flown), 2, squeeze=False)
     for item, row in zip(flown, grid):
@@ -58,7 +58,7 @@ def draw_followed(flown: Sequence[Flown]) -> Figure:
         low, high = shown.min(axis=(0, 1)), shown.max(axis=(0, 1))
         margin = max(0.1 * float((high - low).max()), item.criteria.radius_m)
         for axes, (view, across, up) in zip(row, _VIEWS):
-            # below the flights and wider: a flight along it hides it no more than it hides the flight
+            # below the flights and wider, so that neither hides the other
             axes.plot(shown[..., across], shown[..., up], color=WANTED, linewidth=4.0, solid_capstyle="round")
             _draw_flights(axes, item, path, across, up)
             axes.set(xlim=(low[across] - margin, high[across] + margin), ylim=(low[up] - margin, high[up] + margin))
@@ -68,7 +68,7 @@ def draw_followed(flown: Sequence[Flown]) -> Figure:
 
 
 def _draw_flights(axes: Any, item: Flown, path: Array, across: int, up: int) -> None:
-    """Draw the chosen of the flights ``path`` (T, N, 3) in two of their axes, those that failed on top."""
+    """Draw the chosen flights of ``path`` (T, N, 3) along two axes, failures on top."""
     judged = item.episodes.time_s >= item.criteria.from_s
     width = 0.8 if _same_path(item) else 1.6
     for n in sorted(_chosen(item), key=lambda n: bool(~item.outcome.success[n])):
@@ -80,19 +80,19 @@ def _draw_flights(axes: Any, item: Flown, path: Array, across: int, up: int) -> 
 
 
 def _chosen(item: Flown) -> NDArray[np.intp]:
-    """Return which flights are drawn: some evenly, and some that failed; fewer where each has a path of its own."""
+    """Return the flights to draw: an even selection, and some failures; fewer if each has a path of its own."""
     most, failed = (_PATHS, _FAILED_PATHS) if _same_path(item) else (_OWN_PATHS, _FAILED_OWN_PATHS)
     evenly = np.linspace(0, len(item.episodes) - 1, min(most, len(item.episodes))).astype(int)
     return np.union1d(evenly, np.flatnonzero(~item.outcome.success)[:failed])
 
 
 def _same_path(item: Flown) -> bool:
-    """Whether all goals move alike, or none moves."""
+    """Whether all goals move alike, or none moves at all."""
     moved = item.episodes.goal_position - item.episodes.goal_position[0]
     return bool(np.allclose(moved, moved[:, :1]))
 
 
 def chosen_in_words(flown: Sequence[Flown]) -> str:
-    """Say which flights are drawn."""
+    """Describe the selection of flights."""
     most, failed = (_PATHS, _FAILED_PATHS) if all(map(_same_path, flown)) else (_OWN_PATHS, _FAILED_OWN_PATHS)
     return f"Up to {most} flights per backend, evenly drawn, and up to {failed} that failed"

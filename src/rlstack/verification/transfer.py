@@ -1,4 +1,4 @@
-"""The transfer table: who was tried, row by row, in which place, column by column, with confidence intervals."""
+"""The transfer table: drivers in rows, simulators in columns, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rlstack.verification.scores import Figure, Score, plain
 
 @dataclass(frozen=True)
 class TransferTable:
-    """Scores by driver and column; a driver need not have been tried in all of them.
+    """Scores by driver and column; a driver may be missing in some columns.
 
-    The table shows the figures that each score names in its ``compared``.
+    The table contains the figures in each score's ``compared``.
     """
 
     scores: Mapping[str, Mapping[str, Score]]
@@ -35,7 +35,7 @@ class TransferTable:
         }
 
     def text(self) -> str:
-        """Return the table for a terminal."""
+        """Format the table for a terminal."""
         lines = []
         for title, drivers in self.rows.items():
             lines.append([f"{title} [95%]", *self.columns])
@@ -43,12 +43,12 @@ class TransferTable:
         return "\n".join(aligned(lines))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; what is infinite or was not measured is None."""
+        """Return plain data; infinite or missing values are None."""
         return {who: {name: _entry(score) for name, score in row.items()} for who, row in self.scores.items()}
 
 
 def aligned(rows: list[list[str]]) -> list[str]:
-    """Return rows of one length as lines whose columns are aligned."""
+    """Format rows of one length as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 

@@ -1,4 +1,4 @@
-"""A world for people: a table for the terminal and a map from above."""
+"""Describe a world: a table for the terminal, and a map from above."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _WIDTH_IN, _MARGIN_IN, _TALLEST = 8.0, 1.0, 2.0
 _HATCH = {"hatch.linewidth": 0.6, "hatch.color": "#6b6152"}
 _ORDINARY_HEIGHT_M = 1.8
-"""What is higher than this is overhead, in a world whose start places were not made for a body of another height."""
+"""Default height above which an obstacle is overhead, if the world's start places do not specify a body height."""
 
 
 def describe_world(world: World) -> str:
-    """Return what a world is, as plain text: its size, what stands in it, where robots start, wind and physics."""
+    """Describe a world as plain text: size, obstacles, start places, wind and physics."""
     parts = [f"world {world.title}", _pairs(_facts(world))]
     if world.obstacles:
         parts.append(
@@ -37,7 +37,7 @@ def describe_world(world: World) -> str:
 def draw_world(world: World, *, dpi: int = 140) -> bytes:
     """Return a map of a world from above as PNG: x to the right, y up, in m.
 
-    What is higher than a robot on the floor is hatched; numbered dots are the start places, in their order.
+    Obstacles above a robot on the floor are hatched; numbered dots are the start places, in order.
 
     Raises:
         UserError: matplotlib is not installed, or the world is a MuJoCo model, whose shapes only MuJoCo knows.
@@ -74,7 +74,7 @@ def draw_worlds(worlds: Sequence[World], *, dpi: int = 110) -> bytes:
         figure = new_figure(10.5, 3.4 * len(rows))
         grid = figure.add_gridspec(len(rows), 6)
         for number, row in enumerate(rows):
-            share = 6 // len(row)  # the last row's few share its width
+            share = 6 // len(row)  # a shorter last row shares its width
             for column, world in enumerate(row):
                 axes = figure.add_subplot(grid[number, column * share : (column + 1) * share])
                 _draw(axes, world, numbers=False)
@@ -84,7 +84,7 @@ def draw_worlds(worlds: Sequence[World], *, dpi: int = 110) -> bytes:
 
 def _refuse_unknown(world: World) -> None:
     if world.mjcf is not None:
-        raise UserError(f"What stands in {world.mjcf} only MuJoCo knows: look at it with MuJoCo's viewer.")
+        raise UserError(f"Only MuJoCo can display {world.mjcf}: open it in MuJoCo's viewer.")
 
 
 def _draw(axes: Axes, world: World, *, numbers: bool) -> None:
@@ -96,7 +96,7 @@ def _draw(axes: Axes, world: World, *, numbers: bool) -> None:
 
     axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=FAINT, linewidth=1.0, linestyle="--"))
     head = _head_height(world)
-    # As seen from above, except that what hangs overhead must not hide what is below it.
+    # Seen from above, except that overhead obstacles must not hide those below.
     for obstacle in sorted(world.obstacles, key=lambda o: (o.lowest_m >= head, o.highest_m)):
         axes.add_patch(_outline(obstacle, overhead=obstacle.lowest_m >= head))
     xs, ys = [s[0] for s in world.starts_m], [s[1] for s in world.starts_m]
@@ -193,7 +193,7 @@ def _facts(world: World) -> dict[str, str]:
 
 
 def _kinds(world: World) -> list[tuple[str, ...]]:
-    """Return a row for each kind of obstacle: those whose names differ only in numbers."""
+    """Return a row for each kind of obstacle, grouping names that differ only in numbers."""
     kinds: dict[tuple[str, str, str], list[Obstacle]] = {}
     for obstacle in world.obstacles:
         name = " ".join(re.sub(r"_?\d+", "", obstacle.name).split("_")) or obstacle.name
