@@ -71,7 +71,7 @@ def test_what_was_recorded_comes_back_and_is_learned_from(
     assert cli.main([*words, "--task", "picking"]) == 0
     assert "is for LeRobot's policies; rlstack train needs one imported with" in capsys.readouterr().out
     assert "observation.goal_position" not in Dataset(tmp_path / "words").features
-    with pytest.raises(UserError, match=r"no observation\.joint_position .*is given --task arm_pick_place"):
+    with pytest.raises(UserError, match=r"no observation\.joint_position .*import with --task arm_pick_place"):
         recorded(tmp_path / "words", station.environment, 1)
     station.close()
     assert cli.main([*words, "--task", "picking", "--succeeded"]) == 2

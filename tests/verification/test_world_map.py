@@ -112,7 +112,7 @@ def test_a_mujoco_model_is_described_and_not_drawn(tmp_path: Path) -> None:
     world = load_world(path)
     assert f"{path}, for MuJoCo alone" in describe_world(world)
     for draw in (lambda: draw_world(world), lambda: draw_worlds([world])):
-        with pytest.raises(UserError, match="Only MuJoCo can display .*: open it in MuJoCo's viewer"):
+        with pytest.raises(UserError, match=r"Only MuJoCo can display .*: open it in MuJoCo's viewer"):
             draw()
 
 
