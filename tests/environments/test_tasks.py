@@ -118,9 +118,9 @@ def test_goals_are_shown_for_hindsight(task: str) -> None:
 @pytest.mark.parametrize(
     ("task", "settings", "said"),
     [
-        ("base_exploration", {"backend": "pybullet"}, "base_exploration runs in the simulator of its training"),
-        ("base_exploration", {"world": "warehouse"}, "only tasks of quadrotors take it"),
-        ("base_exploration", {"observation": "signals"}, "shows what its network sees"),
+        ("base_exploration", {"backend": "pybullet"}, "base_exploration runs only in its training simulator"),
+        ("base_exploration", {"world": "warehouse"}, "only quadrotor tasks have it"),
+        ("base_exploration", {"observation": "signals"}, "supports 'policy' observations"),
         ("base_exploration", {"observation": "goal"}, "has no goals"),
         ("quadrotor_hover", {"observation": "goal"}, "has no goals"),
         ("arm_reach", {"observation": "goal", "rewards": "dense"}, "hindsight needs rewards='sparse'"),

@@ -126,7 +126,7 @@ def test_seeds_of_each_robot() -> None:
     ("settings", "said"),
     [
         ({"autoreset_mode": "Never"}, "Unknown autoreset_mode 'Never'"),
-        ({"render_mode": "rgb_array"}, "a vector environment draws no pictures"),
+        ({"render_mode": "rgb_array"}, "a vector environment does not render"),
         ({"num_envs": 0}, "num_envs: 0 is not allowed"),
     ],
 )

@@ -95,7 +95,7 @@ def test_help_shows_every_field_with_the_recipes_value(recipe: str, capsys: pyte
     shown = capsys.readouterr().out
     for flag in ("--seed", "--envs", "--selection.episodes", "--task-settings.starts.tilt-rad", "--show-task", "--out"):
         assert flag in shown
-    assert "(default: 64)" in shown and "Robots simulated at once" in shown
+    assert "(default: 64)" in shown and "Robots simulated in parallel" in shown
 
 
 def test_another_task_and_algorithm_bring_their_own_settings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,7 @@ def test_another_task_or_motion_is_refused_by_name(arms: ArmEnvironment, tmp_pat
     refused("arm_stack", StackTask(), "holds demonstrations of arm_stack, not of arm_push: give a dataset of arm_push")
     refused("arm_of_others", PushTask(), "holds demonstrations of arm_of_others, not of arm_push")
     faster = PushTask(motion=Motion(speed_m_s=0.8))
-    refused("arm_push", faster, r"was recorded with motion\.speed_m_s 0\.8, and 0\.4 is asked for")
+    refused("arm_push", faster, r"was recorded with motion\.speed_m_s 0\.8, and 0\.4 is required")
     (tmp_path / SHEET).unlink()
     # where it begins, how long it takes and what it earns is each run's own
     write_metadata(tmp_path, "arm_push", PushTask(episode_s=99.0, noise=ArmNoise(object_m=0.1), tolerance_m=0.1))

@@ -1,6 +1,6 @@
 """Gymnasium environments: importing this registers every task, such as ``rlstack/QuadrotorHover-v0``.
 
-``gymnasium.make("rlstack.environments:rlstack/QuadrotorHover-v0")`` imports it, too.
+``gymnasium.make("rlstack.environments:rlstack/QuadrotorHover-v0")`` also imports it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from rlstack.tasks import TASKS
 
 
 def environment_id(task: str) -> str:
-    """Return what Gymnasium calls a task: ``quadrotor_hover`` is ``rlstack/QuadrotorHover-v0``."""
+    """Return a task's Gymnasium id: ``rlstack/QuadrotorHover-v0`` for ``quadrotor_hover``."""
     return f"rlstack/{''.join(word.capitalize() for word in task.split('_'))}-v0"
 
 

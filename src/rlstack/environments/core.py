@@ -1,4 +1,4 @@
-"""N robots at a task's episodes, as arrays: what every environment is made of, whatever simulates the robots."""
+"""Common core of all Gymnasium environments: N robots in a task's episodes, as arrays, in any simulator."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from rlstack.arrays import Array32, Index, Mask
 from rlstack.errors import UserError
 
 BATCH = "batch"
-"""The simulator that the task is learned in."""
+"""The task's training simulator."""
 
 POLICY, SIGNALS, GOAL = OBSERVATIONS = ("policy", "signals", "goal")
-"""What an environment shows: what the policy's network sees; the policy's inputs by name; the first with its goals."""
+"""Kind of observation: the policy network's; the policy's inputs by name; the first as a goal dictionary."""
 
 
 class EnvironmentCore(ABC):
-    """N robots. What :meth:`begin` and :meth:`step` led to is in its arrays until the next call."""
+    """N robots. Its arrays hold the results of :meth:`begin` and :meth:`step` until the next call."""
 
     task: Any
-    """Its configuration."""
+    """The task's configuration."""
     count: int
     """N."""
     goals: bool = False
-    """Whether it shows goals; then it has ``compute_reward(achieved_goal, desired_goal, info)``."""
+    """Whether observations have goals; then it has ``compute_reward(achieved_goal, desired_goal, info)``."""
     renders: bool = False
-    """Whether :meth:`picture` can give one."""
+    """Whether :meth:`picture` is available."""
     action_space: spaces.Box
     """Of one robot."""
     observation_space: spaces.Space
     """Of one robot."""
     reward: Array32
-    """(N,) of the last step."""
+    """(N,) reward of the last step."""
     terms: dict[str, Array32]
-    """(N,) of the last step: the reward's weighted terms by name."""
+    """(N,) weighted reward terms of the last step, by name."""
     terminated: Mask
-    """(N,) whose episode the last step ended, by loss or by success."""
+    """(N,) whether the last step terminated the episode, by failure or success."""
     truncated: Mask
-    """(N,) whose time is over, of the others."""
+    """(N,) whether the episode timed out without termination."""
     success: Mask | None = None
-    """(N,) who has done the task; None where a step does not say."""
+    """(N,) whether the task is done; None if the task does not report it."""
 
     @abstractmethod
     def seed(self, seeds: Sequence[int]) -> None:
-        """Seed everything that is drawn; N seeds."""
+        """Seed all random draws, with N seeds."""
 
     @abstractmethod
     def begin(self, index: Index, state: Mapping[str, ArrayLike] | None = None, *, after_step: bool = False) -> None:
         """Start the next episodes of some robots.
 
         Args:
-            index: Which robots.
-            state: Where they start instead of where the task draws it, (width,) or (robots, width) by name.
-            after_step: Whether a step came just before, which has drawn the noise.
+            index: Indices of the robots.
+            state: Start state instead of a random one, (width,) or (robots, width) by name.
+            after_step: Whether a step came just before, which drew the noise.
 
         Raises:
-            UserError: The state is not allowed, or the task does not take one.
+            UserError: The state is not allowed, or the task does not accept one.
         """
 
     @abstractmethod
     def step(self, actions: ArrayLike) -> None:
-        """Let one control period pass under actions (N, actions), which are clipped to -1..1.
+        """Advance one control period with actions (N, actions), which are clipped to -1..1.
 
         Raises:
             ValueError: An action is not finite, or the shape is wrong.
@@ -72,15 +72,15 @@ class EnvironmentCore(ABC):
 
     @abstractmethod
     def observation(self) -> Any:
-        """Return a copy of what is seen now: (N, columns), or arrays (N, ...) by name."""
+        """Return a copy of the observation: (N, columns), or arrays (N, ...) by name."""
 
     def picture(self) -> Any:
-        """Return what a camera that follows the first robot sees, (height, width, 3) uint8.
+        """Return the image (height, width, 3) uint8 of a camera that follows the first robot.
 
         Raises:
-            UserError: Nothing draws this simulator.
+            UserError: This simulator has no renderer.
         """
-        raise UserError("The simulator that a task is learned in draws no pictures.")
+        raise UserError("Training simulators do not render images.")
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Samples the episodes of one robot from a generator of its own: it does together with others what it does alone."""
+"""Samples one robot's episodes from its own generator, so that they do not depend on other robots."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.quadrotor.step import NOISE_WIDTH
 
 AHEAD = 30
-"""Episodes drawn at a time: drawing one takes nearly as long as drawing them all. Tasks deal kinds of paths out over
-tens and thirds."""
+"""Episodes drawn at a time: drawing one takes nearly as long as drawing all. Tasks split kinds of paths into tenths and
+thirds."""
 
 NOISE_AHEAD = 128
-"""Observations whose noise is drawn at a time."""
+"""Number of observations whose noise is drawn at a time."""
 
 _NOISE_STREAM = 0x0B5E
 
 
 @dataclass(frozen=True)
 class Episode:
-    """What one robot meets in one episode.
+    """One robot's episode.
 
     Args:
-        state: By name, (1, width), velocities in the world.
-        perturbation: Of one robot.
-        state_row: (STATE_WIDTH,) the same for kernels.
-        parameter_row: (PARAMETER_WIDTH,) likewise, without further models of the physics.
+        state: Start state by name, (1, width), velocities in the world frame.
+        perturbation: Perturbation of one robot.
+        state_row: (STATE_WIDTH,) start state for kernels.
+        parameter_row: (PARAMETER_WIDTH,) parameters for kernels, without further physics models.
         path: (samples, 3) m at the control rate, if the task has one.
     """
 
@@ -42,18 +42,18 @@ class Episode:
     path: NDArray[np.float32] | None
 
     def starting(self, state: dict[str, NDArray[np.float64]]) -> Episode:
-        """Return the same with another start, (1, width) by name."""
+        """Return the same episode with another start state, (1, width) by name."""
         return replace(self, state=state, state_row=pack_state(state, 1)[0])
 
 
 class EpisodeSampler:
-    """Draws what one robot meets, some episodes ahead.
+    """Draws one robot's episodes, some ahead.
 
     Args:
-        task: Draws it.
+        task: The task.
         robot: The quadrotor.
-        random: Of the episodes.
-        seed: Of the noise.
+        random: Generator of the episodes.
+        seed: Seed of the noise.
     """
 
     def __init__(self, task: Any, robot: Quadrotor, random: np.random.Generator, seed: int) -> None:

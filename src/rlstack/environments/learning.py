@@ -1,4 +1,4 @@
-"""Any task in the simulator that it is learned in, as an :class:`rlstack.environments.core.EnvironmentCore`."""
+"""Any task in its training simulator, as an :class:`rlstack.environments.core.EnvironmentCore`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlstack.errors import UserError
 from rlstack.tasks.core.interface import GoalEnvironment, GoalStep
 
 _MOST = 1e6
-"""Bound of every column of an observation; what is beyond is kept at it."""
+"""Bound to which every observation column is clipped."""
 
 _GOALS = ("observation", "achieved_goal", "desired_goal")
 
@@ -25,25 +25,25 @@ _GOALS = ("observation", "achieved_goal", "desired_goal")
 class LearningCore(EnvironmentCore):
     """N robots of a :class:`rlstack.tasks.core.interface.LearningEnvironment`, at the end of its curriculum.
 
-    Where goals are shown, ``observation`` is that of a robot whose goal is reached, so that only ``desired_goal`` says
-    what is to be done and hindsight can change it; :meth:`relabelled` puts the goal back.
+    With goal observations, ``observation`` is that of a robot at its goal, so that only ``desired_goal`` has the goal
+    and hindsight can change it; :meth:`relabelled` puts the goal back.
 
     Args:
-        environment: As ``task.environment(...)`` gives it; it no longer restarts robots by itself.
-        shown: What is seen, ``"policy"`` or ``"goal"``.
+        environment: Result of ``task.environment(...)``; its automatic resets are disabled.
+        shown: Kind of observation, ``"policy"`` or ``"goal"``.
 
     Raises:
-        UserError: This task cannot show that.
+        UserError: The task does not support that kind.
     """
 
     def __init__(self, environment: Any, shown: str) -> None:
         self.task, self.count, self.environment = environment.task, environment.count, environment
         name, count = type(self.task).__name__, self.count
         if shown == SIGNALS:
-            raise UserError(f"observation: 'signals' is not allowed: {name} shows what its network sees.")
+            raise UserError(f"observation: 'signals' is not allowed: {name} supports 'policy' observations.")
         self.goals = shown == GOAL
         if self.goals and not isinstance(environment, GoalEnvironment):
-            raise UserError(f"observation: 'goal' is not allowed: {name} has no goals that hindsight could change.")
+            raise UserError(f"observation: 'goal' is not allowed: {name} has no goals.")
         if self.goals and getattr(self.task, "rewards", "sparse") != "sparse":
             raise UserError("observation: 'goal' is not allowed with dense rewards: hindsight needs rewards='sparse'.")
         environment.autoreset = False
@@ -61,18 +61,18 @@ class LearningCore(EnvironmentCore):
         self.success: Mask | None = None
 
     def seed(self, seeds: Sequence[int]) -> None:
-        """Seed everything that is drawn, by all the seeds together."""
+        """Seed all random draws, from all seeds together."""
         self.environment.seed(int(np.random.SeedSequence(list(seeds)).generate_state(1)[0]))
 
     def begin(self, index: Index, state: Mapping[str, ArrayLike] | None = None, *, after_step: bool = False) -> None:
-        """Start the next episodes of some robots, where the task draws it."""
+        """Start the next episodes of some robots, in random start states."""
         if state is not None:
-            raise UserError("options: state is not allowed: only quadrotors start where they are told to.")
+            raise UserError("options: state is not allowed: only quadrotor tasks accept a start state.")
         self.environment.restart(torch.from_numpy(np.asarray(index)))
         self._seen = self.environment.observe()[0]
 
     def step(self, actions: ArrayLike) -> None:
-        """Let one control period pass under actions (N, actions)."""
+        """Advance one control period with actions (N, actions)."""
         action = torch.from_numpy(np.array(actions, np.float32))
         if not torch.isfinite(action).all():
             raise ValueError("The action is not finite: the policy that made it has diverged.")
@@ -93,18 +93,18 @@ class LearningCore(EnvironmentCore):
         return dict(zip(_GOALS, map(_bounded, (seen, achieved, desired))))
 
     def compute_reward(self, achieved_goal: ArrayLike, desired_goal: ArrayLike, info: Any) -> Array32:
-        """Return the reward (...) of steps that led to ``achieved_goal`` (..., goal) with the goal ``desired_goal``."""
+        """Return the reward (...) of steps that led to ``achieved_goal`` (..., goal), for the goal ``desired_goal``."""
         given = (torch.from_numpy(np.asarray(goal, np.float32)) for goal in (achieved_goal, desired_goal))
         found: Array32 = self.environment.reward_of(*given).numpy()
         return found
 
     def relabelled(self, observation: Tensor, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Return what the policy's network sees (n, columns) where ``observation`` is shown with these goals."""
+        """Return the policy network's observation (n, columns) for ``observation`` and these goals."""
         seen: Tensor = self.environment.relabelled(observation, achieved, desired)
         return seen
 
     def close(self) -> None:
-        """Release the simulator, where it holds anything."""
+        """Release the simulator."""
         getattr(self.environment, "close", lambda: None)()
 
 

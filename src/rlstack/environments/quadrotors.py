@@ -1,4 +1,4 @@
-"""Quadrotors whose physics another steps: any engine, the batch simulator, or a robot behind topics."""
+"""Quadrotor environments around external physics: any engine, the batch simulator, or a robot over topics."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from rlstack.tasks.quadrotor.external_step import ExternalStep, Seen
 from rlstack.tasks.quadrotor.step import NOISE_WIDTH
 
 _LANES = 16
-"""Numbers that a processor computes with at once, at most: with fewer robots kernels would copy all arrays."""
+"""Widest vector of a processor, in values: with fewer robots kernels would copy all arrays."""
 
 
 class QuadrotorCore(EnvironmentCore):
-    """N robots that fly a task's episodes, each as if alone; an :class:`rlstack.environments.core.EnvironmentCore`.
+    """N robots in a task's episodes, independent of each other; an :class:`rlstack.environments.core.EnvironmentCore`.
 
     Args:
         task: Its configuration.
-        robot: What flies: for a family, its reference.
-        shown: What is seen.
+        robot: The quadrotor; for a family, its reference.
+        shown: Kind of observation.
         vehicles: N robots.
         count: N.
     """
@@ -76,14 +76,14 @@ class QuadrotorCore(EnvironmentCore):
         self._paths = np.zeros((count, 1, 3), dtype=np.float32)
 
     def seed(self, seeds: Sequence[int]) -> None:
-        """Give each robot generators of its own for its episodes and its noise."""
+        """Give each robot its own generators for episodes and noise."""
         self._samplers = [EpisodeSampler(self.task, self.robot, seeding.np_random(s)[0], s) for s in seeds]
         self._noise_left = 0
 
     def begin(self, index: Index, state: Mapping[str, ArrayLike] | None = None, *, after_step: bool = False) -> None:
-        """Start some robots' next episodes, and see anew what those robots see.
+        """Start some robots' next episodes, and update their observations.
 
-        A state is as of :meth:`rlstack.interfaces.backend.Backend.reset`, relative to the task's origin.
+        A state is like that of :meth:`rlstack.interfaces.backend.Backend.reset`, relative to the task's origin.
         """
         if not after_step:
             self._renew_noise()
@@ -120,7 +120,7 @@ class QuadrotorCore(EnvironmentCore):
         self._noise_left -= 1
 
     def step(self, actions: ArrayLike) -> None:
-        """Fly one control period under actions (N, actions) in -1..1, beyond which they are clipped."""
+        """Advance one control period with actions (N, actions), which are clipped to -1..1."""
         self._action[:] = np.asarray(actions).T
         if not np.isfinite(self._action).all():
             raise ValueError("The action is not finite: the policy that made it has diverged.")
@@ -142,12 +142,12 @@ class QuadrotorCore(EnvironmentCore):
         self.truncated = (self._age >= self._max_steps) & ~self.terminated
 
     def observation(self) -> Any:
-        """Return a copy of what is seen: (N, columns), or arrays (N, ...) by signal."""
+        """Return a copy of the observation: (N, columns), or arrays (N, ...) by signal."""
         seen = self._seen.T.copy()
         return self._named(seen) or seen
 
     def picture(self) -> Any:
-        """Return what a camera that follows the first robot sees, (height, width, 3) uint8."""
+        """Return the image (height, width, 3) uint8 of a camera that follows the first robot."""
         return self.vehicles.picture()
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class QuadrotorCore(EnvironmentCore):
         self.vehicles.close()
 
     def _named(self, columns: Array32) -> dict[str, Array32]:
-        """Return columns (..., width) by signal; nothing where no signals are shown."""
+        """Return columns (..., width) by signal; empty for other kinds of observation."""
         found, start = {}, 0
         for name, shape in self.step_kernels.shapes.items():
             end = start + int(np.prod(shape))
@@ -164,7 +164,7 @@ class QuadrotorCore(EnvironmentCore):
         return found
 
     def _rows(self, name: str, rows: int) -> Array32:
-        """Return an array (rows, N) that kernels know by name; they have it with as many robots as they do at once."""
+        """Return an array (rows, N) that kernels access by name, padded to their vector width."""
         self._wide[name] = zeros(rows, max(self.count, _LANES))
         return self._wide[name][:, : self.count]
 
@@ -173,7 +173,7 @@ class QuadrotorCore(EnvironmentCore):
         self._state[-1] = self._age * (1.0 / self.task.rate_hz)
 
     def _fill_goal(self, rows: Array32) -> None:
-        """Write what is to be followed now: the window's points, the reference after the step and its velocity."""
+        """Write the present path points, the reference after the step and its velocity."""
         index = np.minimum(self._path_step[:, None] + self._ahead, self._paths.shape[1] - 1)
         points = self._paths[np.arange(self.count)[:, None], index]  # (N, window + 2, 3)
         columns = points.transpose(2, 1, 0)

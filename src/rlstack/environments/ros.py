@@ -1,4 +1,4 @@
-"""A task as a Gymnasium environment over ROS 2 topics: the robot behind them may be simulated or real."""
+"""Gymnasium environment over ROS 2 topics, for a simulated or real robot."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _NO_NOISE = {
 
 
 class RosEnvironment(TaskEnvironment):
-    """One robot on the common topics that flies a task; spaces, rewards and endings are those of the task's others.
+    """One robot over the common topics; spaces, rewards and endings are those of the task's other environments.
 
-    Each step publishes a command that bears the stamp of the observation it answers, and waits for the next one. With
-    a robot node in lock step exactly one control period passes between the two, so episodes are reproducible.
+    Each step publishes a command with the stamp of the observation that it answers, and waits for the next one. With a
+    robot node in lock step exactly one control period passes in between, so episodes are reproducible.
     An episode begins where the robot is after its ``reset`` service, with the path, if any, that the task draws; no
-    noise is added to what the topics say.
+    noise is added to the topics' values.
 
     Args:
         task: The task's name.
         robot: A quadrotor's name or file.
-        namespace: Of the robot's topics.
+        namespace: Namespace of the robot's topics.
         through: ``"robot"``: commands go to the robot itself; ``"guard"``: to the guard, as a policy's do, which
-            flies to its take-off height first.
-        goal_m: Where the task's origin, which is its goal or where its path begins, is in ``odom``.
+            first takes off.
+        goal_m: Position of the task's origin, its goal or the start of its path, in ``odom``.
         lock_step: Whether the robot node waits for commands.
         timeout_s: Seconds to wait for an observation or a service.
-        on_reset: Called for a robot that has no reset of its own: it returns when the robot is where the next episode
-            may begin. None: such a robot is an error.
+        on_reset: Called for a robot without a reset service: returns when the robot is ready for the next episode.
+            None: such a robot is an error.
         observation: ``"policy"`` or ``"signals"``; see :func:`rlstack.environments.settings.make_core`.
-        settings: The task's. ``rate_hz`` is the robot's control rate unless given.
+        settings: The task's settings; ``rate_hz`` defaults to the robot's control rate.
 
     Raises:
-        UserError: Something is unknown or not allowed, ROS is not installed, or nothing comes within ``timeout_s``.
+        UserError: Something is unknown or not allowed, ROS is not installed, or nothing arrives within ``timeout_s``.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
@@ -70,7 +70,7 @@ class RosEnvironment(TaskEnvironment):
         settings = {"rate_hz": spec.control_rate_hz, "noise": _NO_NOISE, **settings}
         made, spec, shown = configured(task, spec, observation, settings)
         if not isinstance(made, QuadrotorTask) or shown == GOAL:
-            raise UserError(f"Only tasks of quadrotors are environments over topics: {task}, '{shown}' is not.")
+            raise UserError(f"Only quadrotor tasks have environments over topics: {task}, '{shown}' does not.")
         if lock_step and made.rate_hz != spec.control_rate_hz:
             raise UserError(
                 f"rate_hz: {made.rate_hz:g} is not allowed in lock step: must be the control rate of"
@@ -90,7 +90,7 @@ class RosEnvironment(TaskEnvironment):
         self._use(QuadrotorCore(made, spec, shown, vehicle, 1), [])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Put the robot back and start the next episode; the seed is of the task's paths."""
+        """Reset the robot and start the next episode; ``seed`` seeds the task's paths."""
         if (options or {}).get("state") is not None:
-            raise UserError("options: state: a robot over topics starts where its reset puts it.")
+            raise UserError("options: state: not supported over topics, where the robot's reset decides the start.")
         return super().reset(seed=seed)

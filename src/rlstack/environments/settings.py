@@ -1,4 +1,4 @@
-"""What a user says of an environment, checked: the task with its settings, the robot, the simulator."""
+"""Validated settings of an environment: task, robot, simulator."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def make_core(
     height_m: float | None = None,
     **settings: Any,
 ) -> EnvironmentCore:
-    """Return N robots at a task.
+    """Return the environment core of N robots at a task.
 
     Args:
-        task: Its name.
+        task: The task's name.
         count: N.
-        backend: ``"batch"``: the simulator that the task is learned in (default); for quadrotors also ``"mujoco"``,
-            ``"pybullet"`` or another whose engine runs in process.
-        robot: A robot's name or file; None: that of the task's recipe.
-        observation: One of :data:`OBSERVATIONS`; a mapping: the task's settings called ``observation``.
-        world: Of an engine, such as ``"warehouse:7"``.
-        physics_rate_hz: Physics steps a second, of a quadrotor.
-        height_m: Of the task's origin over the start place of the world.
-        settings: The task's, by name, such as ``rate_hz`` and ``episode_s``.
+        backend: ``"batch"``: the task's training simulator (default); for quadrotors also ``"mujoco"``,
+            ``"pybullet"`` or another in-process engine.
+        robot: A robot's name or file; None: the robot of the task's recipe.
+        observation: One of :data:`OBSERVATIONS`; a mapping: the task's settings named ``observation``.
+        world: World of an engine, such as ``"warehouse:7"``.
+        physics_rate_hz: Physics steps per second, for quadrotors.
+        height_m: Height of the task's origin above the world's start position.
+        settings: The task's settings by name, such as ``rate_hz`` and ``episode_s``.
 
     Raises:
         UserError: Something is unknown, not allowed or not installed.
@@ -65,11 +65,11 @@ def make_core(
             )
             return QuadrotorCore(made, spec, shown, vehicles, count)
         if backend not in (None, BATCH):
-            raise UserError(f"backend: '{backend}' is not allowed: {task} runs in the simulator of its training.")
+            raise UserError(f"backend: '{backend}' is not allowed: {task} runs only in its training simulator.")
         engines = {"world": world, "physics_rate_hz": physics_rate_hz, "height_m": height_m}
         for name, given in engines.items():
             if given is not None:
-                raise UserError(f"{name}: {given} is not allowed: only tasks of quadrotors take it.")
+                raise UserError(f"{name}: {given} is not allowed: only quadrotor tasks have it.")
         from rlstack.environments.learning import LearningCore
 
         return LearningCore(made.environment(spec, made.pipeline(spec), count, device="cpu", seed=0), shown)
@@ -82,7 +82,7 @@ def make_core(
 def configured(
     task: str, robot: str | RobotSpec | None, observation: str | Mapping[str, Any], settings: Mapping[str, Any]
 ) -> tuple[Any, Any, Any]:
-    """Return a task's configuration, the robot that it runs, and what is shown; as of :func:`make_core`.
+    """Return a task's configuration, its robot, and the kind of observation, for the arguments of :func:`make_core`.
 
     Raises:
         UserError: A name is unknown or a value is not allowed.
@@ -101,7 +101,7 @@ def configured(
 
 
 def _robot(task: str) -> RobotSpec:
-    """Return the robot of the recipe that is called like a task, or of the first one that learns it.
+    """Return the robot of the recipe with the task's name, or of the first recipe that learns the task.
 
     Raises:
         UserError: No recipe learns it.
@@ -111,4 +111,4 @@ def _robot(task: str) -> RobotSpec:
         recipe = yaml.safe_load(path.read_text())
         if recipe.get("task") == task:
             return load_robot(recipe["robot"])
-    raise UserError(f"robot: no recipe learns {task}, so there is none to take the robot of: give its name or file.")
+    raise UserError(f"robot: no recipe learns {task}, so it has no default robot: give a name or file.")

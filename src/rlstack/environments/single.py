@@ -1,4 +1,4 @@
-"""A task as a Gymnasium environment: one robot."""
+"""A task as a Gymnasium environment with one robot."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rlstack.environments.settings import make_core
 from rlstack.errors import UserError
 
 _ONE = np.zeros(1, dtype=np.intp)
-"""The index of the only robot."""
+"""Index of the only robot."""
 
 
 class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
     """One robot at a task; see docs/environments.md.
 
-    ``step`` gives the weighted terms of the reward in ``info["reward_terms"]``, and ``info["is_success"]`` where the
-    task says so. ``reset(options={"state": {...}})`` starts a quadrotor in a state by name instead of one that the
-    task draws, relative to the task's origin.
+    ``step`` returns the weighted reward terms in ``info["reward_terms"]``, and ``info["is_success"]`` if the task
+    reports it. ``reset(options={"state": {...}})`` starts a quadrotor in a given state by name instead of a random one,
+    relative to the task's origin.
 
     Args:
         task: The task's name.
         render_mode: ``"rgb_array"`` or None.
-        settings: As of :func:`rlstack.environments.settings.make_core`, the task's among them.
+        settings: Arguments of :func:`rlstack.environments.settings.make_core`, including the task's settings.
 
     Raises:
         UserError: Something is unknown, not allowed or not installed.
@@ -34,7 +34,7 @@ class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 30}
 
     def __init__(self, task: str, *, render_mode: str | None = None, **settings: Any) -> None:
-        self.render_mode = None  # until all else is right, as Gymnasium looks at what failed half-way
+        self.render_mode = None  # set until the constructor succeeds: Gymnasium reads it after a failure
         core = make_core(task, 1, **settings)
         modes = ["rgb_array"] if core.renders else []
         if render_mode is not None and render_mode not in modes:
@@ -50,11 +50,11 @@ class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
         self.core, self._seeded = core, False
         self.metadata = {"render_modes": modes, "render_fps": core.task.rate_hz}  # type: ignore[misc]
         self.action_space, self.observation_space = core.action_space, core.observation_space
-        if core.goals:  # by which others know that it has goals
+        if core.goals:  # marks an environment with goals
             self.compute_reward = core.compute_reward  # type: ignore[attr-defined]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start the next episode; return what is seen, and an empty dictionary."""
+        """Start the next episode; return the observation and an empty dictionary."""
         super().reset(seed=seed)
         if seed is not None or not self._seeded:
             self.core.seed([max(self.np_random_seed, 0)])
@@ -63,7 +63,7 @@ class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
         return _unbatched(self.core.observation()), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Let one control period pass; an action is clipped to -1..1."""
+        """Advance one control period; the action is clipped to -1..1."""
         core = self.core
         core.step(np.asarray(action)[None])
         info: dict[str, Any] = {"reward_terms": {name: float(term[0]) for name, term in core.terms.items()}}
@@ -73,11 +73,11 @@ class TaskEnvironment(gymnasium.Env):  # type: ignore[misc]
         return _unbatched(core.observation()), float(core.reward[0]), *ended, info
 
     def render(self) -> Any:
-        """Return the picture of a camera that follows the robot, (height, width, 3) uint8."""
+        """Return the image (height, width, 3) uint8 of a camera that follows the robot."""
         return None if self.render_mode is None else self.core.picture()
 
     def close(self) -> None:
-        """Release the simulator; a second call does nothing."""
+        """Release the simulator; a second call is a no-op."""
         if hasattr(self, "core"):
             self.core.close()
 

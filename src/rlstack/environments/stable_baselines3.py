@@ -1,4 +1,4 @@
-"""A vector environment as stable-baselines3 takes it: one process, no copy of a robot's simulation each."""
+"""Adapter of vector environments to stable-baselines3's VecEnv, in one process."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ except ModuleNotFoundError as error:
 class TaskVecEnv(VecEnv):  # type: ignore[misc]
     """Robots of a :class:`rlstack.environments.vector.TaskVectorEnvironment` for stable-baselines3's algorithms.
 
-    What was seen last in an episode is in its ``info["terminal_observation"]``, and ``info["TimeLimit.truncated"]`` is
-    true where time was over, so that the value of going on is counted. An episode's return and length are in
-    ``info["episode"]``, for the progress that algorithms print; ``info["is_success"]`` is there where the task says so.
-    With ``observation="goal"`` it serves ``HerReplayBuffer``.
+    The last observation of an episode is in ``info["terminal_observation"]``, and ``info["TimeLimit.truncated"]`` is
+    true after a time-out, so that values are bootstrapped. An episode's return and length are in
+    ``info["episode"]``, for progress logs; ``info["is_success"]`` exists if the task reports it. With
+    ``observation="goal"`` it works with ``HerReplayBuffer``.
 
     Args:
-        environment: What ``gymnasium.make_vec`` gave, with :attr:`AutoresetMode.SAME_STEP`.
+        environment: Result of ``gymnasium.make_vec``, with :attr:`AutoresetMode.SAME_STEP`.
 
     Raises:
-        UserError: It resets in another way.
+        UserError: It has another reset mode.
     """
 
     def __init__(self, environment: Any) -> None:
@@ -44,7 +44,7 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
 
     def reset(self) -> Any:
         """Return the first observations."""
-        # stable-baselines3 gives a seed for each robot, or none
+        # stable-baselines3 passes a seed for each robot, or none
         given = self._seeds[0] if self._seeds and self._seeds[0] is not None else None
         seen, _ = self.environment.reset(seed=given)
         self._reset_seeds()
@@ -56,7 +56,7 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
         self._actions = actions
 
     def step_wait(self) -> Any:
-        """Let one control period pass."""
+        """Advance one control period."""
         seen, reward, terminated, truncated, info = self.environment.step(self._actions)
         done = terminated | truncated
         self._return += reward
@@ -83,30 +83,30 @@ class TaskVecEnv(VecEnv):  # type: ignore[misc]
         return [found for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refuse: robots have none of their own."""
+        """Raise an error: single robots have no attributes."""
         raise AttributeError(f"{attr_name} cannot be set for single robots of a vector environment")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Call ``compute_reward``, which is for any of the robots."""
+        """Call ``compute_reward``, which is the same for all robots."""
         if method_name != "compute_reward":
             raise AttributeError(f"single robots of a vector environment have no method {method_name}")
         return [self.environment.compute_reward(*args, **kwargs) for _ in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Return that none is wrapped."""
+        """Return False for each robot."""
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[Any]:
-        """Return no pictures."""
+        """Return no images."""
         return []
 
 
 class PolicyObservation(BaseFeaturesExtractor):  # type: ignore[misc]
-    """Makes of an observation with goals what rlstack's own networks see, so that none is given more than the other.
+    """Converts a goal observation to the observation of rlstack's own networks, for a fair comparison.
 
     Args:
-        observation_space: Of an environment made with ``observation="goal"``.
-        environment: That one, which knows where the goal is in what is seen.
+        observation_space: Observation space of an environment with ``observation="goal"``.
+        environment: That environment, which relabels observations.
     """
 
     def __init__(self, observation_space: spaces.Dict, environment: Any) -> None:

@@ -1,4 +1,4 @@
-"""One robot on the common topics as what flights are flown with: reset, command, and wait for what it senses."""
+"""One robot over the common topics as a simulator of episodes: reset, command, wait for the observation."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 
 class TopicVehicle:
-    """A robot behind topics; see :class:`rlstack.kinds.quadrotor.simulation_vector.EpisodicQuadrotors`.
+    """A robot over topics; see :class:`rlstack.kinds.quadrotor.simulation_vector.EpisodicQuadrotors`.
 
     Args:
         robot: The quadrotor.
-        namespace: Of its topics.
+        namespace: Namespace of its topics.
         rate_hz: Control rate.
-        through: Who takes the commands.
-        origin: (3,) m in ``odom``, from which positions count.
+        through: Receiver of the commands, ``"robot"`` or ``"guard"``.
+        origin: (3,) m in ``odom``, origin of positions.
         lock_step: Whether the robot node waits for commands.
         timeout_s: Seconds to wait for anything.
-        on_reset: Called where the robot has no reset of its own.
+        on_reset: Called if the robot has no reset service.
 
     Raises:
-        UserError: ROS is not installed, or somebody else commands the robot.
+        UserError: ROS is not installed, or another node commands the robot.
     """
 
     renders = False
@@ -70,7 +70,7 @@ class TopicVehicle:
 
         self._robot, self._origin = robot, origin
         self._lock_step, self._timeout_s, self._on_reset = lock_step, timeout_s, on_reset
-        # of those that come at a higher rate, the first that is a control period later; half a period is jitter
+        # at higher rates, use the first message a control period later, with half a period of tolerance for jitter
         self._least_ns = 1 if lock_step else round(0.75 * NANOSECONDS / rate_hz)
         self._guarded = through == "guard"
         self._context = rclpy.Context()
@@ -103,10 +103,10 @@ class TopicVehicle:
         self._closed = False
 
     def place(self, number: int, start: Start) -> None:
-        """Put the robot back where its reset does; an episode's own start and disturbances are not its business."""
+        """Reset the robot to its own start; the episode's start and disturbances do not apply."""
         self._wait(lambda: self._stamp_ns >= 0, self._silence(topics.ODOM))
         self._check_alone()
-        # A robot node says its reset by stamps that jump, so what was on its way before is told from what came after.
+        # A robot node marks a reset by a jump of its stamps, which separates earlier messages from later ones.
         before = self._stamp_ns
         if self._has_reset():
             answer = self._call(self._reset_client, self._reset_client.srv_type.Request())
@@ -127,7 +127,7 @@ class TopicVehicle:
         self._send(command[0].astype(float))
 
     def write_state(self, rows: NDArray[np.float32]) -> None:
-        """Write what was last sensed; the rotors are taken to do as told."""
+        """Write the last sensed state; rotor speeds are assumed to follow commands."""
         seen = self._seen
         rows[STATE["position"], 0] = seen["position"] - self._origin
         rows[STATE["orientation"], 0] = seen["orientation"]
@@ -136,21 +136,21 @@ class TopicVehicle:
         rows[STATE["rotor_speed"], 0] = self._sent
 
     def write_parameters(self, rows: NDArray[np.float32]) -> None:
-        """Write those of the robot file."""
+        """Write the robot file's parameters."""
         rows[:] = pack_parameters(self._robot, Perturbation.none(1, len(self._robot.rotors))).T
 
     def picture(self) -> NDArray[np.uint8]:
         """Refuse."""
-        raise UserError("A robot over topics is not drawn: look at it in RViz.")
+        raise UserError("A robot over topics is not rendered: view it in RViz.")
 
     def close(self) -> None:
-        """Stop the motors, unless the guard looks after them, and leave ROS; a second call does nothing."""
+        """Stop the motors, unless the guard has them, and shut ROS down; a second call is a no-op."""
         if self._closed:
             return
         self._closed = True
         if not self._guarded and self._stamp_ns >= 0:
             self._publisher.publish(self._message.fill_off(self._stamp_ns))
-            end = time.monotonic() + 0.05  # a message that was handed over just before the end would not get out
+            end = time.monotonic() + 0.05  # let the last message be sent
             self._executor.spin_while(lambda: time.monotonic() < end)
         self._executor.shutdown()
         shut_down(self._node)
@@ -164,7 +164,7 @@ class TopicVehicle:
         self._wait(lambda: self._stamp_ns >= answered + self._least_ns, self._silence(topics.ODOM, "after a command"))
 
     def _take_off(self) -> None:
-        """Let the guard arm and take off, answering every observation as a policy does, until it hands over."""
+        """Let the guard arm and take off, while answering every observation as a policy does, until it hands over."""
         client = self._arm_client
         request = client.srv_type.Request(data=True)
         end, asked, future = time.monotonic() + 3.0 * self._timeout_s, 0.0, None
@@ -182,7 +182,7 @@ class TopicVehicle:
     def _carried_back(self, why: str) -> None:
         if self._on_reset is None:
             raise UserError(
-                f"The robot was not reset ({why.rstrip('.')}): give on_reset, which puts it where episodes begin."
+                f"The robot was not reset ({why.rstrip('.')}): give on_reset, which returns it to its start."
             )
         self._on_reset()
         before = self._stamp_ns
@@ -233,7 +233,7 @@ class TopicVehicle:
         if not all(np.isfinite(array).all() for array in signals.values()):
             self._failed = f"{self._name(topics.ODOM)}: an observation is not finite."
             return
-        if stamp == self._answered_ns:  # said again: the answer was lost, as before somebody listened to it
+        if stamp == self._answered_ns:  # repeated: the answer was lost, as before a subscriber was connected
             self._publisher.publish(self._message.fill(stamp, self._sent))
         self._stamp_ns, self._seen = stamp, signals
 

@@ -1,4 +1,4 @@
-"""A task as a Gymnasium vector environment: many robots in one simulation, in one process."""
+"""A task as a Gymnasium vector environment: many robots in one simulation and process."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rlstack.errors import UserError, unknown_name
 class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
     """N robots at a task; see docs/environments.md.
 
-    Quadrotor ``i`` of one that was seeded with ``s`` flies the episodes of a single environment seeded with ``s + i``.
-    With :attr:`AutoresetMode.SAME_STEP`, the default, what was seen last and the last ``reward_terms`` are in
+    Quadrotor ``i`` of an environment seeded with ``s`` has the episodes of a single environment seeded with ``s + i``.
+    With :attr:`AutoresetMode.SAME_STEP`, the default, the last observation and ``reward_terms`` of an episode are in
     ``info["final_obs"]`` and ``info["final_info"]``. :meth:`reset` takes the options ``reset_mask`` (N,) and ``state``.
 
     Args:
         num_envs: N.
-        autoreset_mode: When an episode that has ended is followed by the next: ``"SameStep"``, ``"NextStep"``, or
+        autoreset_mode: When the next episode starts after one has ended: ``"SameStep"``, ``"NextStep"``, or
             ``"Disabled"``.
-        task: The task's name, or robots that are there already.
-        settings: As of :func:`rlstack.environments.settings.make_core`.
+        task: The task's name, or an existing core.
+        settings: Arguments of :func:`rlstack.environments.settings.make_core`.
 
     Raises:
         UserError: Something is unknown, not allowed or not installed.
@@ -44,7 +44,7 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         if render_mode is not None:
-            raise UserError("render_mode: a vector environment draws no pictures: take a single one for that.")
+            raise UserError("render_mode: a vector environment does not render: use a single one.")
         try:
             self._mode = AutoresetMode(autoreset_mode)
         except ValueError:
@@ -65,9 +65,9 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
         """Start the next episodes.
 
         Args:
-            seed: Of the first robot, each following has one more; or a list with that of each.
-            options: ``reset_mask`` (N,) bool: whose; ``state``: where quadrotors start, arrays (width,) or (robots,
-                width) by name.
+            seed: Seed of the first robot, incremented for each further one; or a list of all seeds.
+            options: ``reset_mask`` (N,) bool: robots to reset; ``state``: start of quadrotors, arrays (width,) or
+                (robots, width) by name.
         """
         given = options or {}
         index = np.arange(self.num_envs)
@@ -83,11 +83,11 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
         return self.core.observation(), {}
 
     def step(self, actions: Any) -> tuple[Any, Array, Mask, Mask, dict[str, Any]]:
-        """Let one control period pass; actions are clipped to -1..1."""
+        """Advance one control period; actions are clipped to -1..1."""
         core = self.core
         core.step(np.asarray(actions))
         reward, terminated, truncated = core.reward.astype(np.float64), core.terminated.copy(), core.truncated.copy()
-        if self._mode is AutoresetMode.NEXT_STEP:  # the actions of those that ended a step ago are for nothing
+        if self._mode is AutoresetMode.NEXT_STEP:  # actions of robots that ended in the last step are ignored
             began = self._ended
             reward[began], terminated[began], truncated[began] = 0.0, False, False
             if began.any():
@@ -112,7 +112,7 @@ class TaskVectorEnvironment(VectorEnv):  # type: ignore[misc]
             self.core.close()
 
     def _info(self, whose: Mask) -> dict[str, Any]:
-        """Return the information on the last step as Gymnasium's vector environments have it, masks under ``_``."""
+        """Return the last step's info in the format of Gymnasium's vector environments, with masks under ``_``."""
         terms = {**self.core.terms, **{f"_{name}": whose for name in self.core.terms}}
         info: dict[str, Any] = {"reward_terms": terms, "_reward_terms": whose}
         return info if self.core.success is None else {**info, "is_success": self.core.success, "_is_success": whose}

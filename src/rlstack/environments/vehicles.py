@@ -1,4 +1,4 @@
-"""Quadrotors for Gymnasium environments, in the batch simulator or in any engine, by what a task needs."""
+"""Quadrotor simulators for Gymnasium environments: the batch simulator or any engine, set up for a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlstack.sim.vector import BATCH, whole_steps
 
 _HEIGHT_IN_A_WORLD_M = 1.5
 _BATCH_RATE_HZ = 100.0
-"""The batch simulator steps at least as often: that of training."""
+"""Least step rate of the batch simulator, as in training."""
 
 
 def make_vehicles(
@@ -27,21 +27,21 @@ def make_vehicles(
     height_m: float | None = None,
     seed: int = 0,
 ) -> QuadrotorVector:
-    """Return N robots in the simulator called ``backend``.
+    """Return N robots in the simulator ``backend``.
 
     Args:
         backend: ``"batch"``, or a backend with an engine.
         robot: The quadrotor.
         count: N.
-        task: For its control rate, its longest delay and how far a robot may stray.
-        world: Of an engine; None: a floor, far below.
-        physics_rate_hz: Physics steps a second; None: about the engine's own, a whole number in a control period.
-        height_m: Of the task's origin over the start place of the world; None: where robots are lost before they
-            touch the floor, or 1.5 m in a world.
-        seed: Of a world's wind.
+        task: The task, for its control rate, longest delay and region.
+        world: World of an engine; None: a floor, far below.
+        physics_rate_hz: Physics steps per second; None: about the engine's own, a whole number per control period.
+        height_m: Height of the task's origin above the world's start position; None: so high that robots are lost
+            before they touch the floor, or 1.5 m in a world.
+        seed: Seed of a world's wind.
 
     Raises:
-        UserError: There is no such simulator, it is not installed, or it cannot do this.
+        UserError: The simulator is unknown, not installed, or does not support the settings.
     """
     if count < 1:
         raise UserError(f"num_envs: {count} is not allowed: must be at least 1.")

@@ -1,4 +1,4 @@
-"""The policy file: one ONNX graph that speaks SI units by name, with the contract that says what each name means.
+"""Policy files: an ONNX graph with named inputs and outputs in SI units, and a contract that defines them.
 
 Writing one::
 
@@ -12,7 +12,7 @@ Running one::
     command = policy.step({"position": position, "orientation": orientation})["rotor_speed"]
 
 A policy for a family of robots is written with :func:`contract_for_family` and run in the same way: loading it for a
-robot fills in what is that robot's.
+robot fills in that robot's values.
 """
 
 from rlstack.interfaces.robot_signals import command_range

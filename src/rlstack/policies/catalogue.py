@@ -1,4 +1,4 @@
-"""The contract against what it quotes: the catalogue of signals and the robot."""
+"""Checks of a contract against the catalogue of signals and the robot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlstack.policies.contract import NEXT_STATE_PREFIX, SCHEMA_VERSION, STATE_P
 from rlstack.robots import RobotSpec
 
 MAX_ELEMENTS = 2**25
-"""Of one input, output or state: a 3840 x 2160 RGB image passes, a typing error that asks for gigabytes does not."""
+"""Largest input, output or state: a 3840 x 2160 RGB image passes, a typing error of gigabytes does not."""
 
 _RETRAIN = "Train and export the policy again with this rlstack."
 
@@ -44,18 +44,18 @@ def contract_for(
             the control rate.
         inputs: Names of sensed signals, see :data:`rlstack.interfaces.signals.SENSED`.
         outputs: Names of commanded signals, see :data:`rlstack.interfaces.signals.COMMANDED`.
-        name: What the policy is called.
+        name: Name of the policy.
         task: The task it was trained for.
         state: Shape of each recurrent state of one robot, by name.
         rate_hz: Steps per second, Hz.
         envelope: Start states and limits of training, SI units in the keys.
         training: Provenance.
         evaluation: Figures on held-out starts.
-        pictures: By camera, such as ``wrist``, what the policy sees of it; left out: its pictures as they are.
+        pictures: Image geometry by camera, such as ``wrist``; default: the camera's own.
 
     Raises:
-        UserError: No topic gives an input or takes an output; the message lists the nearest names. Or the robot has no
-            such thing.
+        UserError: No topic has an input or output, and the message lists the nearest names; or the robot lacks a
+            sensor.
     """
     return Contract(
         schema_version=SCHEMA_VERSION,
@@ -74,7 +74,7 @@ def contract_for(
 
 
 def check_contract(contract: Contract, where: str) -> None:
-    """Refuse a contract that contradicts itself or the catalogue of signals; for a family see also ``check_family``.
+    """Raise ``UserError`` if a contract contradicts itself or the catalogue of signals; see also ``check_family``.
 
     Raises:
         UserError: Names what differs, the value in the contract and the value in the catalogue.
@@ -107,10 +107,10 @@ def check_contract(contract: Contract, where: str) -> None:
 
 
 def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
-    """Refuse a contract for another robot, another order of its rotors or joints, another lidar, or beyond its limits.
+    """Raise ``UserError`` for another robot, order of rotors or joints, or lidar, or for outputs beyond its limits.
 
     Raises:
-        UserError: Says what differs.
+        UserError: Names the difference.
     """
     if contract.robot != robot.name:
         raise UserError(
@@ -134,15 +134,15 @@ def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
 
 
 def port_for(signal: Signal, robot: RobotSpec, pictures: Mapping[str, PictureGeometry] | None = None) -> Port:
-    """Return the port that quotes ``signal`` for a robot: with its sizes, names and the geometry of scan or picture.
+    """Return the port of ``signal`` for a robot, with sizes, names and the geometry of scan or image.
 
     Args:
-        signal: Of the catalogue.
-        robot: Whose.
-        pictures: As of :func:`contract_for`.
+        signal: A signal of the catalogue.
+        robot: The robot.
+        pictures: See :func:`contract_for`.
 
     Raises:
-        UserError: The robot has no such thing.
+        UserError: The robot lacks the sensor.
     """
     shape, picture = shape_of(signal, robot), None
     if is_picture(signal):
@@ -165,7 +165,7 @@ def port_for(signal: Signal, robot: RobotSpec, pictures: Mapping[str, PictureGeo
 
 
 def port_of(signal: Signal, sizes: Mapping[str, int]) -> Port:
-    """Return the port that quotes ``signal`` for any robot of these ``sizes``, without names."""
+    """Return the port of ``signal`` for any robot of these ``sizes``, without names."""
     return Port(
         name=signal.name,
         shape=tuple(sizes.get(size, size) if isinstance(size, str) else size for size in signal.shape),
@@ -183,7 +183,7 @@ def _output_port(signal: Signal, robot: RobotSpec) -> Port:
 
 
 def _check_elements(contract: Contract, robot: RobotSpec, where: str, kind: str, port: Port, signal: Signal) -> None:
-    """Refuse a port whose rotors, joints, rays or camera are not the robot's."""
+    """Raise ``UserError`` for a port whose rotors, joints, rays or camera are not the robot's."""
     if (camera := camera_of(signal)) and camera not in robot.cameras:
         has = f"its cameras are {', '.join(robot.cameras)}" if robot.cameras else "it has no cameras"
         raise UserError(
@@ -232,7 +232,7 @@ def _check_names(where: str, kind: str, names: list[str]) -> None:
 
 
 def _check_size(where: str, what: str, shape: tuple[int, ...]) -> None:
-    """Of a dynamic axis, the least size."""
+    """Check a shape, with the least size for dynamic axes."""
     if any(size < 1 for size in shape) or math.prod(shape) > MAX_ELEMENTS:
         raise UserError(
             f"{where}: the {what} has the shape {list(shape)}: every size must be at least 1 and their product at most"

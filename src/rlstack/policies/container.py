@@ -1,9 +1,8 @@
 """The bytes of a policy file: an ONNX model, then one metadata entry with the contract, sealed by one hash.
 
-The hash is the SHA-256 of every byte of the model outside that entry, in file order, followed by the
-contract's canonical JSON with its own ``sha256`` empty. It is taken over the bytes as they lie in the file,
-so it does not depend on how a protobuf library would write them again, and a change of one bit anywhere
-is found.
+The hash is the SHA-256 of every byte of the model outside that entry, in file order, followed by the contract's
+canonical JSON with an empty ``sha256``. It covers the bytes of the file, so it does not depend on a protobuf library's
+encoding and detects a change of any bit.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ _WIRE_TYPES = {
 
 @dataclass(frozen=True)
 class Package:
-    """A policy file taken apart, nothing of it trusted yet.
+    """The parts of a policy file, unchecked.
 
     Args:
         model: The ONNX model with its metadata.
         data: The contract as parsed JSON.
-        intact: Whether the hash in the contract is that of these bytes.
+        intact: Whether the contract's hash matches these bytes.
     """
 
     model: onnx.ModelProto
@@ -50,10 +49,10 @@ class Package:
 
 
 def pack(model: onnx.ModelProto, contract: Contract) -> tuple[bytes, Contract]:
-    """Return the bytes of a policy file and the contract with its hash; nothing is checked here.
+    """Return the bytes of a policy file and the contract with its hash, without checks.
 
     Raises:
-        UserError: The contract holds a value that JSON cannot carry; the message names its key.
+        UserError: The contract holds a value that JSON cannot represent; the message names its key.
     """
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
@@ -64,17 +63,17 @@ def pack(model: onnx.ModelProto, contract: Contract) -> tuple[bytes, Contract]:
     data["sha256"] = ""
     data["sha256"] = hashlib.sha256(body + _canonical(data)).hexdigest()
     entry = onnx.StringStringEntryProto(key=METADATA_KEY, value=_canonical(data).decode())
-    # Protobuf defines that messages laid end to end are merged, so the entry can simply follow the model.
+    # Protobuf merges concatenated messages, so the entry can simply follow the model.
     tail = onnx.ModelProto(metadata_props=[entry]).SerializeToString(deterministic=True)
     return body + tail, schema.load(Contract, data, "contract")
 
 
 def unpack(data: bytes, where: str) -> Package:
-    """Take the bytes of a policy file apart.
+    """Split the bytes of a policy file into its parts.
 
     Args:
         data: The whole file.
-        where: What to call it in errors, such as its path.
+        where: Its name in errors, such as its path.
 
     Raises:
         UserError: Not ONNX, cut short, damaged, without rlstack's contract, or with one that is not JSON.
@@ -151,7 +150,7 @@ def _top_level(data: bytes, where: str) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _varint(data: bytes, position: int, where: str) -> tuple[int, int]:
-    """Return the value and the position after it."""
+    """Return the varint's value and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         if position >= len(data):
@@ -202,7 +201,7 @@ def _canonical(data: dict[str, Any]) -> bytes:
 
 
 def _plain(data: Any, at: str) -> Any:
-    """Return what JSON can carry exactly; training code hands over numpy scalars, arrays and paths."""
+    """Return an exact JSON equivalent; training code passes numpy scalars, arrays and paths."""
     if isinstance(data, np.ndarray):
         data = data.tolist()
     if isinstance(data, np.generic):

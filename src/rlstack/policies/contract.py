@@ -1,4 +1,4 @@
-"""The contract that a policy file carries: what goes in, what comes out, at which rate, and where it came from."""
+"""The contract of a policy file: inputs, outputs, rate and provenance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Port:
 
     name: str
     shape: tuple[int | str, ...]
-    """A name in it, such as ``points``, is an axis whose size may differ from call to call; ports that share a name
+    """A name in it, such as ``points``, is a dynamic axis, whose size may differ between calls; ports that share a name
     share the size."""
     unit: str
     frame: str
@@ -37,28 +37,28 @@ class Port:
     type: str
     field: str
     element_names: tuple[str, ...] = ()
-    """Names of the elements where they have some, such as rotors or joints; messages are matched by them."""
+    """Names of the elements, if any, such as rotors or joints; messages are matched by them."""
     minimum: tuple[float, ...] = ()
     maximum: tuple[float, ...] = ()
-    """For outputs: the range that the graph never leaves, per element."""
+    """For outputs: the guaranteed range, per element."""
     scan: ScanGeometry | None = None
-    """Of a scan: its rays, what they reach, and where the lidar sits."""
+    """Of a scan: its rays, their range, and the lidar's pose."""
     picture: PictureGeometry | None = None
-    """Of a picture: its size, the camera that it is of, and how old it may be."""
+    """Of an image: its size, camera, and largest age."""
 
     @property
     def dynamic(self) -> tuple[str, ...]:
-        """Names of the axes whose size may differ from call to call."""
+        """Names of the axes whose size may differ between calls."""
         return tuple(size for size in self.shape if isinstance(size, str))
 
     def sized(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the shape with every named axis of its size in ``sizes``."""
+        """Return the shape with named axes replaced by their size in ``sizes``."""
         return tuple(sizes[size] if isinstance(size, str) else size for size in self.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatePort:
-    """A recurrent state; it starts at zero and its meaning stays inside the graph."""
+    """A recurrent state, which starts at zero and is internal to the graph."""
 
     name: str
     shape: tuple[int, ...]
@@ -66,11 +66,11 @@ class StatePort:
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """Everything that a user of a policy file must know, and all that the nodes use to wire it.
+    """The interface of a policy file, from which users and nodes connect it.
 
-    A policy for a family of robots bears the family's name as ``robot``. Some of its inputs come from the robot file
-    (their topic is empty), and its outputs have neither element names nor limits: all of that is there once the file
-    is loaded for one robot.
+    A policy for a family of robots has the family's name as ``robot``. Some of its inputs come from the robot file
+    (their topic is empty), and its outputs have neither element names nor limits: loading the file for one robot fills
+    them in.
     """
 
     schema_version: int
@@ -84,17 +84,17 @@ class Contract:
     envelope: dict[str, float] = field(default_factory=dict)
     """The start states and limits it was trained for, SI units in the keys, such as ``tilt_rad``."""
     family: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Of a policy for many vehicles: lowest and highest value of each parameter that it was trained over, by the names
-    of :attr:`rlstack.robots.family.RobotFamily.parameters`. Empty: it is for one robot."""
+    """For a family: lowest and highest trained value of each parameter, by the names of
+    :attr:`rlstack.robots.family.RobotFamily.parameters`. Empty: it is for one robot."""
     training: dict[str, Any] = field(default_factory=dict)
     """Provenance: recipe, seed, steps, algorithm, time."""
     evaluation: dict[str, Any] = field(default_factory=dict)
     """Figures on held-out starts at the end of training."""
     code_version: str
     sha256: str = ""
-    """Of the graph and this contract together with this field empty; set when the file is written."""
+    """Hash of the graph and this contract with this field empty; set when the file is written."""
 
     @property
     def needs_robot(self) -> bool:
-        """Whether it is for a family and not yet for one robot of it."""
+        """Whether it is for a family and not yet bound to one robot."""
         return any(not port.topic for port in self.inputs)

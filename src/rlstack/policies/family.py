@@ -1,4 +1,4 @@
-"""Policies for a family of robots: the contract without a robot, and what becomes of it for one."""
+"""Policies for a family of robots: the contract of the family, and its binding to one robot."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rlstack.robots import RobotSpec, robot_names
 from rlstack.robots.family import RobotFamily
 
 _SLACK, _LEAST_SLACK = 1e-6, 1e-9
-"""Of a range's ends, as a share and in the parameter's unit: a robot file may round, and so does arithmetic."""
+"""Relative and absolute tolerance of a range's ends, for rounding in robot files and arithmetic."""
 
 _RETRAIN = "Train and export the policy again with this rlstack."
 
 
 def families() -> dict[str, RobotFamily]:
-    """Return the families that a policy may be for, by name, which is that of a kind of robot."""
+    """Return the families of robots by name, which is that of their kind."""
     found = {name: find_kind(name).load("spec").family for name in kind_names()}
     return {name: family for name, family in found.items() if family is not None}
 
@@ -43,15 +43,15 @@ def contract_for_family(
     training: Mapping[str, Any] | None = None,
     evaluation: Mapping[str, Any] | None = None,
 ) -> Contract:
-    """Return the contract of a policy for many vehicles; names and limits of rotors are filled in for one when loaded.
+    """Return the contract of a family's policy; loading it for a robot fills in names and limits of rotors.
 
     Args:
-        family: Lowest and highest value of each parameter that it was trained over, by the names of
+        family: Lowest and highest trained value of each parameter, by the names of
             :attr:`rlstack.robots.family.RobotFamily.parameters`.
         inputs: Names of sensed signals and of :data:`rlstack.interfaces.signals.ROBOT_FILE`, among these
-            ``rotor_position``, which tells the rotors apart.
+            ``rotor_position``, which identifies the rotors.
         outputs: Names of commanded signals.
-        name: What the policy is called.
+        name: Name of the policy.
         task: The task it was trained for.
         rate_hz: Steps per second, Hz.
         robot: The family's name, which is that of a kind of robot.
@@ -86,12 +86,12 @@ def contract_for_family(
 
 
 def check_family(contract: Contract, where: str) -> None:
-    """Refuse a contract for a family that cannot be told what it flies, or does not say what it was trained over.
+    """Raise ``UserError`` if a family's contract lacks the rotors' layout or the trained ranges.
 
     A contract for one robot passes.
 
     Raises:
-        UserError: Says what is wrong.
+        UserError: Names the problem.
     """
     if not contract.family:
         return
@@ -135,10 +135,10 @@ def robot_inputs(robot: RobotSpec) -> dict[str, Array]:
 
 
 def bind(contract: Contract, robot: RobotSpec, where: str) -> tuple[Contract, dict[str, Array]]:
-    """Return the contract of a family's policy for one robot of it, and what is fed to the graph at every step.
+    """Bind a family's contract to one robot; return it and the graph's constant inputs.
 
-    The contract is then like one for that robot alone: its name, rotor names and limits, and no input that is not on
-    a topic.
+    The contract is then like one for that robot alone: with its name, rotor names and limits, and only inputs from
+    topics.
 
     Raises:
         UserError: The robot is of another kind, or its layout is not the family's.
@@ -160,10 +160,10 @@ def bind(contract: Contract, robot: RobotSpec, where: str) -> tuple[Contract, di
 
 
 def family_departures(contract: Contract, robot: RobotSpec) -> list[str]:
-    """Return a sentence for each parameter in which ``robot`` is outside what the policy was trained over.
+    """Return a sentence for each parameter of ``robot`` that is outside the policy's trained range.
 
     Args:
-        contract: Of any policy; one for a single robot has no family to be outside of.
+        contract: Contract of any policy; without a family nothing is outside.
         robot: The vehicle.
     """
     if not contract.family or robot.family is None:
@@ -183,7 +183,7 @@ def robot_name(contract: Contract, where: str) -> str:
     """Return the name of the one robot that a contract is for.
 
     Raises:
-        UserError: It is for a family; says to name a robot.
+        UserError: It is for a family, so a robot must be named.
     """
     if contract.needs_robot:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Writing and loading policy files; both apply the same checks."""
+"""Write and load policy files, with the same checks."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from rlstack.policies.runner import Policy, open_session
 from rlstack.robots import RobotSpec, load_robot
 
 _TRIED_WITH = "crazyflie"
-"""The robot with whose numbers a policy for a family is tried while no other is named."""
+"""Default robot to probe a family's policy with."""
 
 MAX_BYTES = 64 * 2**20
-"""A policy on a robot is kilobytes to a few megabytes; beyond this it is most likely another file."""
+"""Size limit: a policy on a robot has kilobytes to a few megabytes."""
 
 
 def write_policy(model: onnx.ModelProto, contract: Contract, path: str | Path) -> Contract:
-    """Write one policy file, whole or not at all, after the checks that loading it makes.
+    """Write one policy file atomically, after the checks of :func:`load_policy`.
 
     The file holds a cleaned copy of the graph: local functions inlined, and the exporter's notes (source lines,
     paths) removed.
 
     Args:
-        model: Takes and gives float32 tensors (batch, \\*shape) named as in the contract; a state called ``x`` goes in
-            as ``state.x`` and comes out as ``next_state.x``.
-        contract: Such as :func:`contract_for` returns; its ``sha256`` is ignored.
+        model: Inputs and outputs are float32 tensors (batch, \\*shape) named as in the contract; a state ``x`` is the
+            input ``state.x`` and the output ``next_state.x``.
+        contract: For example from :func:`contract_for`; its ``sha256`` is ignored.
         path: Replaced if it exists.
 
     Returns:
@@ -53,17 +53,17 @@ def write_policy(model: onnx.ModelProto, contract: Contract, path: str | Path) -
 
 
 def load_policy(path: str | Path, *, robot: RobotSpec | None = None, max_bytes: int = MAX_BYTES) -> Policy:
-    """Load a policy file, trusting nothing in it until it is checked.
+    """Load and check a policy file from any source.
 
     Args:
         path: The file.
         robot: If given, the policy must be for this robot, its rotors, joints and lidar, and within its limits. A
-            policy for a family is made one for this robot: it then knows its rotors and limits, and takes only what
-            is on topics. Without a robot such a policy can be shown, not stepped.
-        max_bytes: Larger files are refused unread.
+            policy for a family is bound to this robot: it then has its rotors and limits, and only inputs from
+            topics. Without a robot such a policy can be shown, but not stepped.
+        max_bytes: Larger files are refused without reading them.
 
     Raises:
-        UserError: The file is refused; the message says why and what to do.
+        UserError: The file is refused; the message says why and how to fix it.
     """
     path = Path(path)
     return _open(_read(path, max_bytes), path, robot, max_bytes)

@@ -1,4 +1,4 @@
-"""The ONNX graph itself: what it may contain, and whether it has the inputs and outputs that the contract names."""
+"""Checks of the ONNX graph: allowed content, and the inputs and outputs of the contract."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
 Shape = tuple[int | str, ...]
 
 STANDARD_DOMAINS = ("", "ai.onnx")
-"""The operators that onnxruntime has everywhere; both names mean the same set."""
+"""Domains of standard ONNX operators; both names mean the same set."""
 
 _REAL_TYPES = frozenset(
     number for name, number in onnx.TensorProto.DataType.items() if name in ("DOUBLE",) or "FLOAT" in name
@@ -22,10 +22,10 @@ _REAL_TYPES = frozenset(
 
 
 def clean(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
-    """Return a copy with local functions inlined and without what running it does not need.
+    """Return a copy with local functions inlined and without metadata.
 
-    Exporters leave notes on every node, torch's among them the paths and source lines of the machine that
-    trained: they do not belong into a file that is passed on.
+    Exporters leave notes on every node, including paths and source lines of the training machine, which do not belong
+    in a shared file.
     """
     cleaned = onnx.ModelProto()
     cleaned.CopyFrom(model)
@@ -51,12 +51,12 @@ def clean(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
 
 
 def check_graph(model: onnx.ModelProto, contract: Contract, where: str) -> None:
-    """Refuse a graph that needs other files or operators, holds non-finite weights, or does not fit its contract.
+    """Raise ``UserError`` for external files, other operators, non-finite weights, or a mismatch with the contract.
 
     It only reads the message, so it is safe on a file of unknown origin.
 
     Raises:
-        UserError: Says what was found, where in the graph, and what to do.
+        UserError: Names the problem, its place in the graph, and the remedy.
     """
     _check_operators(model, where)
     for owner, tensor in _tensors(model.graph):
@@ -118,7 +118,7 @@ def _check_tensor(owner: str, tensor: onnx.TensorProto, where: str) -> None:
         return
     with np.errstate(invalid="ignore"):  # a signalling NaN warns when it is converted
         values = values.astype(np.float64)
-    # A lone infinity is an open limit or an attention mask; among weights it is a training run that diverged.
+    # A scalar infinity is an open limit or an attention mask; among weights it means diverged training.
     bad = np.isnan(values) if values.size == 1 else ~np.isfinite(values)
     if bad.any():
         raise UserError(
@@ -183,7 +183,7 @@ def _fits(found: list[int | str], wanted: Shape) -> bool:
 
 
 def _check_symbol(seen: dict[str, tuple[str, str]], symbol: str, size: str, port: str, batch: str, where: str) -> None:
-    """Refuse a graph in which an axis of the contract has another name in another place, or the batch axis's."""
+    """Raise ``UserError`` if an axis of the contract has different names in the graph, or the batch axis's."""
     before, first = seen.setdefault(symbol, (size, port))
     if before != size or size == batch:
         other = f"'{before}' in its {first}" if before != size else "that of the batch axis"

@@ -1,4 +1,4 @@
-"""Trying a graph before it is used: it must run, fit its contract and keep its range for a robot at rest."""
+"""Probe a graph before use: it must run, fit its contract and respect its range for a robot at rest."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract,
 _QUATERNION = "quaternion xyzw"
 
 _CASES = ((1, 0, 0.0), (3, 3, 0.5))
-"""Robots, points more than the least, and s from the first point of a path to now."""
+"""Batch size, extra points on dynamic axes, and s from the first point of a path to now."""
 
 _CASES_OF_PATHS = ((1, 3, -2.0), (2, 0, 100.0))
-"""The same for graphs that follow a path: before its first point and after its last."""
+"""The same for graphs that follow a path: times before its first point and after its last."""
 
 
 def probe(
@@ -29,20 +29,20 @@ def probe(
     where: str,
     constants: Mapping[str, Array] | None = None,
 ) -> None:
-    """Run the graph for one and for several robots at rest, and refuse what does not fit the contract.
+    """Run the graph for one and for several robots at rest, and check the results against the contract.
 
-    All inputs are zero but for quaternions, which are level, times, which increase, scans, which see nothing, and
-    people, who are far away: a robot at rest at its goal.
-    A graph with axes of no fixed size runs with several sizes.
+    The robot is at rest at its goal: all inputs are zero, except level quaternions, increasing times, empty scans, and
+    distant pedestrians.
+    A graph with dynamic axes runs with several sizes.
 
     Args:
         session: The graph.
-        contract: What it promises.
-        where: What to call it in errors.
-        constants: What is fed beside the contract's inputs, one robot's value by name.
+        contract: Its contract.
+        where: Its name in errors.
+        constants: Constant inputs beside the contract's, one robot's value by name.
 
     Raises:
-        UserError: It fails, or gives another shape, a value that is not finite, or one beyond the contract's range.
+        UserError: It fails, or returns another shape, a value that is not finite, or one beyond the contract's range.
     """
     named = {size for port in contract.inputs for size in port.dynamic}
     for batch, more, since_s in _CASES + _CASES_OF_PATHS * bool(named):

@@ -1,4 +1,4 @@
-"""Stepping a policy: numpy arrays in SI units in, numpy arrays in SI units out."""
+"""Run a policy on numpy arrays in SI units."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from rlstack.policies.probe import repeated
 from rlstack.robots import robot_names
 
 _ALIGNMENT = 16
-"""Floats between the starts of two buffers: 64 bytes, a cache line and the widest vector load."""
+"""Alignment of buffers in floats: 64 bytes, a cache line and the widest vector load."""
 
 
 class PolicyOutputError(ValueError):
-    """The policy gave a value that is not finite; its recurrent state was left as it was."""
+    """The policy returned a value that is not finite; its recurrent state is unchanged."""
 
 
 class Policy:
-    """A policy that is ready to step, for one robot or for a batch of them; get one from ``load_policy``.
+    """A loaded policy for one robot or a batch; ``load_policy`` returns one.
 
-    Not to be stepped from two threads at once.
+    It is not thread-safe.
 
     Args:
-        contract: What goes in and what comes out.
+        contract: Its inputs and outputs.
         session: The graph, see :func:`open_session`.
-        path: Where it was loaded from.
-        constants: What the graph is fed at every step beside the contract's inputs, one robot's value by name.
+        path: The file.
+        constants: Constant inputs of the graph beside the contract's, one robot's value by name.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Policy:
         self._constants = dict(constants or {})
         self._names = {port.name for port in contract.inputs}
         self._sizes = dict(signals.DYNAMIC)
-        # The input that a dynamic size is read off, and the axis there, counted from the end.
+        # The input that determines a dynamic size, and its axis, counted from the end.
         self._measured: dict[str, tuple[str, int]] = {}
         for port in contract.inputs:
             for size in port.dynamic:
@@ -64,11 +64,11 @@ class Policy:
 
     @property
     def batch(self) -> int:
-        """How many robots one step moves."""
+        """Batch size: number of robots in a step."""
         return self._batch
 
     def reset(self, batch: int = 1) -> None:
-        """Set the recurrent state to zero, for ``batch`` robots from now on.
+        """Set the recurrent state to zero, and the batch size to ``batch`` robots.
 
         Raises:
             ValueError: ``batch`` is below 1.
@@ -98,16 +98,16 @@ class Policy:
 
         Args:
             inputs: For each input of the contract an array in its unit and frame: of the contract's shape for
-                one robot, or of shape (batch, \\*shape) with the batch of the last :meth:`reset`. An axis that is
-                dynamic by the contract may have another size in every call; such a change binds new memory.
+                one robot, or of shape (batch, \\*shape) with the batch of the last :meth:`reset`. A dynamic
+                axis of the contract may change its size between calls, which binds new memory.
 
         Returns:
-            Each output in its unit, float64, with a leading batch axis if the inputs had one, held to the
+            Each output in its unit, float64, with a leading batch axis if the inputs had one, clipped to the
             contract's range (float32 can round beyond a limit by one part in ten million).
 
         Raises:
             ValueError: An input is missing, unknown, of the wrong shape or type, not finite, or does not increase
-                where it must; nothing was done.
+                where it must; the policy is unchanged.
             PolicyOutputError: An output or the next state is not finite; the state was not advanced.
             UserError: The policy is for a family and was loaded without a robot.
         """
@@ -131,7 +131,7 @@ class Policy:
                 name for name, value in {**self._outputs, **self._next_state}.items() if not np.isfinite(value).all()
             ]
             raise PolicyOutputError(
-                f"The policy {self.path} gave values that are not finite for {', '.join(bad)};"
+                f"The policy {self.path} returned values that are not finite for {', '.join(bad)};"
                 " its recurrent state was not advanced."
             )
         self._state_memory[:] = self._next_state_memory
@@ -196,11 +196,11 @@ class Policy:
                 raise ValueError(f"{name}: holds a value that is not finite (or beyond float32).")
 
     def _allocate(self, batch: int) -> None:
-        """Make and bind memory for ``batch`` robots once, so that a step allocates only what it returns."""
+        """Allocate and bind memory for ``batch`` robots once, so that a step allocates only its results."""
         self._batch = batch
         states = {state.name: state.shape for state in self.contract.state}
         self._state_memory, self._state = _arena(states, batch)
-        # Outputs and next states share one piece of memory, so that one look tells whether all are finite.
+        # Outputs and next states share one buffer, so that one check finds any value that is not finite.
         outputs = {port.name: port.sized({}) for port in self.contract.outputs}
         next_size = self._state_memory.size
         self._output_memory = np.zeros(next_size + _arena_size(outputs, batch), dtype=np.float32)
@@ -209,7 +209,7 @@ class Policy:
         self._allocate_inputs()
 
     def _allocate_inputs(self) -> None:
-        """Make memory for the inputs in their present sizes, and bind everything."""
+        """Allocate memory for the inputs in their present sizes, and bind everything."""
         shapes = {port.name: port.sized(self._sizes) for port in self.contract.inputs}
         self._input_memory, inputs = _arena(shapes, self._batch)
         self._slots = {name: (shapes[name], (self._batch, *shapes[name]), memory) for name, memory in inputs.items()}
@@ -239,7 +239,7 @@ class Policy:
 
 
 def open_session(data: bytes, where: str) -> onnxruntime.InferenceSession:
-    """Return an onnxruntime session on one thread of the CPU: small graphs lose more to hand-over than they gain.
+    """Return an onnxruntime session on one CPU thread: small graphs do not gain from more.
 
     Raises:
         UserError: onnxruntime cannot run the graph.
@@ -272,7 +272,7 @@ def _arena_size(shapes: Mapping[str, tuple[int, ...]], batch: int) -> int:
 def _arena(
     shapes: Mapping[str, tuple[int, ...]], batch: int, memory: NDArray[np.float32] | None = None
 ) -> tuple[NDArray[np.float32], dict[str, NDArray[np.float32]]]:
-    """Return one piece of zeroed memory and an array (batch, \\*shape) in it for each name."""
+    """Return one zeroed buffer and an array (batch, \\*shape) in it for each name."""
     if memory is None:
         memory = np.zeros(_arena_size(shapes, batch), dtype=np.float32)
     arrays, start = {}, 0

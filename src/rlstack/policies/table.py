@@ -1,4 +1,4 @@
-"""A contract as plain text for people: ``rlstack show policy.onnx``."""
+"""Format a contract as plain text, for ``rlstack show policy.onnx``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS = ("name", "shape", "unit", "frame", "topic", "field")
 
 
 def describe(contract: Contract) -> str:
-    """Return the whole contract as tables of plain text, at most 110 characters wide unless a single word is longer."""
+    """Return the contract as plain-text tables, at most 110 characters wide unless a single word is longer."""
     hertz = f"{contract.rate_hz:g} Hz"
     parts = [
         _pairs(
@@ -194,5 +194,5 @@ def _number(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """A file of unknown origin must not steer the terminal."""
+    """Replace unprintable characters, so that a file of unknown origin cannot control the terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)

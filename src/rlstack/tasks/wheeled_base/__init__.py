@@ -1,1 +1,1 @@
-"""What the tasks of wheeled bases share; racing and exploration have folders of their own."""
+"""Shared by the tasks of wheeled bases; racing and exploration have their own folders."""

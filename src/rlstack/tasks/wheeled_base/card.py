@@ -1,4 +1,4 @@
-"""What the tasks of mobile bases say of themselves for the table that people read."""
+"""Task cards of mobile bases."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rlstack.tasks.wheeled_base.step import GUIDE_WIDTH
 
 
 def critic_columns(pipeline: Pipeline) -> tuple[TermInfo, ...]:
-    """Return what only a critic sees, as columns after those of the policy."""
+    """Return the critic's privileged terms, as columns after the policy's."""
     guide = ("guide", GUIDE_WIDTH, "-, -, m", "the way to the goal, map")
     return columns_after(pipeline, (guide, ("clearance", 1, "m", "to the nearest obstacle")))
 
 
 def responses(robot: WheeledBase) -> tuple[Row, ...]:
-    """Return what robots' responses to commands are drawn from."""
+    """Return the ranges that robots' responses to commands are drawn from."""
     ranges = {name: robot.response.range_of(name) for name in NUMBERS}
     return tuple(
         (name, f"{low:g}" if low == high else f"{low:g} .. {high:g}", "s" if name.endswith("_s") else "1")

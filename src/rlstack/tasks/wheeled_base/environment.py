@@ -1,4 +1,4 @@
-"""The training environment of mobile bases: N copies of a task, each robot in a map of its own."""
+"""Training environment of mobile bases: N copies of a task, each in its own map."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 from rlstack.tasks.wheeled_base.step import GOAL_WIDTH, BaseStep
 
 PARAMETER_POOL = 4096
-"""Robots with departures from their file that are drawn ahead."""
+"""Number of robots with random parameters that are drawn ahead."""
 
 
 class BaseEnvironment(BatchEnvironment):
@@ -45,7 +45,7 @@ class BaseEnvironment(BatchEnvironment):
         self.circles = self._rows(step.circle_rows)
         self._next_circles, self._scan_noise = self._rows(step.circle_rows), self._rows(len(step.rays)).unsqueeze(1)
         self.pick = torch.zeros(count, dtype=torch.long, device=self.device)
-        """Which of the maps each robot is in."""
+        """Index of each robot's map."""
         self._robots = torch.from_numpy(drawn(robot, PARAMETER_POOL, self.rng)).to(self.device)
         self._lidar = _lidar(robot, step) if step.rays else None
         self.progress = 0.0
@@ -57,7 +57,7 @@ class BaseEnvironment(BatchEnvironment):
         return [*self.pipeline.table(), *critic_columns(self.pipeline)]
 
     def set_progress(self, done: float) -> None:
-        """Set the curriculum to the share ``done`` of the training steps; harder maps are used as it moves."""
+        """Set the curriculum to the share ``done`` of the training steps; maps get harder with it."""
         self.progress = done
         stage = self.task.curriculum.stage(done)
         if self.maps is not self._stage(stage):
@@ -65,7 +65,7 @@ class BaseEnvironment(BatchEnvironment):
             self.reset_all()
 
     def restart(self, index: Tensor) -> None:
-        """Reset the robots at ``index``: in another place, as another robot."""
+        """Reset the robots at ``index``: draw new starts and new parameters."""
         count, maps = len(index), self.maps
         pick = torch.randint(len(maps), (count,), generator=self.generator, device=self.device)
         self.pick[index] = pick
@@ -90,7 +90,7 @@ class BaseEnvironment(BatchEnvironment):
         self.age.index_fill_(0, index, 0)
 
     def varying(self) -> dict[str, Tensor]:
-        """Return scans and ways to the goal; circles where some of them move."""
+        """Return scans and guidance vectors to the goal; also circles if some of them move."""
         return {**self._inputs, "circles": self.circles} if self.pedestrians is not None else self._inputs
 
     def fixed(self) -> dict[str, Tensor]:
@@ -98,7 +98,7 @@ class BaseEnvironment(BatchEnvironment):
         return {**super().fixed(), "goal": self.goal, "boxes": self.boxes, "circles": self.circles}
 
     def sensing(self, arrays: Arrays) -> Callable[[], None]:
-        """Return what measures scans and looks up the ways to the goals."""
+        """Return a callable that measures scans and looks up guidance vectors to the goals."""
         state, guide = arrays["state"], arrays["guide"]
         cast: Callable[[], None] | None = None
         if self._lidar is not None:
@@ -114,7 +114,7 @@ class BaseEnvironment(BatchEnvironment):
         return sense
 
     def begin_step(self, now: Arrays, after: Arrays) -> None:
-        """Let people walk for a period."""
+        """Move pedestrians by one period."""
         if self.pedestrians is None:
             return
         if now is after:
@@ -124,12 +124,12 @@ class BaseEnvironment(BatchEnvironment):
             self.pedestrians.move(now["state"], now["circles"], after["circles"])
 
     def begin_rollout(self, inputs: Arrays, slots: int) -> None:
-        """Write where people are now."""
+        """Write the pedestrians' present positions."""
         if self.pedestrians is not None:
             inputs["circles"][:, 0, : self.count].copy_(self.circles)
 
     def end_rollout(self, last: Arrays) -> None:
-        """Leave people where they are."""
+        """Copy back the pedestrians' final positions."""
         if self.pedestrians is not None:
             self.circles.copy_(last["circles"])
 

@@ -1,4 +1,4 @@
-"""Maps with a start and a goal each, as the arrays that a training environment draws from."""
+"""Maps with starts and goals, as arrays that a training environment draws from."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rlstack.sim.bases.scenes import Scenes
 from rlstack.sim.maps.pool import MapPool, box_rows, pool_of
 
 WALKED = 32
-"""Points along each way that a robot may start at."""
+"""Number of start points along each path."""
 
 
 class MapArrays:
-    """R ways to go, each in its map.
+    """R paths to a goal, each in its own map.
 
     Args:
-        pool: With fields.
-        device: Where the arrays are to be.
-        anywhere: Share of the starts that are anywhere on the map a robot can go from, in any heading, rather than
-            the map's own.
-        goal_m: Within this of the goal the way is straight, m.
+        pool: Map pool with distance fields.
+        device: Device of the arrays.
+        anywhere: Share of starts at any reachable position of the map with any heading, instead of the map's own
+            start.
+        goal_m: Distance from the goal within which the path is straight, m.
     """
 
     def __init__(self, pool: MapPool, device: torch.device, anywhere: float = 0.0, goal_m: float = 0.3) -> None:
@@ -52,18 +52,18 @@ class MapArrays:
         return starts, goals
 
     def guide(self, pick: Tensor, position: Tensor, goal: Tensor, out: Tensor) -> None:
-        """Write the unit vector (2,) of the way and its length, m, into ``out`` (3, N), for robots at (2, N)."""
+        """Write the path's direction (2,) and length, m, into ``out`` (3, N), for robots at (2, N)."""
         distance, direction = self._fields.look_up(self._field[pick], position.T)
         offset = goal[:2] - position
         straight = (offset * offset).sum(dim=0).add_(1e-8).sqrt_()
         near = straight < self._goal_m
-        # at the goal there is no way left to go: shorter than a unit vector, so that nothing pulls across it
+        # at the goal the direction shrinks to zero, so that nothing pulls across it
         towards = offset / straight.clamp(min=0.5 * self._goal_m)
         torch.where(near, towards, direction.T, out=out[:2])
         torch.where(near, straight, distance, out=out[2])
 
     def _walked(self) -> Tensor:
-        """Return points (R, :data:`WALKED`, 2) all along each way, where the robot fits for certain."""
+        """Return collision-free points (R, :data:`WALKED`, 2) along each path."""
         point, found = self._starts[:, :2].clone(), []
         far, _ = self._fields.look_up(self._field, point)
         step = self._fields.frame.resolution_m
@@ -72,7 +72,7 @@ class MapArrays:
             point = point + (step * (left > step))[:, None] * direction
             found.append(point)
         walked = torch.stack(found, dim=1)
-        # those of a short way have arrived long before: spread what lies before that
+        # short paths arrive early: spread the points over the part before arrival
         moving = ((walked[:, 1:] - walked[:, :-1]).square().sum(dim=-1) > 0.0).sum(dim=1).clamp(min=1)
         share = torch.linspace(0.0, 0.95, WALKED, device=walked.device)
         index = (moving[:, None] * share).long()
@@ -80,15 +80,15 @@ class MapArrays:
 
 
 class MovingMapArrays(MapArrays):
-    """R ways to go, each in its map with what moves there.
+    """R paths to a goal, each in its own map with moving obstacles.
 
     Args:
-        pool: With fields.
-        scenes: What moves on its maps.
-        radius_m: Of the robot.
-        device: Where the arrays are to be.
-        anywhere: As of :class:`MapArrays`; where something begins to move, no robot starts.
-        goal_m: As of :class:`MapArrays`.
+        pool: Map pool with distance fields.
+        scenes: Scenes of moving obstacles on its maps.
+        radius_m: Radius of the robot.
+        device: Device of the arrays.
+        anywhere: See :class:`MapArrays`; robots do not start where obstacles start.
+        goal_m: See :class:`MapArrays`.
     """
 
     def __init__(
@@ -111,20 +111,20 @@ class MovingMapArrays(MapArrays):
         people = self.people[pick].view(len(pick), -1, CIRCLE_ROWS)
         gap = (people[..., :2] - starts[:, None, :2]).norm(dim=-1) - people[..., 2]
         near = (gap < self._apart_m).any(dim=1, keepdim=True)
-        # the map's own start is clear of whoever moves
+        # the map's own start is clear of moving obstacles
         starts[:, :2] = torch.where(near, self._starts[pick, :2], starts[:, :2])
         return starts, goals
 
 
 class CrowdMapArrays(MapArrays):
-    """R scenes; on an open floor the way to the goal is straight.
+    """R crowd scenes; on an open floor the path to the goal is straight.
 
     Args:
-        scenes: With people.
-        boxes: Most boxes in each.
-        circles: Most circles that stand still.
-        device: Where the arrays are to be.
-        goal_m: Within this of the goal the way is straight, m.
+        scenes: Scenes with pedestrians.
+        boxes: Largest number of boxes in each.
+        circles: Largest number of static circles.
+        device: Device of the arrays.
+        goal_m: Distance from the goal within which the path is straight, m.
     """
 
     def __init__(self, scenes: Scenes, boxes: int, circles: int, device: torch.device, goal_m: float) -> None:
@@ -145,7 +145,7 @@ class CrowdMapArrays(MapArrays):
         self.persons = torch.from_numpy(scenes.persons).to(device)
 
     def guide(self, pick: Tensor, position: Tensor, goal: Tensor, out: Tensor) -> None:
-        """Write the unit vector (2,) of the way and its length, m, into ``out`` (3, N), for robots at (2, N)."""
+        """Write the path's direction (2,) and length, m, into ``out`` (3, N), for robots at (2, N)."""
         if not self._open:
             super().guide(pick, position, goal, out)
             return

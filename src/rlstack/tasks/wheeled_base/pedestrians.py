@@ -1,4 +1,4 @@
-"""People among the robots of a base's training environment."""
+"""Pedestrians in training environments of mobile bases."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlstack.sim.bases.people import PERSON_WIDTH, WALK_WIDTH, Crowd, Layout, Or
 
 
 class Pedestrians:
-    """P people around each of N robots.
+    """P pedestrians around each of N robots.
 
     Args:
         people: P.
-        still: Circles that stand still, before them in the rows.
-        boxes: In each robot's map.
-        radius_m: Of the robot, for those who see it.
+        still: Number of static circles, before them in the rows.
+        boxes: Number of boxes in each robot's map.
+        radius_m: Radius of the robot, for pedestrians who see it.
         period_s: Control period.
-        rule: How they walk.
+        rule: Walking behaviour.
         count: N.
-        device: Where the arrays are.
+        device: Device of the arrays.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Pedestrians:
         self._launches: dict[tuple[int, int], tuple[Callable[[], None], Tensor, Tensor]] = {}
 
     def start(self, circles: Tensor, index: Tensor, maps: Any, pick: Tensor) -> None:
-        """Put those of the robots at ``index`` where they start in the maps ``pick``."""
+        """Place the pedestrians of the robots at ``index`` at their starts in the maps ``pick``."""
         circles[-self.rows :].index_copy_(1, index, maps.people.index_select(0, pick).T)
         self._boxes.index_copy_(1, index, maps.boxes.index_select(0, pick).T)
         self._person.index_copy_(1, index, maps.persons.index_select(0, pick).T)
         self._walk.index_fill_(1, index, 0.0)
 
     def move(self, state: Tensor, now: Tensor, after: Tensor) -> None:
-        """Write where they are a period later: rows of circles, all of them, from ``now`` to ``after``."""
+        """Move them by one period: read all rows of circles from ``now``, write them to ``after``."""
         key = now.data_ptr(), after.data_ptr()
         if key not in self._launches:
             arrays = {
@@ -83,7 +83,7 @@ class Pedestrians:
         self._walk.copy_(self._next_walk)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all of theirs that changes."""
+        """Return the state needed to resume exactly."""
         return {"person": self._person, "walk": self._walk, "boxes": self._boxes}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

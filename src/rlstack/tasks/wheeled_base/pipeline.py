@@ -1,4 +1,4 @@
-"""Pipelines of bases whose actions are relative to the way to the goal."""
+"""Action pipelines of bases, relative to the path to the goal."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
 from rlstack.tasks.wheeled_base.terms import along, directions
 
 _REACH = 4.0
-"""An action of 1 asks for so many times the pull of the goal: it is overcome well within the bounds of actions."""
+"""Pull of an action of 1, as a multiple of the goal's: actions overcome it well within their bounds."""
 
 
 _GOAL_REACH = 8.0
-"""An action commands tanh of so many times its length of the greatest speed: its bounds are never felt."""
+"""Slope of the tanh from an action's length to the share of the top speed: bounds of actions never limit it."""
 
 
 class GoalPull(Pipeline):
-    """A pipeline whose actions pull at a point ahead of the axle, which the goal pulls at too; commands a ``twist``.
+    """A pipeline whose actions add to the goal's pull on a point ahead of the axle; commands a ``twist``.
 
-    A policy that does nothing drives to its goal, so learning begins with what is in the way. Of the sum's length comes
-    the speed, by tanh; the point's speed to the left turns the base (J. Snape et al., "Smooth and collision-free
-    navigation for multiple robots under differential-drive constraints", IROS 2010).
+    A zero action drives to the goal, so that learning begins with obstacle avoidance. The speed is a tanh of the sum's
+    length; the point's lateral speed turns the base (J. Snape et al., "Smooth and collision-free navigation for
+    multiple robots under differential-drive constraints", IROS 2010).
 
     Args:
         terms: The observation's terms.
         fastest_m_s: Greatest speed in any direction.
         turning_rad_s: Greatest turning rate.
-        offset_m: How far ahead the point is.
+        offset_m: Distance of the point ahead of the axle.
     """
 
     action_scale = 1.0 / _REACH
@@ -46,13 +46,13 @@ class GoalPull(Pipeline):
         pull = along(directions(inputs, "body"), towards) + _REACH * action
         length = torch.sqrt((pull * pull).sum(dim=-1, keepdim=True) + 1e-6)
         wanted = pull * (self.fastest_m_s * torch.tanh(length) / length)
-        # bent, not cut: at its greatest, the turning rate still follows the action
+        # a soft limit: at its greatest, the turning rate still depends on the action
         turning = self.turning_rad_s * torch.tanh(wanted[:, 1] * (1.0 / (self.offset_m * self.turning_rad_s)))
         return torch.stack([wanted[:, 0], turning], dim=-1)
 
 
 class GoalWay(Pipeline):
-    """A pipeline whose actions are a velocity along and across the way to the goal; commands a ``planar_twist``.
+    """A pipeline whose actions are a velocity along and across the path to the goal; commands a ``planar_twist``.
 
     Args:
         terms: The observation's terms.
@@ -68,7 +68,7 @@ class GoalWay(Pipeline):
 
     def command(self, action: Tensor, inputs: Tensors) -> Tensor:
         """Return (batch, 3): speeds ahead and to the left, m/s, and no turning."""
-        # all directions alike, and never so near the greatest speed that a change of direction is not felt
+        # isotropic, and never saturated, so that a change of direction always has an effect
         reach = _GOAL_REACH * action
         length = torch.sqrt((reach * reach).sum(dim=-1, keepdim=True) + 1e-6)
         wanted = reach * (self.fastest_m_s * torch.tanh(length) / length)

@@ -1,4 +1,4 @@
-"""What the reward terms and the end of a base's episode are judged by."""
+"""The transition of a base that reward terms and endings are functions of."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class BaseTransition:
     Args:
         state: As in :data:`rlstack.sim.bases.layout.STATE`.
         action: (actions,) -1..1.
-        last_action: The one before.
+        last_action: The previous action.
         goal: (4,): place, m; z and w of its heading's quaternion.
-        guide: (3,): unit vector of the way to the goal from where the robot was before the step; how far it is, m.
+        guide: (3,): direction of the path to the goal from the robot's position before the step; its length, m.
         clearance: m from the footprint to the nearest obstacle; below 0 they overlap.
         fastest_m_s: Greatest speed.
         rows: The step's inputs by name: ``state`` before it, ``circles``, ``boxes`` and so on.
@@ -48,19 +48,19 @@ class BaseTransition:
 
     @property
     def progress(self) -> Any:
-        """Speed along the way to the goal as a share of the greatest."""
+        """Speed along the path to the goal as a share of the greatest."""
         vx, vy = self.velocity
         return (vx * self.guide[0] + vy * self.guide[1]) * (1.0 / self.fastest_m_s)
 
     @property
     def facing(self) -> Any:
-        """Cosine of the angle from the base's heading to the way; at the goal, where no way is left, 0."""
+        """Cosine of the angle from the base's heading to the path; 0 at the goal, where the path ends."""
         cos, sin = heading(self.state)
         return cos * self.guide[0] + sin * self.guide[1]
 
     @property
     def distance(self) -> Any:
-        """m to the goal in a straight line; smooth there."""
+        """m to the goal in a straight line; smoothed there."""
         x, y = self.state[STATE["position"]] - self.goal[:2]
         return np.sqrt(x * x + y * y + 1e-8)
 
@@ -93,7 +93,7 @@ class BaseTransition:
         return _missing(self.clearance, margin_m)
 
     def too_near_in(self, ahead_s: float, margin_m: float) -> Any:
-        """Return the same for where the robot, and whatever moves, will be if it goes straight on for ``ahead_s`` s."""
+        """Return the same after everything has moved at constant velocity for ``ahead_s`` s."""
         vx, vy = self.velocity
         x, y = self.state[STATE["position"]]
         place = np.array([x + vx * ahead_s, y + vy * ahead_s], dtype=object)

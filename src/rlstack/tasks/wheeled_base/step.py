@@ -1,4 +1,4 @@
-"""The step of mobile bases: dynamics of the batch simulator, noise of odometry, clearance to obstacles."""
+"""Fused step of mobile bases: batch simulator dynamics, odometry noise, clearance to obstacles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOISE_WIDTH = 6
 """Rows of unit normal noise: position 2, heading 1, velocity 2, yaw rate 1."""
 
 GUIDE_WIDTH = 3
-"""Rows of the way to the goal: a unit vector in the map's frame, and how far it is, m."""
+"""Rows of the path to the goal: its direction in the map's frame, and its length, m."""
 
 GOAL_WIDTH = 4
 """Rows of a goal: place, m; z and w of its heading's quaternion."""
@@ -30,16 +30,15 @@ class BaseStep(FusedStep):
     """The step of one base.
 
     Its inputs are ``boxes`` and ``circles`` as in :mod:`rlstack.sim.bases.layout`, ``goal`` and ``guide``
-    (:data:`GOAL_WIDTH`, :data:`GUIDE_WIDTH`), and ``scan``, m, of the rays that the policy looks at. No gradient goes
-    through guide and scan: a scan jumps where it passes an edge, and the way to the goal says where to go whatever led
-    there.
+    (:data:`GOAL_WIDTH`, :data:`GUIDE_WIDTH`), and ``scan``, m, of the rays that the policy uses. Gradients stop at
+    guide and scan: a scan is discontinuous at edges, and the path to the goal is a fixed guide.
 
     Args:
         task: The task's configuration.
-        robot: What drives.
+        robot: The base.
         pipeline: On the CPU.
-        boxes: Obstacles of each robot that are boxes.
-        circles: Those that are circles, people among them.
+        boxes: Number of boxes around each robot.
+        circles: Number of circles, including pedestrians.
         device: Device of the kernels.
     """
 
@@ -52,10 +51,10 @@ class BaseStep(FusedStep):
     ) -> None:
         model = base_model(robot, task.rate_hz, longest_delay_s(robot))
         self.rays: tuple[int, ...] = task.rays(robot)
-        """Indices of the rays of the robot's scan that the policy looks at."""
+        """Indices of the scan's rays that the policy uses."""
         self.box_rows, self.circle_rows = BOX_ROWS * boxes, CIRCLE_ROWS * circles
         self.measured = {"guide": GUIDE_WIDTH, **({"scan": len(self.rays)} if self.rays else {})}
-        """Rows of what is measured between steps."""
+        """Number of rows of the values measured between steps."""
         super().__init__(
             task,
             robot,
@@ -121,7 +120,7 @@ class BaseStep(FusedStep):
             "goal_orientation": [0.0, 0.0, goal[2], goal[3]],
         }
         if self.rays:
-            scan: list[Any] = [0.0] * self.robot.lidars["scan"].rays  # what is not looked at is not measured either
+            scan: list[Any] = [0.0] * self.robot.lidars["scan"].rays  # unused rays are not measured
             for ray, measured in zip(self.rays, rows["scan"]):
                 scan[ray] = measured
             signals["scan"] = scan

@@ -1,4 +1,4 @@
-"""What the tasks of mobile bases share: limits, noise, rewards, endings. A task's file adds what it is about."""
+"""Base of the mobile-base tasks: limits, noise, rewards, endings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseNoise:
-    """Standard deviations of what the policy senses of its own motion; the lidar's are the robot file's."""
+    """Standard deviations of odometry noise; the robot file has the lidar's."""
 
     position_m: float = value(0.01, unit="m", at_least=0.0)
     heading_rad: float = value(0.01, unit="rad", at_least=0.0)
@@ -41,20 +41,20 @@ class BaseNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseReward:
-    """Weights of the reward terms; all but ``lost`` are rates a second. A task sets its own."""
+    """Weights of the reward terms, per second except ``lost``. Each task sets its own."""
 
     progress: float = value(1.0)
-    """Speed along the way to the goal as a share of the greatest."""
+    """Speed along the path to the goal as a share of the greatest."""
     facing: float = value(0.0)
-    """Cosine from the heading to the way: what turns a robot that stands, whose progress has no slope by its turn."""
+    """Cosine from the heading to the path: gives a stationary robot a gradient to turn."""
     near: float = value(0.0)
     """Squared share of the margin that is missing."""
     margin_m: float = value(0.1, unit="m", above=0.0)
-    """Clearance that ``near`` wants."""
+    """Clearance below which ``near`` applies."""
     ahead: float = value(0.0)
-    """The same of where the robot will be if it goes straight on."""
+    """The same for the robot's predicted position at constant velocity."""
     ahead_s: float = value(0.7, unit="s", above=0.0)
-    """For how long."""
+    """Prediction time."""
     turning: float = value(0.0)
     """Squared turning rate, rad/s."""
     action_change: float = value(0.0)
@@ -64,20 +64,20 @@ class BaseReward:
     heading: float = value(0.0)
     """1 - cos of the heading error, at the goal."""
     lost: float = value(-2.0)
-    """Once, when the episode ends in a collision."""
+    """Once, at a collision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stages:
-    """How maps get harder over the training steps."""
+    """Curriculum of maps over the training steps."""
 
     stages: int = value(1, at_least=1, at_most=10)
-    """How many sets of maps there are, each harder than the one before."""
+    """Number of sets of maps, in increasing difficulty."""
     full_after: float = value(0.3, at_least=0.0, at_most=1.0)
-    """Share of the training steps after which the hardest are used."""
+    """Share of the training steps after which the hardest set is used."""
 
     def stage(self, done: float) -> int:
-        """Return which stage it is at the share ``done`` of the training steps."""
+        """Return the stage at the share ``done`` of the training steps."""
         if self.full_after == 0.0:
             return self.stages - 1
         return min(int(done / self.full_after * (self.stages - 1) + 1e-9), self.stages - 1)
@@ -91,7 +91,7 @@ class BaseTask(Task, ABC):
     """Control rate."""
     episode_s: float = value(60.0, unit="s", above=0.0)
     arrival_m: float = value(0.2, unit="m", above=0.0)
-    """Nearer to the goal than this is there."""
+    """Distance from the goal within which the robot has arrived."""
     speeds: Speeds = field(default_factory=Speeds)
     noise: BaseNoise = field(default_factory=BaseNoise)
     curriculum: Stages = field(default_factory=Stages)
@@ -99,40 +99,40 @@ class BaseTask(Task, ABC):
 
     kind = "wheeled_base"
     inputs: ClassVar[tuple[str, ...]] = ()
-    """What the policy senses."""
+    """The policy's inputs."""
     differentiable: ClassVar[bool] = True
     verification: ClassVar[str] = "wheeled_base"
-    """The kind of robot whose part verification says how policies are evaluated and verified, or ``module:OBJECT``."""
+    """The kind of robot whose verification part evaluates and verifies policies, or ``module:OBJECT``."""
     verified_on: ClassVar[tuple[str, ...]] = ()
-    """Kinds of maps that verification judges by ``bounds``; empty: there is no verification on maps."""
+    """Kinds of maps on which verification applies ``bounds``; empty: no verification on maps."""
     bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.95})
-    """What a policy must reach on them, in process."""
+    """Pass bounds on them, in process."""
     bounds_over_topics: ClassVar[Bounds] = Bounds(at_least={"success": 0.95}, episodes=ENOUGH_OVER_TOPICS)
-    """The same over topics."""
+    """Pass bounds over topics."""
     bounds_elsewhere: ClassVar[Bounds | None] = None
-    """The same on the other kinds, of policies that were trained on them; None: nothing is asked there."""
+    """Pass bounds on the other kinds of maps, for policies trained on them; None: none."""
     verified_among: ClassVar[MovingObstacles | None] = None
-    """What moves in the maps of verification's column with movers; None: there is no such column."""
+    """Moving obstacles in verification's column with movers; None: there is no such column."""
     bounds_among: ClassVar[Bounds | None] = None
-    """What is asked there of policies that were trained among movers; None: nothing."""
+    """Pass bounds there, for policies trained among movers; None: none."""
     planners: ClassVar[tuple[str, ...]] = ()
-    """Classical planners that reports show beside a policy, the first of which it is held against."""
+    """Classical planners in reports; the first is the policy's baseline."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What the policy commands."""
+        """The policy's outputs."""
         return ("twist",)
 
     @property
     def obstacles(self) -> tuple[int, int]:
-        """Boxes and circles that stand still in each robot's map, at most."""
+        """Largest numbers of static boxes and circles in each robot's map."""
         return 24, 8
 
     def reference(self, robot: RobotSpec) -> WheeledBase:
-        """Return the robot that training drives.
+        """Return the robot to train on.
 
         Raises:
-            UserError: It is no base, or lacks what the task senses.
+            UserError: It is not a wheeled base, or lacks a sensor of the task.
         """
         base: WheeledBase = super().reference(robot)
         if "scan" in self.inputs and "scan" not in base.lidars:
@@ -144,15 +144,15 @@ class BaseTask(Task, ABC):
         return self.speeds.range(robot)[1][0]
 
     def rays(self, robot: WheeledBase) -> tuple[int, ...]:
-        """Return the indices of the scan's rays that the policy looks at, evenly spaced; none without a scan."""
+        """Return the indices of the scan's rays that the policy uses, evenly spaced; none without a scan."""
         return ()
 
     def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians | None:
-        """Return what moves among ``count`` robots."""
+        """Return the pedestrians among ``count`` robots, if any."""
         return None
 
     def more_signals(self, rows: Mapping[str, Any]) -> dict[str, Any]:
-        """Return signals that the task's policy senses beside those of every base, from the step's rows."""
+        """Return the task's further input signals, from the step's rows."""
         return {}
 
     @abstractmethod
@@ -165,7 +165,7 @@ class BaseTask(Task, ABC):
 
     @abstractmethod
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
 
     def environment(
         self, robot: WheeledBase, pipeline: Pipeline, count: int, device: str, seed: int
@@ -182,7 +182,7 @@ class BaseTask(Task, ABC):
         return Pipeline(self.terms(robot), self.outputs[0], *self.speeds.range(robot))
 
     def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseTransition], Any]]]:
-        """Return ``{name: (weight, term)}`` of what has a weight; each term maps a view to an expression."""
+        """Return ``{name: (weight, term)}`` of the terms with a weight; each maps a transition to an expression."""
         terms: dict[str, Callable[[BaseTransition], Any]] = {
             "progress": lambda s: s.progress,
             "facing": lambda s: s.facing,
@@ -197,7 +197,7 @@ class BaseTask(Task, ABC):
         return {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
 
     def lost(self, view: BaseTransition) -> Any:
-        """Return who has hit something."""
+        """Return whether the robot collides."""
         return view.clearance < 0.0
 
     def card(self, robot: WheeledBase, pipeline: Pipeline) -> TaskCard:
@@ -207,13 +207,13 @@ class BaseTask(Task, ABC):
         return base_card(self, robot, pipeline)
 
     def actions(self, pipeline: Pipeline) -> tuple[Row, ...]:
-        """Return name, what -1 and +1 command, and unit of each action."""
+        """Return name, commands at -1 and +1, and unit of each action."""
         from rlstack.tasks.core.card import commands
 
         return commands(pipeline)
 
     def endings(self) -> tuple[Row, ...]:
-        """Return name of each ending of a training episode, and when it comes."""
+        """Return name and condition of each ending of a training episode."""
         return (
             ("lost", "the footprint overlaps something, or a number is not finite"),
             ("arrived", f"nearer than {self.arrival_m:g} m to the goal"),

@@ -1,4 +1,4 @@
-"""Observation terms of mobile bases. Everything is in the body frame, so a turn of the world changes nothing."""
+"""Observation terms of mobile bases, in the body frame, so that they are invariant to the world's heading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlstack.tasks.core.pipeline import Tensors, Term
 
 
 class GoalOffset(Term):
-    """Goal minus position over the floor, bounded, in the body frame."""
+    """Goal minus position, horizontal and bounded, in the body frame."""
 
     name, size, unit, meaning = "goal_offset", 2, "m", "goal minus position in base_link, level, bounded in length"
 
@@ -47,7 +47,7 @@ class GoalHeading(Term):
 
 
 class Twist(Term):
-    """Speed ahead and turning rate as odometry gives them."""
+    """Forward speed and turning rate from odometry."""
 
     name, size, unit, meaning = "twist", 2, "m/s, rad/s", "speed ahead and turning rate in base_link"
 
@@ -57,7 +57,7 @@ class Twist(Term):
 
 
 class Closeness(Term):
-    """How near what some rays of the scan see is: 1 at the lidar, 0 far away."""
+    """Closeness of obstacles along some rays of the scan: 1 at the lidar, 0 far away."""
 
     name, unit, meaning = "closeness", "1", "h / (h + range) of rays that are looked at, in the scan's order"
 
@@ -70,7 +70,7 @@ class Closeness(Term):
         return self.half_m / (self.half_m + inputs["scan"][:, self._chosen()])
 
     def _chosen(self) -> slice:
-        # evenly spaced rays are a slice, which exports and traces plainly
+        # evenly spaced rays are a slice, which is simple to export and trace
         first, step = self.rays[0], self.rays[1] - self.rays[0] if self.size > 1 else 1
         return slice(first, self.rays[-1] + 1, step)
 
@@ -79,19 +79,19 @@ Frame = Literal["goal", "body"]
 
 _AWAY_M = 1e3
 _HALF_M = 0.5
-"""Gap at which somebody counts half as close as can be: steeper, and the policy's own feedback is chaotic."""
+"""Gap at which closeness is one half; with a steeper function the policy's own feedback is chaotic."""
 _SMALL = 1e-6
-"""Under a square root, so that it has a slope at 0; the export to ONNX takes 1e-8 and less for nothing at all."""
+"""Added under square roots for a finite slope at 0; the export to ONNX drops values of 1e-8 and less."""
 
 
 class People(Term):
-    """The nearest people, as a set: in any order, and any number of them may be given.
+    """The nearest pedestrians, as an unordered set of any size.
 
     Args:
-        slots: How many of them, the nearest, are observed; where there are fewer, the rest are not there.
-        reach_m: Who is farther than this is not there.
-        radius_m: Of the robot.
-        frame: Directions are along and across the way to the goal, or along and across the body.
+        slots: Number of observed pedestrians, the nearest ones; unused slots are marked absent.
+        reach_m: Distance beyond which pedestrians are absent.
+        radius_m: Radius of the robot.
+        frame: Directions are along and across the path to the goal, or along and across the body.
     """
 
     name, unit = "people", "4 m, m/s, 1"
@@ -115,11 +115,11 @@ class People(Term):
         return columns.flatten(1)
 
     def _nearest(self, inputs: Tensors) -> tuple[Tensor, Tensor, Tensor]:
-        """Return relative places (batch, slots, 2), velocities (batch, slots, 2) and radii (batch, slots)."""
+        """Return relative positions (batch, slots, 2), velocities (batch, slots, 2) and radii (batch, slots)."""
         place = inputs["people_position"][..., :2] - inputs["position"][:, None, :2]
         velocity, radius = inputs["people_velocity"][..., :2], inputs["people_radius"]
         if not torch.onnx.is_in_onnx_export() and place.shape[1] == self.slots:
-            return place, velocity, radius  # training has as many as there are slots, and order does not matter
+            return place, velocity, radius  # training has as many as slots, and their order does not matter
         none = place[:, :1] * 0.0
         place = torch.cat([place, (none + _AWAY_M).expand(-1, self.slots, -1)], dim=1)
         velocity = torch.cat([velocity, none.expand(-1, self.slots, -1)], dim=1)
@@ -131,7 +131,7 @@ class People(Term):
 
 
 class GoalRange(Term):
-    """How far the goal is."""
+    """Distance to the goal."""
 
     name, size, unit, meaning = (
         "goal_range",
@@ -163,18 +163,18 @@ def along(x: Tensor, vector: Tensor) -> Tensor:
 
 
 _AHEAD_S = 4.0
-"""How far ahead is looked."""
+"""Prediction horizon of encounters."""
 _NEAREST_HALF_M = 0.3
-"""Gap of an encounter that counts half as near as can be."""
+"""Gap of an encounter at which closeness is one half."""
 _SLOW_M2_S2 = 0.04
-"""Added to the square of the relative velocity, so that the time of an encounter stays smooth where nobody moves."""
+"""Added to the squared relative velocity, so that the time of an encounter stays smooth at rest."""
 
 
 class Encounters(People):
-    """As :class:`People` in the body frame, with the nearest point that each will come to.
+    """Like :class:`People` in the body frame, with each one's predicted point of closest approach.
 
-    A velocity obstacle (P. Fiorini, Z. Shiller, 1998) as numbers: a product of places and velocities, which a small
-    network finds hard to make by itself.
+    Features of the velocity obstacle (P. Fiorini, Z. Shiller, 1998): products of positions and velocities, which are
+    hard to learn for a small network.
     """
 
     meaning = "of each: place 2, velocity 2, closeness, direction 2, nearest place 2, closeness there, when, is there"
@@ -193,7 +193,7 @@ class Encounters(People):
         ahead = inputs["rotation"][:, :2, 0]
         velocity = velocity - (ahead * inputs["linear_velocity"][:, :1]).unsqueeze(1)
         square = (velocity * velocity).sum(dim=-1, keepdim=True) + _SLOW_M2_S2
-        # who is not there is far away, and all of theirs is 0
+        # absent ones are far away, with all columns 0
         place = place * there
         when = (-(place * velocity).sum(dim=-1, keepdim=True) / square).clamp(min=0.0, max=_AHEAD_S)
         nearest = place + velocity * when

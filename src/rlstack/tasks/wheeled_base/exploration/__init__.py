@@ -1,1 +1,1 @@
-"""What the exploration task is made of."""
+"""Parts of the exploration task."""

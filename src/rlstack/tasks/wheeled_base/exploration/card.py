@@ -1,4 +1,4 @@
-"""What the exploration task says of itself for the table that people read."""
+"""Task card of the exploration task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlstack.sim.grids.worlds import MOVES
 from rlstack.tasks.core.card import TaskCard
 
 _UNITS = {"new_cells": "a cell", "move": "a move", "complete": "once", "lost": "once"}
-"""What each reward is for, in the environment's order."""
+"""Unit of each reward term, in the environment's order."""
 
 
 def exploration_card(task: Any) -> TaskCard:

@@ -1,4 +1,4 @@
-"""N rovers that learn to explore grid worlds."""
+"""Training environment of N rovers that explore grid worlds."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rlstack.tasks.core.rollout import DifferentiableRollout
 from rlstack.tasks.wheeled_base.exploration.setting import TRAINING
 
 POOL = 4096
-"""Sites drawn ahead; every restart takes one of them."""
+"""Sites drawn ahead; every reset uses one of them."""
 
 
 class ExplorationEnvironment:
-    """See :class:`rlstack.tasks.core.interface.LearningEnvironment`; a step is a move, and the highest action is done.
+    """See :class:`rlstack.tasks.core.interface.LearningEnvironment`; a step is the move of the highest action.
 
     Args:
         task: The setting and the rewards.
         pipeline: Makes the observation.
         count: N.
         device: The worlds are on the CPU.
-        seed: Of terrains and restarts.
+        seed: Seed of terrains and resets.
 
     Raises:
-        UserError: Another device than the CPU is asked for.
+        UserError: The device is not the CPU.
     """
 
     def __init__(self, task: Any, pipeline: Pipeline, count: int, device: str, seed: int) -> None:
@@ -57,7 +57,7 @@ class ExplorationEnvironment:
         self.reset_all()
 
     def seed(self, seed: int) -> None:
-        """Seed the generators anew; the pool of sites stays."""
+        """Reseed the generators; the pool of sites stays."""
         self.generator.manual_seed(seed)
         self._rng = np.random.default_rng((TRAINING, seed))
 
@@ -65,12 +65,12 @@ class ExplorationEnvironment:
         """No-op: there is no curriculum."""
 
     def reset_all(self) -> None:
-        """Start every rover anew, spread over the episode so that they do not end together."""
+        """Reset every rover, staggered over the episode so that they do not end together."""
         self.restart(torch.arange(self.count))
         self._age = self._rng.integers(0, self._limit)
 
     def restart(self, index: Tensor) -> None:
-        """Start the rovers at ``index`` anew, on terrains of the pool."""
+        """Reset the rovers at ``index``, on terrains of the pool."""
         rovers = index.numpy()
         chosen = self._pool.take(self._rng.integers(0, len(self._pool), len(rovers)))
         self._worlds.place(rovers, chosen.occupied, chosen.start)
@@ -90,7 +90,7 @@ class ExplorationEnvironment:
         return seen, seen
 
     def step(self, action: Tensor) -> StepResult:
-        """Move every rover by its highest action (N, 4), and restart those that crashed, are done or out of time."""
+        """Move every rover by its highest action (N, 4), and reset those that crashed, are done or out of time."""
         reward = self.task.reward
         before = self._worth()
         crashed = self._worlds.move(action.argmax(dim=-1).numpy())
@@ -113,7 +113,7 @@ class ExplorationEnvironment:
         return StepResult(actor, critic, total, torch.from_numpy(done), torch.from_numpy(timed_out), earned)
 
     def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
-        """Refuse: cells have no gradients.
+        """Raise an error: grid moves have no gradients.
 
         Raises:
             UserError: Always.
@@ -159,7 +159,7 @@ class ExplorationEnvironment:
         self.generator.set_state(state["generator"])
 
     def _wander(self, rovers: NDArray[np.intp]) -> None:
-        """Let rovers make some random moves, each mostly in directions of its own."""
+        """Make some random moves, with preferred directions for each rover."""
         left = np.zeros(self.count, dtype=np.intp)
         left[rovers] = self._rng.integers(0, self.task.wander + 1, len(rovers))
         liking = self._rng.random((self.count, len(MOVES)))
@@ -169,6 +169,6 @@ class ExplorationEnvironment:
             left -= 1
 
     def _worth(self) -> NDArray[np.float64]:
-        """Return what is known is worth (N,), in cells; more than enough is worth no more, or the end would wait."""
+        """Return the value (N,) of the known map in cells, capped at the target so that finishing is not delayed."""
         share = np.minimum(self._worlds.known() / self._enough, 1.0)
         return np.asarray(self._enough * (share + self.task.reward.early * 0.2 * (1.0 - (1.0 - share) ** 5)))

@@ -1,4 +1,4 @@
-"""The observation of an explorer: the map around it, as far as it is known, and the way to what is not."""
+"""Observation pipeline of exploration: the known map around the robot, and the paths to unknown ground."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rlstack.sim.grids.worlds import MOVES
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
 
 _POOL = 3
-"""Cells on a side that the far view takes together."""
+"""Side of a block of the far view, cells."""
 
 
 class MapAround(Term):
-    """What of the map is unknown and what is not free, cell by cell near the robot.
+    """Unknown and occupied cells near the robot.
 
     Args:
         reach: Cells on each side of the robot's.
@@ -37,10 +37,10 @@ class MapAround(Term):
 
 
 class MapBeyond(Term):
-    """The same for all of the window, in blocks of three by three cells.
+    """Unknown and occupied cells of the whole window, in blocks of three by three.
 
     Args:
-        sight: Cells that the window has on each side of the robot's.
+        sight: Cells of the window on each side of the robot's.
     """
 
     def __init__(self, sight: int) -> None:
@@ -56,7 +56,7 @@ class MapBeyond(Term):
 
 
 class WayToUnknown(Term):
-    """How near the unknown is after each move, by the way there, and which moves are the best of all in that."""
+    """Path distance to unknown ground after each move, as nearness, and the best moves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,10 +73,10 @@ class WayToUnknown(Term):
 
 
 class Blocked(Term):
-    """Which moves do not lead to a cell that is known to be free."""
+    """Moves that do not lead to a known free cell."""
 
     masks_actions = True
-    """A choice is not open where its column is 1."""
+    """Marks the term as an action mask: 1 masks the action."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,18 +89,18 @@ class Blocked(Term):
 
 
 class ExplorerPipeline(Pipeline):
-    """From the map to scores of the four moves, and from these to the middle of the next cell.
+    """Maps the map to scores of the four moves, and these to the centre of the next cell.
 
-    The cells are the map's. The unknown is near as far as ``way_cells`` moves over cells that are known to be free. A
-    policy without memory may go to and fro for ever; so where nothing new was seen for ``patience`` steps, the way to
-    the nearest unknown ground is gone until something is. So it is when more than the share ``last`` is known.
+    Cells are the map's. Nearness of the unknown reaches ``way_cells`` moves over known free cells. A policy without
+    memory may oscillate for ever; so after ``patience`` steps without a new cell, the robot follows the path to the
+    nearest unknown ground until one is seen, as it does when more than the share ``last`` is known.
 
     Args:
-        near: Cells on each side that are seen one by one.
-        sight: Cells on each side that are seen at all.
-        way_cells: Longest way to the unknown that is told from a longer one, moves.
-        patience: Steps without anything new.
-        last: Share of the map's cells.
+        near: Cells on each side that are observed individually.
+        sight: Cells on each side of the whole observed window.
+        way_cells: Longest resolved path to the unknown, moves.
+        patience: Steps without a new cell.
+        last: Share of known cells.
         minimum: (3,) m: least waypoint.
         maximum: (3,) m: greatest waypoint.
     """
@@ -124,7 +124,7 @@ class ExplorerPipeline(Pipeline):
 
     @property
     def action_size(self) -> int:
-        """Number of choices; the highest score is done."""
+        """Number of discrete actions; the highest score is executed."""
         return len(MOVES)
 
     @property
@@ -133,16 +133,16 @@ class ExplorerPipeline(Pipeline):
         return {"known": (1,), "idle": (1,)}
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return the inputs with what is derived from the map.
+        """Return the inputs with values derived from the map.
 
         Returns:
             Beside the inputs: ``size`` (batch, 1) m, a cell's side, never 0; ``cell`` (batch, 2), column and row of the
-            robot; ``window`` (batch, 2, side, side), what is unknown, and what is occupied or outside, around it;
+            robot; ``window`` (batch, 2, side, side), unknown cells, and cells that are occupied or outside, around it;
             ``blocked`` (batch, 4); ``way`` (batch, 4), see :class:`WayToUnknown`; ``known`` (batch, 1) cells, and
             ``share`` (batch, 1) of all; ``idle`` (batch, 1) steps since one was added.
         """
         size = inputs["map_resolution"].clamp(min=1e-3)
-        # a row and a column more on each side stand for all that is outside
+        # an extra row and column on each side stand for everything outside
         unknown = F.pad((inputs["map"] < 0.0).float(), (1, 1, 1, 1), value=0.0)
         taken = F.pad((inputs["map"] >= 50.0).float(), (1, 1, 1, 1), value=1.0)
         rows, columns = unknown.shape[1], unknown.shape[2]
@@ -168,20 +168,20 @@ class ExplorerPipeline(Pipeline):
         seen = (inputs["map"] >= 0.0).float()
         known, share = seen.sum(dim=(1, 2))[:, None], seen.mean(dim=(1, 2))[:, None]
         idle = torch.zeros_like(known)
-        if memory:  # training goes without
+        if memory:  # absent in training
             idle = (memory["idle"] + 1.0) * (known <= memory["known"]).float()
         return {**inputs, **found, "known": known, "share": share, "idle": idle}
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
-        """Return how many cells are known, and for how many steps nothing was added."""
+        """Return the number of known cells, and of steps since it last grew."""
         return {"known": inputs["known"], "idle": inputs["idle"]}
 
     def clip(self, action: Tensor) -> Tensor:
-        """Return the scores as they are."""
+        """Return the scores unchanged."""
         return action
 
     def command(self, action: Tensor, inputs: Tensors) -> Tensor:
-        """Return the waypoint (batch, 3) m, odom: the middle of the cell beside the robot's that is chosen."""
+        """Return the waypoint (batch, 3) m, odom: the centre of the chosen neighbour cell."""
         way = inputs["way"]
         straight = (inputs["idle"] >= self.patience) | (inputs["share"] > self.last)
         straight = straight & (way.max(dim=-1, keepdim=True).values > 0.0)
@@ -191,7 +191,7 @@ class ExplorerPipeline(Pipeline):
         return torch.minimum(torch.maximum(waypoint, self.minimum), self.maximum)
 
     def _nearness(self, unknown: Tensor, free: Tensor) -> Tensor:
-        """Return how near the unknown is for each cell (batch, rows, columns): 1 beside it, 0 beyond the longest way.
+        """Return each cell's nearness of the unknown (batch, rows, columns): 1 beside it, 0 beyond the longest path.
 
         Both arguments are boolean; the outermost cells are never free.
         """
@@ -201,7 +201,7 @@ class ExplorerPipeline(Pipeline):
         for left in range(self.way_cells - 1, 0, -1):
             further = (reached | _beside(reached, 1) | _beside(reached, 2)) & free
             if not torch.onnx.is_in_onnx_export() and torch.equal(further, reached):
-                steps = steps + left * reached  # all that can be reached is: the other rounds would not change it
+                steps = steps + left * reached  # no reachable cells are left: further rounds change nothing
                 break
             reached = further
             steps = steps + reached
@@ -213,5 +213,5 @@ def _within(index: Tensor, count: int) -> Tensor:
 
 
 def _beside(cells: Tensor, axis: int) -> Tensor:
-    """Return which cells have one of ``cells`` before or after them along an axis; its ends count as neighbours."""
+    """Return the cells with one of ``cells`` before or after them along an axis, which wraps around."""
     return cells.roll(1, axis) | cells.roll(-1, axis)

@@ -1,1 +1,1 @@
-"""What the racing task is made of."""
+"""Parts of the racing task."""

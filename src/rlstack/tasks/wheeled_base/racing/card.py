@@ -1,4 +1,4 @@
-"""What the racing task says of itself for the table that people read."""
+"""Task card of the racing task."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PRIVILEGED = (
     ("curvature", 1, "1/m", "of the middle"),
     ("half_width", 1, "m", "of the track"),
 )
-"""What only a critic sees."""
+"""The critic's privileged terms."""
 
 _UNITS = {"progress": "1/m", "lost": "once"}
-"""Of the reward's weights that are no rates."""
+"""Units of the reward weights that are not rates."""
 
 
 def critic_columns(pipeline: Pipeline) -> tuple[TermInfo, ...]:
-    """Return what only a critic sees, as columns after those of the policy."""
+    """Return the critic's privileged terms, as columns after the policy's."""
     return columns_after(pipeline, _PRIVILEGED)
 
 

@@ -1,4 +1,4 @@
-"""The training environment of racing cars: each on one of many tracks."""
+"""Training environment of racing cars, each on one of many tracks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlstack.tasks.wheeled_base.racing.step import TERMS, RacingStep
 from rlstack.tasks.wheeled_base.racing.tracks import FRAME_WIDTH, SEEN, WALL_WIDTH, TrackTables
 
 CAR_POOL = 4096
-"""Cars with departures from their file that are drawn ahead."""
+"""Number of cars with random parameters that are drawn ahead."""
 
 
 class RacingEnvironment(BatchEnvironment):
@@ -52,7 +52,7 @@ class RacingEnvironment(BatchEnvironment):
         self.frame, self.walls = self._rows(FRAME_WIDTH), self._rows(WALL_WIDTH)
         self.ranges, self.slopes = self._rows(len(step.rays)), self._rows(len(step.rays))
         self.course, self.place = torch.zeros_like(self.age), torch.zeros_like(self.age)
-        """Which track each car is on, and the nearest point of its middle."""
+        """Index of each car's track, and of the nearest point on its centre line."""
         self.reset_all()
 
     def critic_table(self) -> list[TermInfo]:
@@ -60,7 +60,7 @@ class RacingEnvironment(BatchEnvironment):
         return [*self.pipeline.table(), *critic_columns(self.pipeline)]
 
     def restart(self, index: Tensor) -> None:
-        """Start the cars at ``index`` anew: somewhere on some track, as another car."""
+        """Reset the cars at ``index``: draw new tracks, positions and parameters."""
         count, starts = len(index), self.task.starts
         course, place, car = (
             torch.randint(high, (count,), generator=self.generator, device=self.device)
@@ -71,7 +71,7 @@ class RacingEnvironment(BatchEnvironment):
         room = frame[5] - parameters[PARAMETERS["radius"]][0]
         aside = (2.0 * aside - 1.0) * starts.aside * room
         half = (0.5 * turned - 0.25) * 2.0 * starts.heading_rad
-        # no faster than the bend allows
+        # no faster than the curvature allows
         most = (0.7 * parameters[PARAMETERS["grip"]][0] / frame[4].abs().clamp(min=0.1)).sqrt()
         speed = torch.minimum(speed * starts.speed_m_s, most)
         state = torch.zeros(STATE_WIDTH, count, device=self.device)
@@ -93,15 +93,15 @@ class RacingEnvironment(BatchEnvironment):
         self.age.index_fill_(0, index, 0)
 
     def varying(self) -> dict[str, Tensor]:
-        """Return the track at each car, and what its lidar sees of the walls."""
+        """Return the track at each car, and its lidar ranges."""
         return {"frame": self.frame, "ranges": self.ranges, "slopes": self.slopes}
 
     def moment(self, arrays: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return arrays of one moment with ``pose``, place and heading in them."""
+        """Return arrays of one step with ``pose``, position and heading, in them."""
         return {**arrays, "pose": arrays["state"][: STATE["turn"].stop]}
 
     def sensing(self, arrays: Arrays) -> Callable[[], None]:
-        """Return what follows cars along their tracks, and measures ranges and slopes; call it after each step."""
+        """Return a callable that tracks cars along their tracks, and measures ranges and slopes, after each step."""
         state, frame = arrays["state"], arrays["frame"]
         cast = self._lidar.prepare(state, self.walls, arrays["ranges"], arrays["slopes"])
 

@@ -1,4 +1,4 @@
-"""What a racing policy sees, and how its action becomes a twist. Nothing of it needs a map or a pose."""
+"""Observation and action pipeline of racing, without map or pose."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
 
 _LEAST_M = 0.01
-"""Ranges below this, which no lidar gives, count as this."""
+"""Least range; no lidar measures shorter ones."""
 
 
 class Ranges(Term):
-    """Logarithms of some rays' ranges: a share of a range counts the same near and far."""
+    """Logarithms of some rays' ranges, so that relative changes weigh the same near and far."""
 
     name, unit, meaning = "ranges", "ln m", "logarithms of the ranges of some rays, from the right to the left"
 
@@ -30,7 +30,7 @@ class Ranges(Term):
 
 
 class Motion(Term):
-    """Speed ahead and turning speed, as odometry tells them."""
+    """Forward speed and turning rate from odometry."""
 
     name, size, unit, meaning = "motion", 2, "5 m/s, 3 rad/s", "speed ahead and turning speed"
 
@@ -41,14 +41,14 @@ class Motion(Term):
 
 @dataclass(frozen=True)
 class Driving:
-    """How actions become commands: the first changes the speed, the second is the curvature of the path.
+    """Mapping of actions to commands: the first changes the speed, the second is the curvature of the path.
 
-    A change, because a far target would be reached at the limit of acceleration whatever its number, and learning from
-    derivatives would learn nothing of it. A curvature, because that is what the steering angle sets.
+    A change of speed, because distant speed targets saturate the acceleration, which leaves no gradient. A curvature,
+    because the steering angle sets it.
     """
 
     slowest_m_s: float
-    """Least speed that is commanded."""
+    """Least commanded speed."""
     fastest_m_s: float
     change_m_s: float
     """Greatest change of the commanded speed in a control period."""
@@ -58,7 +58,7 @@ class Driving:
     """Greatest curvature."""
 
     def base(self, inputs: Tensors, memory: Tensors) -> Tensor:
-        """Return the speed (batch,), m/s, that the next command departs from."""
+        """Return the speed (batch,), m/s, that the next command changes."""
         speed, last = inputs["linear_velocity"][:, 0], memory["commanded"][:, 0]
         return torch.minimum(torch.maximum(last, speed - self.ahead_m_s), speed + self.ahead_m_s)
 
@@ -69,7 +69,7 @@ class Driving:
 
 
 class Commanded(Term):
-    """Speed and curvature that were commanded last."""
+    """Speed and curvature of the last command."""
 
     name, size, unit, meaning = "commanded", 2, "5 m/s, 1/m", "speed and curvature of the last command"
     memory: Mapping[str, tuple[int, ...]] = {"commanded": (2,)}
@@ -79,7 +79,7 @@ class Commanded(Term):
         self.driving = driving
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Find the speed that the next command departs from."""
+        """Find the speed that the next command changes."""
         return {"base_speed": self.driving.base(inputs, memory)}
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
@@ -88,16 +88,16 @@ class Commanded(Term):
         return torch.cat([last[:, :1] * 0.2, last[:, 1:]], dim=-1)
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
-        """Keep the command."""
+        """Store the command."""
         return {"commanded": torch.stack(self.driving.commanded(inputs, action), dim=-1)}
 
 
 class RacingPipeline(Pipeline):
-    """Ends in a twist.
+    """A pipeline that commands a twist.
 
     Args:
         terms: Among them :class:`Commanded`.
-        driving: How actions become commands.
+        driving: Mapping of actions to commands.
     """
 
     def __init__(self, terms: Sequence[Term], driving: Driving) -> None:
@@ -106,7 +106,7 @@ class RacingPipeline(Pipeline):
         self.driving = driving
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return the inputs with the terms' own; there is no pose among them."""
+        """Return the inputs with the terms' prepared values; there is no pose."""
         prepared = dict(inputs)
         for term in self._terms():
             prepared.update(term.prepare(prepared, memory))

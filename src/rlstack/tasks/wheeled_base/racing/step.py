@@ -1,4 +1,4 @@
-"""The step of racing cars: progress along the track, walls, tyres."""
+"""Fused step of racing cars: progress along the track, walls, tyres."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from rlstack.tasks.core.step import FusedStep, Rows
 from rlstack.tasks.wheeled_base.racing.tracks import FRAME_WIDTH
 
 _STEEPEST = 12.0
-"""Greatest slope of a wall in a ray's way that is believed: a ray that grazes soon meets another wall."""
+"""Bound on the slope of a wall along a ray: a grazing ray soon meets another wall."""
 
 TERMS = ("progress", "wall", "bend_change", "speed_change", "grip", "lost")
-"""Of the reward, in order."""
+"""Names of the reward terms, in order."""
 
 
 class RacingStep(FusedStep):
     """The step of one car.
 
     Its inputs are ``frame``, the track at the car before the step
-    (:data:`rlstack.tasks.wheeled_base.racing.tracks.FRAME_WIDTH`), and ``ranges``, m, of the rays that the policy looks
-    at. The reverse mode reads ``next_pose`` as well, where the ranges were measured (place, z and w of the heading),
-    and ``next_slopes`` of what was met, :meth:`rlstack.sim.bases.wall_lidar.WallLidar.prepare`. The noise is of ranges,
-    speed and turning speed.
+    (:data:`rlstack.tasks.wheeled_base.racing.tracks.FRAME_WIDTH`), and ``ranges``, m, of the rays that the policy
+    uses. The reverse mode also reads ``next_pose``, at which the ranges were measured (position, z and w of the
+    heading), and ``next_slopes`` of the walls, :meth:`rlstack.sim.bases.wall_lidar.WallLidar.prepare`. The noise is of
+    ranges, speed and turning rate.
 
     Args:
         task: The task's configuration.
-        robot: What drives.
+        robot: The car.
         pipeline: On the CPU.
         model: The dynamics.
         device: Device of the kernels.
@@ -46,7 +46,7 @@ class RacingStep(FusedStep):
         self, task: Any, robot: WheeledBase, pipeline: Pipeline, model: BaseModel, device: str = "cpu"
     ) -> None:
         self.rays: tuple[int, ...] = task.ray_indices(robot)
-        """Of the robot's scan: those that the policy looks at."""
+        """Rays of the robot's scan that the policy uses."""
         rays, noise = len(self.rays), len(self.rays) + 2
         super().__init__(
             task,
@@ -67,9 +67,9 @@ class RacingStep(FusedStep):
         return {"ranges": ranges, "noise": rows["next_noise"]}
 
     def _shifted(self, ranges: Rows, slopes: Rows, state: Rows, pose: Rows) -> Rows:
-        """Return the ranges as they change when the car is a little beside the pose that they were measured at.
+        """Return the ranges to first order around the pose that they were measured at.
 
-        A ray goes on meeting the piece of wall that it met; at the end of sight the range is constant.
+        Each ray keeps meeting the same wall segment; at its maximum the range is constant.
         """
         lidar = self.robot.lidars["scan"]
         x, y, z0, w0 = pose
@@ -115,7 +115,7 @@ class RacingStep(FusedStep):
         changed = action[0] - memory["last_action"][0]
         values = [
             reward.progress * (beyond - before),
-            # beyond the wall it grows no faster: a few cars that are lost must not drown the others
+            # linear beyond the wall, so that a few lost cars do not dominate the gradient
             reward.wall * period * where(short < 1.0, short * short, 2.0 * short - 1.0),
             reward.bend_change * period * bent * bent,
             reward.speed_change * period * changed * changed,
@@ -135,7 +135,7 @@ class RacingStep(FusedStep):
         return least
 
     def _parked(self, rows: Mapping[str, Rows]) -> Rows:
-        # on the middle of the track
+        # on the centre line
         still = np.zeros(STATE_WIDTH, dtype=object)
         still[STATE["position"]], still[STATE["turn"]] = rows["frame"][:2], rows["frame"][6:8]
         return still
@@ -143,7 +143,7 @@ class RacingStep(FusedStep):
     def _sensed(self, rows: Mapping[str, Rows]) -> dict[str, Rows]:
         state, noise, sigma = rows["state"], rows["noise"], self.task.noise
         lidar = self.robot.lidars["scan"]
-        scan = np.ones(lidar.rays, dtype=object)  # of those that it does not look at, nothing comes
+        scan = np.ones(lidar.rays, dtype=object)  # unused rays have no effect
         seen = rows["ranges"] + noise[: len(self.rays)] * lidar.noise_m
         scan[list(self.rays)] = clip(seen, lidar.range_min_m, lidar.range_max_m)
         ahead, side = state[STATE["velocity"]]
@@ -157,7 +157,7 @@ class RacingStep(FusedStep):
 
 
 def beside(frame: Rows, x: Any, y: Any) -> tuple[Any, Any]:
-    """Return how far ahead of the frame's point and left of the middle a place is, m; as ``Track.beside``."""
+    """Return a position's distances ahead of the frame's point and left of the centre line, m; see ``Track.beside``."""
     dx, dy = x - frame[0], y - frame[1]
     c, s, bend = frame[2], frame[3], frame[4]
     ahead, left = dx * c + dy * s, dy * c - dx * s

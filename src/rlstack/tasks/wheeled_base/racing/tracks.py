@@ -1,4 +1,4 @@
-"""Many tracks as tables, and where N cars are on them: what each sees and is judged by is looked up."""
+"""Lookup tables of many tracks, for the frames and walls around N cars."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 from rlstack.sim.maps.tracks import CORNERS, SAMPLES, Track
 
 BEHIND, AHEAD = 8, 32
-"""Corners of each wall that a car sees behind itself and ahead: about 3 and 12 m of track."""
+"""Wall corners behind and ahead of a car: about 3 and 12 m of track."""
 
 SEEN = BEHIND + AHEAD
 
 FRAME_WIDTH = 8
-"""Rows of the track at a car: place of the middle's nearest point, cosine and sine of its direction, curvature, half
-the width, z and w of the direction's quaternion."""
+"""Rows of the track at a car: nearest point of the centre line, cosine and sine of its direction, curvature, half the
+width, z and w of the direction's quaternion."""
 
 WALL_WIDTH = 4 * SEEN
 """Rows of the walls around a car: x and y of the left one's corners, then of the right one's."""
@@ -27,8 +27,8 @@ class TrackTables:
     """Tables of K tracks.
 
     Args:
-        tracks: K.
-        device: Where the tables are.
+        tracks: The K tracks.
+        device: Device of the tables.
     """
 
     def __init__(self, tracks: Sequence[Track], device: torch.device) -> None:
@@ -46,19 +46,19 @@ class TrackTables:
         """(K * SAMPLES, FRAME_WIDTH)."""
         sides = torch.from_numpy(np.stack(walls, axis=1).astype(np.float32)).to(device)
         rows = len(wrapped)
-        # what is seen from one corner on is a stretch of memory
+        # the corners from one on are contiguous in memory
         self._walls = [
             side.reshape(-1, 2).as_strided((len(tracks) * rows - SEEN + 1, 2 * SEEN), (2, 1)) for side in sides.unbind()
         ]
         self._rows = rows
         self.spacing_m = torch.tensor([t.length_m / SAMPLES for t in tracks], dtype=torch.float32, device=device)
-        """(K,) between points of the middle, m."""
+        """(K,) spacing of the centre line's points, m."""
 
     def follow(self, course: Tensor, index: Tensor, position: Tensor) -> Tensor:
-        """Return the nearest of the middle's points (N,) to cars that were nearest to ``index`` one step ago.
+        """Return the nearest centre-line points (N,) to cars that were nearest to ``index`` one step ago.
 
         Args:
-            course: (N,) which track each is on.
+            course: (N,) index of each car's track.
             index: (N,) long.
             position: (2, N) m.
         """
@@ -71,10 +71,10 @@ class TrackTables:
         return index
 
     def frame(self, course: Tensor, index: Tensor) -> Tensor:
-        """Return the track (N, FRAME_WIDTH) at points of the middle."""
+        """Return the track frames (N, FRAME_WIDTH) at centre-line points."""
         return self._frames.index_select(0, course * SAMPLES + index)
 
     def walls(self, course: Tensor, index: Tensor) -> Tensor:
-        """Return the walls (N, WALL_WIDTH) around points of the middle."""
+        """Return the walls (N, WALL_WIDTH) around centre-line points."""
         first = course * self._rows + index // (SAMPLES // CORNERS)
         return torch.cat([wall.index_select(0, first) for wall in self._walls], dim=1)
