@@ -1,4 +1,4 @@
-"""Distances and rays by formula, in numpy: what every engine's collisions and rays are tested against."""
+"""Analytic distances and ray casts in numpy: the reference for every engine's collisions and rays."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rlstack.arrays import Array
 from rlstack.sim.obstacle import Obstacle
 
 _AT_ONCE = 1 << 16
-"""Pairs of a point and an obstacle worked on at a time: their arrays stay in the processor's cache."""
+"""Point-obstacle pairs per block, so that their arrays fit in the processor's cache."""
 
 
 class Shapes:
-    """A stack of obstacles by shape, for arrays of points and rays.
+    """Obstacles grouped by shape, for arrays of points and rays.
 
     Args:
-        obstacles: In any order.
+        obstacles: Obstacles in any order.
         floor: Whether the half-space below z = 0 is solid too.
     """
 
@@ -34,7 +34,7 @@ class Shapes:
                 self._kinds.append((kind, np.array(rows, dtype=np.float64).T))
 
     def distance(self, points: Array) -> Array:
-        """Return the signed distance (N,) in m of points (N, 3) to the nearest surface, negative inside; inf: none."""
+        """Return the signed distance (N,) in m of points (N, 3) to the nearest surface; inf without any."""
         nearest = points[:, 2].copy() if self._floor else np.full(len(points), np.inf)
         for (signed_distance, _), table in self._kinds:
             for rows in _blocks(len(points), table.shape[1]):
@@ -43,7 +43,7 @@ class Shapes:
         return nearest
 
     def cast(self, origins: Array, directions: Array) -> Array:
-        """Return how far (R,) in m rays go from origins (R, 3) along unit directions (R, 3); inf: for ever.
+        """Return the lengths (R,) in m of rays from origins (R, 3) along unit directions (R, 3); inf without a hit.
 
         A ray that starts inside an obstacle ends where it leaves it.
         """
@@ -56,7 +56,7 @@ class Shapes:
                 with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                     enters, leaves = interval(_into(origins[rows], table), _turned(directions[rows], table), table[5:])
                 met = np.where(enters >= 0.0, enters, leaves)
-                met[~((enters <= leaves) & (leaves >= 0.0))] = np.inf  # also where either is nan
+                met[~((enters <= leaves) & (leaves >= 0.0))] = np.inf  # also if either is NaN
                 np.minimum(reach[rows], met.min(axis=1), out=reach[rows])
         return reach
 
@@ -64,10 +64,10 @@ class Shapes:
 _EDGE_M = 1e-9
 
 Local = tuple[Array, Array, Array]
-"""x, y, z in each obstacle's own frame, (rows, obstacles) each."""
+"""x, y, z in each obstacle's frame, (rows, obstacles) each."""
 
 _Kind = tuple[Callable[[Local, Array], Array], Callable[[Local, Local, Array], tuple[Array, Array]]]
-"""Signed distance of points, and where a line enters and leaves; last argument: half the extents (3, obstacles)."""
+"""Functions for signed distances and for a line's entry and exit; last argument: half extents (3, obstacles)."""
 
 
 def _blocks(rows: int, columns: int) -> list[slice]:
@@ -101,10 +101,10 @@ def _sphere_distance(at: Local, half: Array) -> Array:
 
 
 def _slab(at: Array, direction: Array, half: Array) -> tuple[Array, Array]:
-    """Return where a line is between -half and half; an empty interval (inf, -inf) where never."""
+    """Return the interval in which a line is between -half and half; (inf, -inf) if empty."""
     one, other = (-half - at) / direction, (half - at) / direction
     level = direction == 0.0
-    # what was drawn edge to edge has no gap because of rounding
+    # rounding must not open gaps between shapes that touch
     always = np.where(np.abs(at) <= half + _EDGE_M, np.inf, -np.inf)
     enters = np.where(level, -always, np.minimum(one, other))
     return enters, np.where(level, always, np.maximum(one, other))
@@ -119,7 +119,7 @@ def _box_interval(at: Local, direction: Local, half: Array) -> tuple[Array, Arra
 def _cylinder_interval(at: Local, direction: Local, half: Array) -> tuple[Array, Array]:
     (x, y, z), (u, v, w) = at, direction
     across = u * u + v * v
-    # By the line's least distance from the axis, not by the quadratic's roots: exact also far from a thin pole.
+    # By the line's least distance from the axis instead of the quadratic's roots: exact even far from a thin pole.
     least = (x * v - y * u) ** 2 / across
     middle, reach = -(x * u + y * v) / across, np.sqrt((half[0] ** 2 - least) / across)
     inside = x * x + y * y <= half[0] ** 2

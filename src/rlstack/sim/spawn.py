@@ -1,4 +1,4 @@
-"""Where robots start: places in a world, and the heights at which contact carries them."""
+"""Start positions of robots in a world and their resting heights."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rlstack.sim.engine import BODY_ROWS, Engine
 from rlstack.sim.world import World
 
 SPACING_M = 1.0
-"""Between the start places of robots in a world that names none, m."""
+"""Spacing of start positions in a world without its own, m."""
 _AT_REST_M = 1e-6
 """Tolerance on the height of a robot at rest, m."""
 
 
 class SpawnHeights:
-    """Where N robots stand in an engine, found by letting them settle at their start places.
+    """Resting heights of N robots in an engine, found by settling them at their start positions.
 
     Contact is slightly soft, so each engine carries them some micrometres below their rest height.
 
     Args:
-        engine: It steps, and leaves the robots where they settle.
+        engine: The engine; robots are left where they settle.
         robots: N robots.
-        starts_m: (N, 3) m.
-        floor: Whether there is one at z = 0.
+        starts_m: (N, 3) start positions, m.
+        floor: Whether there is a floor at z = 0.
         step_s: Physics step, s.
     """
 
@@ -57,11 +57,11 @@ class SpawnHeights:
         self._heights = np.where(self._carried, heights, plain)
 
     def place(self, index: int) -> Array:
-        """Return where robot ``index`` stands at first, (3,) m."""
+        """Return the initial resting position of robot ``index``, (3,) m."""
         return self._starts[index] + np.array([0.0, 0.0, self._heights[index]])
 
     def settled(self, index: int, motion: Array) -> bool:
-        """Put a state (13,), in place, where contact carries robot ``index``, if it stands; return whether it does.
+        """If robot ``index`` stands in a state (13,), correct the state's height in place; return whether it stands.
 
         It stands over the floor or at its start place, where something is there: still, level, and at its rest height
         or lower by what contact takes. At the plain height nothing would push back, and the robot would fall first.
@@ -81,10 +81,10 @@ class SpawnHeights:
 
 
 def checked_starts(starts_m: ArrayLike, count: int) -> Array:
-    """Return start places (count, 3), m.
+    """Return start positions (count, 3), m.
 
     Raises:
-        UserError: The shape is wrong, or a number is not finite.
+        UserError: The shape is wrong, or a value is not finite.
     """
     try:
         starts = np.array(starts_m, dtype=float)
@@ -98,7 +98,7 @@ def checked_starts(starts_m: ArrayLike, count: int) -> Array:
 
 
 def start_places(count: int, world: World | None = None, isolated: bool = False) -> Array:
-    """Return where robots stand at first (count, 3), m: the world's places, or a grid about the origin.
+    """Return start positions (count, 3), m: the world's, or a grid about the origin.
 
     Raises:
         UserError: The world has too few.

@@ -1,4 +1,4 @@
-"""Validation of what a simulation is made with and given: robots, world, rate, options, commands and states."""
+"""Validation of a simulation's inputs: robots, world, rate, options, commands and states."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def checked_robots(robots: Sequence[RobotSpec]) -> tuple[RobotSpec, ...]:
     """Return the robots of a simulation: at least one.
 
     Raises:
-        UserError: The list is empty, or holds something else, or a robot that no engine can move.
+        UserError: The list is empty or contains something else, or a robot that no engine supports.
     """
     if isinstance(robots, RobotSpec):
         raise UserError(f"robots: {robots.name} alone is not allowed: must be a list, such as [{robots.name}].")
@@ -38,7 +38,7 @@ def checked_robots(robots: Sequence[RobotSpec]) -> tuple[RobotSpec, ...]:
 
 
 def checked_world(world: World | str | Path | None, isolated: bool) -> World | None:
-    """Return the world, loaded if it was named.
+    """Return the world, loaded by name if necessary.
 
     Raises:
         UserError: There is no such world, or isolated robots would share its movable obstacles.
@@ -120,15 +120,15 @@ def checked_command(command: Mapping[str, ArrayLike], name: str, size: int) -> A
 
 
 def checked_states(state: Mapping[str, ArrayLike], count: int, rotors: int) -> dict[str, Array]:
-    """Return all of quadrotors' states as float64 with unit quaternions; what is left out is zero, or level.
+    """Return complete quadrotor states as float64 with unit quaternions; missing values are zero, or level.
 
     Args:
         state: Arrays (count, width) by name.
-        count: How many robots.
-        rotors: Of each.
+        count: Number of robots.
+        rotors: Number of rotors of each robot.
 
     Raises:
-        ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
+        ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is not a rotation.
     """
     sizes = {"position": 3, "orientation": 4, "linear_velocity": 3, "angular_velocity": 3, "rotor_speed": rotors}
     if unknown := sorted(set(state) - set(sizes)):
@@ -146,10 +146,10 @@ def checked_states(state: Mapping[str, ArrayLike], count: int, rotors: int) -> d
 
 
 def checked_jointed_state(state: Mapping[str, ArrayLike], joints: int) -> dict[str, Array]:
-    """Return what is given of a jointed robot's state as float64: its base's motion and its joints (joints,).
+    """Return the provided values of a jointed robot's state as float64: base motion and joints (joints,).
 
     Raises:
-        ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is no rotation.
+        ValueError: A name is unknown, or an array has the wrong shape, is not finite, or is not a rotation.
     """
     shapes = {**dict.fromkeys(("position", "linear_velocity", "angular_velocity"), (3,)), "orientation": (4,)}
     shapes.update(dict.fromkeys(("joint_position", "joint_velocity"), (joints,)))
@@ -164,7 +164,7 @@ def checked_jointed_state(state: Mapping[str, ArrayLike], joints: int) -> dict[s
 
 
 def checked_index(index: Any, count: int) -> int:
-    """Return the number of one of ``count`` robots.
+    """Return the index of one of ``count`` robots.
 
     Raises:
         ValueError: There is no such robot.
@@ -175,10 +175,10 @@ def checked_index(index: Any, count: int) -> int:
 
 
 def checked_indices(index: ArrayLike, count: int) -> Index:
-    """Return the numbers (robots,) of some of ``count`` robots.
+    """Return the indices (robots,) of some of ``count`` robots.
 
     Raises:
-        ValueError: A number is out of range, repeated, or not whole.
+        ValueError: An index is out of range, repeated, or not whole.
     """
     which = np.asarray(index)
     if which.ndim != 1 or (which.size and which.dtype.kind not in "iu"):

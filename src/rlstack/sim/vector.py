@@ -1,4 +1,4 @@
-"""Vector simulators: N robots that do not touch each other, in the batch simulator or in any engine."""
+"""Vector simulators: N independent robots, in the batch simulator or in any engine."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from rlstack.sim.engine import Engine
 from rlstack.sim.world import World
 
 BATCH = "batch"
-"""The batch simulator of a kind; every other name is a backend whose engine is used."""
+"""Name of a kind's batch simulator; every other name is a backend with an engine."""
 
 
 class VectorSimulator(Protocol):
-    """N robots that do not touch each other, stepped together."""
+    """N independent robots, stepped together."""
 
     label: str
-    """Where they are, for reports."""
+    """Name of the simulator, for reports."""
     most: int
-    """How many there can be at a time; there are as many as in the last :meth:`set_state`."""
+    """Greatest number of robots; the present number is that of the last :meth:`set_state`."""
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Put every robot into a state, arrays (N, width) by name."""
+        """Set every robot's state from arrays (N, width) by name."""
 
     def state(self) -> dict[str, Array]:
         """Return copies of the state arrays (N, width); NaN for a robot that diverged."""
 
     def step(self, command: Array) -> None:
-        """Let one control period pass under ``command`` (N, width)."""
+        """Advance one control period under ``command`` (N, width)."""
 
     def close(self) -> None:
         """Release everything."""
 
 
 def engine_of(simulator: str) -> type[Engine] | None:
-    """Return the engine of a simulator; None for one without, such as the batch simulator or a real robot.
+    """Return the engine of a simulator; None without one, as for the batch simulator or a real robot.
 
     Raises:
         UserError: There is no such backend.
@@ -50,34 +50,34 @@ def engine_of(simulator: str) -> type[Engine] | None:
 
 
 def where_in_process(simulator: str) -> str:
-    """Return what reports call a simulator in process."""
+    """Return the name of an in-process simulator in reports."""
     return BATCH if simulator == BATCH else f"{simulator} (in process)"
 
 
 def whole_steps(physics_rate_hz: float, rate_hz: float) -> int:
-    """Return how many physics steps a control period has at this physics rate, or at the next that has whole ones."""
+    """Return the whole number of physics steps per control period at this physics rate, rounded up."""
     return max(math.ceil(physics_rate_hz / rate_hz - 1e-9), 1)
 
 
 def whole_rate_hz(engine: type[Engine], rate_hz: float) -> float:
-    """Return the engine's own physics rate, or the next that has whole steps in a control period: on time, then."""
+    """Return the engine's default physics rate, or the next with whole steps per control period."""
     return whole_steps(engine.steps_per_s, rate_hz) * rate_hz
 
 
 def vector_simulator(name: str, robot: Any, count: int, rate_hz: float, **options: Any) -> VectorSimulator:
     """Return N robots in the simulator called ``name``.
 
-    A kind of robot with a part ``simulation_vector`` makes its own; any other has a backend for each robot.
+    A kind of robot with a part ``simulation_vector`` builds its own; others use one backend per robot.
 
     Args:
         name: :data:`BATCH`, or a backend with an engine.
         robot: A robot as its file describes it.
-        count: N wanted.
+        count: N.
         rate_hz: Control rate.
-        options: Of the kind's part, or of :class:`EngineVector`.
+        options: Options of the kind's part or of :class:`EngineVector`.
 
     Raises:
-        UserError: There is no such simulator, it is not installed, or it cannot hold many of these robots.
+        UserError: There is no such simulator, it is not installed, or it does not support many of these robots.
     """
     kind = find_kind(robot.kind)
     make = kind.load("simulation_vector") if kind.has("simulation_vector") else EngineVector
@@ -86,16 +86,16 @@ def vector_simulator(name: str, robot: Any, count: int, rate_hz: float, **option
 
 
 class EngineVector:
-    """N robots of any kind in an engine, each behind a backend, in a world of its own.
+    """N robots of any kind in an engine, each behind a backend in its own world.
 
     Args:
         name: A backend with an engine.
         robot: A robot as its file describes it.
         count: N.
         rate_hz: Control rate.
-        worlds: N worlds or names of worlds; None: the backend's own.
-        seed: Of the sensors' noise, with the robot's number.
-        physics_hz: Physics steps a second, at least; None: the engine's own.
+        worlds: N worlds or names of worlds; None: the backend's default.
+        seed: Seed of the sensor noise, combined with the robot's index.
+        physics_hz: Least number of physics steps per second; None: the engine's default.
 
     Raises:
         UserError: The backend is not a simulator with an engine, or it is not installed.
@@ -129,24 +129,24 @@ class EngineVector:
         self._read()
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Put the robots into a state, arrays (N, width) by name; see :meth:`rlstack.interfaces.backend.Backend`."""
+        """Set the robots' states from arrays (N, width) by name; see :meth:`rlstack.interfaces.backend.Backend`."""
         for k, backend in enumerate(self.backends):
             backend.reset({name: array[k] for name, array in state.items()})
         self._read()
 
     def state(self) -> dict[str, Array]:
-        """Return what the backends read, arrays (N, width) by name."""
+        """Return the backends' readings, arrays (N, width) by name."""
         return dict(self._signals)
 
     def step(self, command: Array) -> None:
-        """Let one control period pass under ``command`` (N, width)."""
+        """Advance one control period under ``command`` (N, width)."""
         for backend, wanted in zip(self.backends, command):
             backend.write({backend.commanded[0]: wanted})
             backend.step(self.period_s)
         self._read()
 
     def capture(self, sensor: str, array: str) -> Array:
-        """Return an array of what a camera or lidar of each robot sees, (N, ...)."""
+        """Return an array of a camera's or lidar's measurements of each robot, (N, ...)."""
         return np.stack([backend.capture(sensor).arrays[array] for backend in self.backends])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A rigid body's motion and the vector algebra of the models, in numpy style for :mod:`rlstack.fused`.
+"""Rigid-body states and vector algebra of the physics models, in numpy style for :mod:`rlstack.fused`.
 
 Vectors have their components along the first axis: plain arrays (3,) or (3, N), or expressions.
 """
@@ -14,9 +14,9 @@ Vector = Any
 
 
 class Body(NamedTuple):
-    """What moves: position m and velocity m/s in the world, attitude body to world, rates rad/s in the body.
+    """State of a rigid body: position m and velocity m/s (world), attitude body to world, rates rad/s (body).
 
-    Also the time derivative of one.
+    Also used for its time derivative.
     """
 
     position: Vector
@@ -26,7 +26,7 @@ class Body(NamedTuple):
 
 
 def vector(*components: Any) -> Vector:
-    """Return the vector of these components."""
+    """Return a vector of these components."""
     return np.stack([np.asarray(c) for c in components])
 
 
@@ -36,7 +36,7 @@ def cross(a: Vector, b: Vector) -> Vector:
 
 
 def unit(q: Vector) -> Vector:
-    """Return a quaternion of length 1."""
+    """Return the normalized quaternion."""
     return q * (1.0 / np.sqrt((q * q).sum(axis=0)))
 
 
@@ -55,6 +55,6 @@ def turned(q: Vector, rates: Vector) -> Vector:
 
 
 def down_row(q: Vector) -> tuple[Any, Any, Any]:
-    """Return the world's z of the body's x, y and z axes: the last row of the rotation matrix of ``q`` xyzw."""
+    """Return the world z components of the body's axes: the last row of the rotation matrix of ``q`` xyzw."""
     x, y, z, w = q
     return 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)

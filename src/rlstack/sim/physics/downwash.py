@@ -1,4 +1,4 @@
-"""Downwash between vehicles: the wake of all rotors of one vehicle, far below it, is a round turbulent jet.
+"""Downwash between vehicles: far below a vehicle, the wake of all its rotors is a round turbulent jet.
 
 Sources: Bauersfeld, Muller, Ziegler, Coletti and Scaramuzza, "Robotics meets Fluid Dynamics: A Characterization of the
 Induced Airflow below a Quadrotor as a Turbulent Jet", RA-L 2024 (arXiv 2403.13321), who measured six quadrotors and
@@ -8,12 +8,12 @@ section 5.1, with the constants of Hussein, Capp and George, J. Fluid Mech. 258,
     U(x, r) = U_0(x) / (1 + a (r / x)^2)^2        U_0(x) = B U_J d / x        a = (sqrt(2) - 1) / S^2
 
 at x below the vehicle along its axis and r beside it, B = 5.8 and S = 0.094. The jet carries the vehicle's thrust T as
-momentum, T = rho U_J^2 pi d^2 / 4, so U_J d = sqrt(4 T / (pi rho)): nothing is fitted here. Up to where U_0 would be
-above the speed of the fully developed wake of an ideal rotor, sqrt(2 T / (rho A)), the jet stays as it is there.
+momentum, T = rho U_J^2 pi d^2 / 4, so U_J d = sqrt(4 T / (pi rho)), without fitted parameters. Nearer than the point
+where U_0 equals the speed of the fully developed wake of an ideal rotor, sqrt(2 T / (rho A)), the jet is constant.
 
-The air that comes from above then acts on whoever is below through its drag (:mod:`rlstack.sim.physics.loads`). Wakes
-of several vehicles add. Valid in hover and slow flight: wakes are where their vehicle is now, straight along its axis.
-The torque by the wake's slope over the vehicle, and wakes that the floor turns aside, are left out.
+The moving air acts on vehicles below through their drag (:mod:`rlstack.sim.physics.loads`). Wakes of several vehicles
+add. Valid in hover and slow flight: a wake follows its vehicle at once, straight along its axis. Omitted are the
+torque from the wake's gradient over a vehicle and the deflection of wakes by the floor.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _SHAPE = (math.sqrt(2.0) - 1.0) / SPREAD**2
 
 
 def jet_velocity(below: Any, beside_squared: Any, thrust: Any, disk_area: Any) -> Any:
-    """Return how fast the air moves along the jet, m/s; 0 above the vehicle.
+    """Return the air speed along the jet, m/s; 0 above the vehicle.
 
     Args:
-        below: Distance from the vehicle along its axis, the way that the air goes, m.
+        below: Distance from the vehicle along its axis, in the direction of the air flow, m.
         beside_squared: Square of the distance from the axis, m^2.
-        thrust: Of all rotors, at least 0 N.
-        disk_area: Of all rotors, m^2.
+        thrust: Thrust of all rotors, at least 0 N.
+        disk_area: Disk area of all rotors, m^2.
     """
-    # from here on the jet's axis is slower than the fully developed wake
+    # beyond this, the jet's axis is slower than the fully developed wake
     begin = DECAY * np.sqrt(disk_area * (2.0 / math.pi))
     x = maximum(below, begin)
     axis = DECAY * np.sqrt(thrust * (4.0 / (math.pi * AIR_DENSITY))) / x
@@ -54,11 +54,11 @@ def jet_velocity(below: Any, beside_squared: Any, thrust: Any, disk_area: Any) -
 
 
 class Downwash:
-    """The wakes of N quadrotors on each other.
+    """Downwash among N quadrotors.
 
     Args:
         robots: N quadrotors.
-        makers: (N,) which of them make a wake; None: all.
+        makers: (N,) which robots produce a wake; None: all.
     """
 
     def __init__(self, robots: Sequence[Quadrotor], makers: Sequence[bool] | None = None) -> None:
@@ -68,7 +68,7 @@ class Downwash:
         self._on = np.ones(len(robots)) if makers is None else np.asarray(makers, dtype=float)
 
     def velocity(self, position: Vector, orientation: Vector, speed: Vector) -> Array:
-        """Return how the wakes of the others move the air at each robot, (3, N) m/s, world.
+        """Return the air velocity at each robot from the others' wakes, (3, N) m/s, world.
 
         Args:
             position: (3, N) m.
@@ -78,7 +78,7 @@ class Downwash:
         thrust = np.maximum(self._c0 + speed * (self._c1 + speed * self._c2), 0.0).sum(axis=0) * self._on
         x, y, z, w = orientation
         axis = np.stack([2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)])
-        # of robot j (column) seen from robot i (row)
+        # robot j (column) relative to robot i (row)
         apart = position[:, None, :] - position[:, :, None]
         below = -(axis[:, :, None] * apart).sum(axis=0)
         beside_squared = np.maximum((apart * apart).sum(axis=0) - below * below, 0.0)

@@ -25,20 +25,20 @@ def loads(
     floor_height: Any = 0.0,
     idle: bool = True,
 ) -> tuple[Vector, Vector]:
-    """Return the force (3,) N in the **world** without gravity, and the torque (3,) N m in the **body**.
+    """Return the force (3,) N in the **world** frame without gravity, and the torque (3,) N m in the **body** frame.
 
-    Rotors with the floor's effect, drag against the air, gyroscopic term of the rotors; not the disturbances of a
-    :class:`rlstack.sim.perturbation.Perturbation`, which are :func:`disturbances`.
+    Includes rotor thrust with ground effect, drag and the rotors' gyroscopic term, but not the disturbances of a
+    :class:`rlstack.sim.perturbation.Perturbation`; see :func:`disturbances`.
 
     Args:
         body: Position m and velocity m/s in the world, attitude (unit quaternion xyzw), rates rad/s in the body.
         speed: (rotors,) rad/s.
         change: (rotors,) rad/s^2; None leaves the rotors' angular momentum out.
         p: Parameters by name, as in :data:`rlstack.sim.batch.layout.PARAMETERS`.
-        models: What is computed.
-        air: (3,) m/s, world: wind and the wakes of others; None: still air.
-        floor_height: World's z of the floor below, m; for the ground effect.
-        idle: Whether rotors may turn slower than commands allow, as after a stop.
+        models: Enabled physics models.
+        air: (3,) m/s, world: wind and others' wakes; None: still air.
+        floor_height: World z of the floor, m, for the ground effect.
+        idle: Whether rotors may turn slower than the least command, as after a stop.
     """
     lift = motor.thrust(speed, p["thrust_coefficients"], p["thrust_scale"], idle)
     if models.ground_effect:
@@ -53,7 +53,7 @@ def loads(
         p["torque_per_thrust"][0] * (sign * lift).sum(axis=0),
     )
     if change is not None:
-        # a rotor whose drag turns the body one way spins the other way; spinning it up pushes back
+        # a rotor spins against the direction in which its drag turns the body; accelerating it adds a reaction torque
         momentum = -p["spin_inertia"][0] * (sign * speed).sum(axis=0)
         pushed = p["spin_inertia"][0] * (sign * change).sum(axis=0)
         # the rotors' angular momentum turns with the body
@@ -71,14 +71,14 @@ def loads(
 
 
 def disturbances(p: Mapping[str, Vector], elapsed: Any, duration: Any) -> tuple[Vector, Vector]:
-    """Return the disturbing force (3,) N in the world and torque (3,) N m in the body, over a step.
+    """Return the disturbance force (3,) N, world, and torque (3,) N m, body, over a step.
 
-    A gust counts by the share of the step in which it blows.
+    A gust counts with the share of the step in which it blows.
 
     Args:
         p: Parameters by name.
-        elapsed: Since the reset, at the step's begin, s.
-        duration: Of the step, s.
+        elapsed: Time from the reset to the step's start, s.
+        duration: Duration of the step, s.
     """
     start, end = p["gust_window"]
     blows = maximum(minimum(end, elapsed + duration) - maximum(start, elapsed), 0.0) / duration

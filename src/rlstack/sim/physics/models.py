@@ -1,4 +1,4 @@
-"""Which physics models are on: those of the robot file, less what a world or a caller switches off."""
+"""Selection of physics models: those of the robot file, with overrides by a world or a caller."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from rlstack.robots import RobotSpec
 
 @dataclass(frozen=True)
 class Models:
-    """Models that are computed; what is off is left out of the compiled code."""
+    """Enabled models; disabled ones are omitted from the compiled code."""
 
     ground_effect: bool = False
-    """Rotors lift more near the floor: :mod:`rlstack.sim.physics.ground_effect`."""
+    """More rotor thrust near the floor: :mod:`rlstack.sim.physics.ground_effect`."""
     rotor_drag: bool = False
-    """Drag that grows with the rotors' speed, instead of the linear one: :mod:`rlstack.sim.physics.rotor_drag`."""
+    """Drag proportional to the rotors' speed, instead of linear drag: :mod:`rlstack.sim.physics.rotor_drag`."""
     downwash: bool = False
-    """Vehicles blow on those below them: :mod:`rlstack.sim.physics.downwash`."""
+    """Wakes act on vehicles below: :mod:`rlstack.sim.physics.downwash`."""
     wind: bool = False
-    """The air moves: :mod:`rlstack.sim.physics.wind`."""
+    """Wind and turbulence: :mod:`rlstack.sim.physics.wind`."""
     battery: bool = False
     """The battery's voltage limits the rotors: :mod:`rlstack.sim.physics.battery`."""
 
     def __or__(self, other: Models) -> Models:
-        """Return what either has: of a kernel for several robots."""
+        """Return the union, for a kernel shared by several robots."""
         return Models(**{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)})
 
 
 NO_MODELS = Models()
-"""Rotors, lag and linear drag alone: what policies are trained with."""
+"""Rotors, motor lag and linear drag only, as in training."""
 
 MODELS = tuple(f.name for f in fields(Models))
 """The names of all models, as in a world file's ``physics`` section."""
 
 
 def check_switches(switches: Mapping[str, bool], where: str) -> None:
-    """Refuse switches of models that do not exist.
+    """Refuse switches of unknown models.
 
     Raises:
         UserError: A name is unknown (nearest names listed).
@@ -55,17 +55,17 @@ def models_of(
     *,
     floor: bool = True,
 ) -> Models:
-    """Return the models that are on for a robot: those of its file, unless switched, and the wind where there is some.
+    """Return a robot's enabled models: those of its file, unless overridden, and the wind if there is any.
 
     Args:
-        robot: Whose file says which models it has numbers for, and which of them are on.
-        switches: Of a world file or a caller, by name: true and false win over the robot file.
+        robot: The robot, whose file has the models' parameters and defaults.
+        switches: Overrides of the robot file by a world file or a caller, by name.
         wind: Whether there is wind.
-        where: What to call the switches' source in errors.
-        floor: Whether there is a floor; without, there is no ground effect.
+        where: Source of the switches, for errors.
+        floor: Whether there is a floor; without one, there is no ground effect.
 
     Raises:
-        UserError: A name is unknown, or a model is switched on that needs numbers which nobody gave.
+        UserError: A name is unknown, or a model is switched on without parameters.
     """
     switches = switches or {}
     check_switches(switches, where)

@@ -17,28 +17,28 @@ from rlstack.sim.physics.body import Vector
 
 
 def decay(time_constants: Vector, duration: Any) -> Vector:
-    """Return what is left of a difference after ``duration`` s, for rise and fall."""
+    """Return the remaining share of a speed difference after ``duration`` s, for rise and fall."""
     return np.exp(-duration / time_constants)
 
 
 def lagged(speed: Vector, command: Vector, keep: Vector) -> Vector:
-    """Return rotor speeds under a constant command, of whose difference ``keep`` (rise, fall) is left."""
+    """Return rotor speeds under a constant command, when the share ``keep`` (rise, fall) of the difference remains."""
     return command + (speed - command) * where(greater(command, speed), keep[0], keep[1])
 
 
 def change(speed: Vector, command: Vector, time_constants: Vector) -> Vector:
-    """Return how fast rotor speeds change, rad/s^2."""
+    """Return the rotors' accelerations, rad/s^2."""
     return (command - speed) / where(greater(command, speed), time_constants[0], time_constants[1])
 
 
 def thrust(speed: Vector, coefficients: Vector, scale: Vector, idle: bool = True) -> Vector:
-    """Return the thrust of each rotor far from everything, N.
+    """Return the thrust of each rotor in free air, N.
 
     Args:
         speed: (rotors,) rad/s.
         coefficients: c0, c1, c2 of c0 + c1 w + c2 w^2.
-        scale: (rotors,) departure from the file.
-        idle: Whether rotors may turn slower than the robot file's lowest speed, where a fit may be below 0: 0 then.
+        scale: (rotors,) factor of the file's thrust.
+        idle: Whether rotors may turn slower than the file's least speed, where a negative fit is clipped to 0.
     """
     c0, c1, c2 = coefficients
     fit = c0 + speed * (c1 + speed * c2)

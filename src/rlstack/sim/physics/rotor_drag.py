@@ -1,4 +1,4 @@
-"""Rotor drag: spinning propellers are pushed along with the air, more so the faster they spin.
+"""Rotor drag: the drag of spinning propellers, which grows with their speed.
 
 Sources: Foerster, "System Identification of the Crazyflie 2.0 Nano Quadrocopter", ETH Zurich, 2015, which fits
 
@@ -20,7 +20,7 @@ from rlstack.sim.physics.body import Vector
 
 
 def drag_per_velocity(coefficient: Vector, speed: Vector) -> Any:
-    """Return the drag for each m/s of air along the body's axes, N s/m.
+    """Return the drag per m/s of air velocity along the body's axes, N s/m.
 
     Args:
         coefficient: (3,) k_x, k_y, k_z, kg.

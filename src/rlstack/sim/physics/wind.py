@@ -1,4 +1,4 @@
-"""Wind: a mean velocity and Dryden turbulence that blows past.
+"""Wind: a mean velocity plus Dryden turbulence.
 
 Source: MIL-F-8785C, "Flying Qualities of Piloted Airplanes", 1980, section 3.7, kept in MIL-HDBK-1797; low-altitude
 model (height h from 10 to 1000 feet), wind speed W at 20 feet of 15, 30 and 45 knots for light, moderate and severe:
@@ -11,9 +11,9 @@ Along the mean wind (u), to the left of it (v) and up (w), white noise goes thro
     H_u(s) = sigma_u sqrt(2 L_u / (pi V)) / (1 + L_u s / V)
     H_v(s) = sigma_v sqrt(L_v / (pi V)) (1 + sqrt(3) L_v s / V) / (1 + L_v s / V)^2             w likewise
 
-with V the speed of the vehicle through the air, which carries it along the frozen turbulence. The filters are advanced
-exactly, whatever the time step; they begin in their stationary state. Rates of rotation of the air are left out: a
-multirotor is small against L. At hover V is the wind's speed, at least 1 m/s.
+with V the vehicle's airspeed through the frozen turbulence. The filters are integrated exactly for any time step and
+start in their stationary state. Angular rates of the air are omitted, because a multirotor is small compared to L. In
+hover V is the wind speed, at least 1 m/s.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 _FOOT, _KNOT = 0.3048, 1852.0 / 3600.0
 SPEED_AT_20_FEET_M_S = {"none": 0.0, "light": 15.0 * _KNOT, "moderate": 30.0 * _KNOT, "severe": 45.0 * _KNOT}
-"""W by the name of the turbulence, m/s."""
+"""W by turbulence level, m/s."""
 LEAST_AIRSPEED_M_S = 1.0
 STATE_ROWS = NOISE_ROWS = 5
-"""Of the filters: one of u, two each of v and w."""
+"""States of the filters: one for u, two each for v and w."""
 
 _ROOT = math.sqrt(3.0)
-_BLOCK = 256  # draws of one robot at a time
+_BLOCK = 256  # normals drawn at a time for one robot
 
 
 def intensities(height: Any, speed_at_20_feet: Any) -> tuple[Any, Any]:
     """Return the standard deviations of the horizontal and vertical components, m/s.
 
     Args:
-        height: Above the floor, m; what is below 10 feet or above 1000 counts as that.
+        height: Height above the floor, m, clipped to 10 to 1000 feet.
         speed_at_20_feet: W, m/s.
     """
     up = 0.1 * speed_at_20_feet
@@ -56,7 +56,7 @@ def intensities(height: Any, speed_at_20_feet: Any) -> tuple[Any, Any]:
 
 
 def lengths(height: Any) -> tuple[Any, Any]:
-    """Return the scale lengths of the horizontal and vertical components, m, at a height, m."""
+    """Return the scale lengths of the horizontal and vertical components, m, at a height in m."""
     up = clip(height, 10.0 * _FOOT, 1000.0 * _FOOT)
     return up * np.exp(-1.2 * np.log(_profile(height))), up
 
@@ -66,7 +66,7 @@ def _profile(height: Any) -> Any:
 
 
 def stationary(noise: Vector) -> Vector:
-    """Return a state (5,) of the filters as they are after a long time, from standard normal numbers (5,)."""
+    """Return a random stationary state (5,) of the filters, from standard normal values (5,)."""
     u, v1, v2, w1, w2 = noise
     # variances 1/2 and 1/4, covariance 1/4
     half = math.sqrt(0.5)
@@ -74,11 +74,11 @@ def stationary(noise: Vector) -> Vector:
 
 
 def advance(state: Vector, noise: Vector, duration: Any, airspeed: Any, height: Any) -> Vector:
-    """Return the filters' state (5,) ``duration`` s on.
+    """Return the filters' state (5,) after ``duration`` s.
 
     Args:
         state: From :func:`stationary` or this function.
-        noise: (5,) standard normal numbers.
+        noise: (5,) standard normal values.
         duration: s.
         airspeed: V, above 0 m/s.
         height: m.
@@ -92,7 +92,7 @@ def advance(state: Vector, noise: Vector, duration: Any, airspeed: Any, height: 
 
 
 def _second_order(state: Vector, noise: Vector, h: Any) -> tuple[Any, Any]:
-    # x' = -x + noise and y' = x - y over h, and the Cholesky factor of what the noise adds
+    # x' = -x + noise and y' = x - y over h, with the Cholesky factor of the noise covariance
     keep = np.exp(-h)
     gone = keep * keep
     xx = 0.5 * (1.0 - gone)
@@ -113,7 +113,7 @@ def gust(state: Vector, height: Any, speed_at_20_feet: Any) -> Vector:
 
 @lru_cache(maxsize=1)
 def _step() -> Kernel:
-    """Return one step of all robots: a dozen times as fast as in numpy, and a simulation takes it each physics step."""
+    """Return the kernel of one step for all robots, a dozen times as fast as numpy; it runs each physics step."""
 
     def step(state: Any, noise: Any, at: Any, wind: Any, duration: Any) -> dict[str, Any]:
         height, *velocity = at
@@ -128,13 +128,13 @@ def _step() -> Kernel:
 
 
 class WindField:
-    """The wind at N robots, each with turbulence of its own that depends on the seed and the robot's number alone.
+    """The wind at N robots; each one's turbulence depends only on the seed and the robot's index.
 
     Args:
-        wind: Mean and turbulence.
+        wind: Settings of mean wind and turbulence.
         count: N.
         seed: At least 0.
-        floor_height_m: World's z of the floor.
+        floor_height_m: World z of the floor.
     """
 
     def __init__(self, wind: Wind, count: int, seed: int = 0, floor_height_m: float = 0.0) -> None:
@@ -166,7 +166,7 @@ class WindField:
         self._launches = [_step().prepare({**arrays, "state": now, "next": after}) for now, after in pairs]
 
     def reset(self, index: int) -> None:
-        """Let robot ``index`` begin in other turbulence: that of its next episode."""
+        """Start new turbulence for robot ``index``, for its next episode."""
         if not self._turbulent:
             return
         self._episode[index] += 1
@@ -175,12 +175,12 @@ class WindField:
         self._drawn[self._next :, :, index] = stream.standard_normal((_BLOCK - self._next, NOISE_ROWS))
 
     def advance(self, duration_s: float, position: NDArray[Any], velocity: NDArray[Any]) -> Array:
-        """Let time pass; return the air's velocity at each robot, (3, N) m/s, world.
+        """Advance time; return the air velocity at each robot, (3, N) m/s, world.
 
         Args:
             duration_s: Above 0 s.
-            position: (3, N) m of the robots.
-            velocity: (3, N) m/s, world.
+            position: (3, N) the robots' positions, m.
+            velocity: (3, N) the robots' velocities, m/s, world.
         """
         if self._turbulent:
             if self._next == _BLOCK:

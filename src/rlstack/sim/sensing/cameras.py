@@ -1,4 +1,4 @@
-"""Simulated cameras: from an engine's ideal image to that of the camera in the robot file."""
+"""Simulated cameras: conversion of an engine's ideal image to that of the robot file's camera."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rlstack.sim.engine import Engine
 
 
 def camera_pose(position: Array, orientation: Array, camera: Camera) -> tuple[Array, Array]:
-    """Return where a camera is in the world: its position (3,) m and the axes of its optical frame (3, 3), as columns.
+    """Return a camera's world position (3,) m and the axes of its optical frame (3, 3), as columns.
 
     Args:
-        position: (3,) m, of ``base_link``, or of the link that the camera sits on, in the world.
-        orientation: (4,) xyzw, likewise.
-        camera: Of the robot.
+        position: (3,) world position of the link that the camera is mounted on, by default ``base_link``, m.
+        orientation: (4,) xyzw, world orientation of that link.
+        camera: The robot's camera.
     """
     body = frames.to_matrix(orientation)
     return position + body @ camera.position, body @ camera.optical_rotation
@@ -33,19 +33,19 @@ def camera_view(
     camera: Camera,
     random: np.random.Generator | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return what a camera sees, as :class:`rlstack.interfaces.backend.Capture` has it.
+    """Return a camera's measurement as a :class:`rlstack.interfaces.backend.Capture`.
 
-    The engine renders :attr:`~rlstack.robots.Camera.rendered`; the lens, the depth's noise and its limits come here.
+    The engine renders :attr:`~rlstack.robots.Camera.rendered`; lens, depth noise and depth limits are applied here.
 
     Args:
-        engine: That renders.
-        position: (3,) m, of ``base_link``, or of the link that the camera sits on, in the world.
-        orientation: (4,) xyzw, likewise.
-        camera: Of the robot.
-        random: Of the depth's noise and dropouts; None: without either.
+        engine: The rendering engine.
+        position: (3,) world position of the link that the camera is mounted on, by default ``base_link``, m.
+        orientation: (4,) xyzw, world orientation of that link.
+        camera: The robot's camera.
+        random: Generator of depth noise and dropouts; None: neither.
 
     Raises:
-        UserError: There is no way to render here, or the lens is no plain one and OpenCV is not installed.
+        UserError: Rendering is not possible here, or the lens has distortion and OpenCV is not installed.
     """
     place, axes = camera_pose(position, orientation, camera)
     wanted = [kind for kind, has in (("rgb", camera.rgb), ("depth", camera.depth)) if has]
@@ -66,7 +66,7 @@ def camera_view(
 def measured_depth(
     ideal: NDArray[np.float32], camera: Camera, random: np.random.Generator | None = None
 ) -> NDArray[np.float32]:
-    """Return depth (height, width) m as a camera measures it: REP-117's infinities, noise and dropouts.
+    """Return depth (height, width) m with noise, dropouts and REP-117's infinities.
 
     The standard deviation at a depth z is ``depth_noise_m + depth_noise_per_m z^2``.
     """
@@ -85,7 +85,7 @@ def measured_depth(
 
 @lru_cache(maxsize=16)
 def lens_maps(camera: Camera) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the columns and rows (height, width) of ``camera.rendered``'s image at which each pixel looks."""
+    """Return the source columns and rows (height, width) in ``camera.rendered``'s image of each pixel."""
     (fx, _, cx), (_, fy, cy), _ = camera.intrinsics
     columns, rows = np.meshgrid((np.arange(camera.width) - cx) / fx, (np.arange(camera.height) - cy) / fy)
     seen = lens.undistort(np.stack((columns, rows), axis=-1), camera.distortion)
@@ -94,7 +94,7 @@ def lens_maps(camera: Camera) -> tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 _BUMP = 0.02
-"""Of the depth: how far neighbouring pixels may be from lying on a plane to be taken for those of one surface."""
+"""Relative depth deviation from a plane up to which neighbouring pixels belong to one surface."""
 
 
 def _colours_through_lens(image: NDArray[np.uint8], camera: Camera) -> NDArray[np.uint8]:
@@ -106,9 +106,9 @@ def _colours_through_lens(image: NDArray[np.uint8], camera: Camera) -> NDArray[n
 
 
 def _depth_through_lens(depth: NDArray[np.float32], camera: Camera) -> NDArray[np.float32]:
-    """Interpolate one over the depth, which is exact on planes; between two surfaces, the nearest pixel's is taken."""
+    """Interpolate the inverse depth, which is exact on planes; between two surfaces, use the nearest pixel."""
     opencv, maps = import_library("cv2", "perception"), lens_maps(camera)
-    inverse = 1.0 / depth  # nothing there: 0
+    inverse = 1.0 / depth  # 0 without an object
     around = np.ones((3, 3), dtype=np.uint8)
     bump = opencv.dilate(inverse, around) + opencv.erode(inverse, around) - 2.0 * inverse
     one = np.abs(bump) < _BUMP * inverse

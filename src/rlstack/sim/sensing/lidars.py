@@ -1,4 +1,4 @@
-"""Simulated lidars: rays cast by an engine, and the measurements from their hits."""
+"""Simulated lidars: measurements from rays cast by an engine."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def lidar_scan(
     lidar: Lidar,
     random: np.random.Generator | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return what a lidar sees, as :class:`rlstack.interfaces.backend.Capture` has it.
+    """Return a lidar's measurement as a :class:`rlstack.interfaces.backend.Capture`.
 
     Args:
-        engine: Whose world it is.
-        index: Of the robot, which its own rays pass through.
-        position: (3,) m, of ``base_link`` in the world.
-        orientation: (4,) xyzw, likewise.
-        lidar: Of the robot.
-        random: Of noise and dropouts; None: without either.
+        engine: The engine with the world.
+        index: Index of the robot, which its own rays ignore.
+        position: (3,) world position of ``base_link``, m.
+        orientation: (4,) xyzw, world orientation of ``base_link``.
+        lidar: The robot's lidar.
+        random: Generator of noise and dropouts; None: neither.
     """
     body = frames.to_matrix(orientation)
     directions = lidar.directions.reshape(-1, 3) @ (body @ lidar.rotation).T
@@ -39,7 +39,7 @@ def lidar_scan(
 
 
 def measured_ranges(ideal: Array, lidar: Lidar, random: np.random.Generator | None = None) -> NDArray[np.float32]:
-    """Return ranges of any shape, m, as a lidar measures them: REP-117's infinities, noise and dropouts."""
+    """Return ranges of any shape, m, with noise, dropouts and REP-117's infinities."""
     ranges = np.array(ideal, dtype=np.float64)
     if random is not None:
         if lidar.noise_share:
