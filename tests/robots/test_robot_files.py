@@ -162,7 +162,7 @@ def test_the_pages_table_is_that_of_the_files() -> None:
         "thrust-to-weight",
         "torque-to-inertia 1/s²",
         "motor lag s",
-        "what it is, and whose numbers",
+        "model and source of values",
     )
     expected = docs.table(head, rows)
     assert expected in docs.text("docs/robots.md"), f"docs/robots.md needs this table:\n{expected}"
