@@ -1,1 +1,1 @@
-"""One module for each task; its name is the task's name."""
+"""Tasks, one module for each, named after it."""

@@ -1,4 +1,4 @@
-"""arm_drawer: take a drawer by its tab and pull it open."""
+"""arm_drawer: grasp a drawer's tab and pull the drawer open."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 _TAB = (0.0225, 0.008, 0.015)
-"""m: half lengths of the tab along the slide, across (each has its own) and up."""
+"""m, half lengths of the tab along the slide, across (random) and up."""
 _HEIGHT = 0.1
-"""m: of the tab's middle above the table."""
+"""m, height of the tab's centre above the table."""
 _RAIL = 0.2
-"""Friction of the rails: force to move the drawer over its weight."""
+"""Friction of the rails: force to move the drawer, relative to its weight."""
 _GRAVITY = 9.81
 
 
 class DrawerExpert:
-    """Above the tab, turned to its sides; down; close; and straight to where it is open."""
+    """Move above the tab and align with it; lower; close; and pull straight to the open position."""
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
@@ -49,16 +49,16 @@ class DrawerExpert:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawerReward:
-    """Weights, rates a second; they are for ``rewards: dense``."""
+    """Weights per second, for ``rewards: dense``."""
 
     reaching: float = value(-1.0)
-    """m from the tool to the tab."""
+    """Distance from the tool to the tab, m."""
     held: float = value(0.3)
     """The tab is between the fingers."""
     distance: float = value(-4.0)
-    """m from the tab to where it is when the drawer is open."""
+    """Distance from the tab to its open position, m."""
     at_goal: float = value(2.0)
-    """Where it is done."""
+    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +67,14 @@ class DrawerTask(ArmTask):
 
     tolerance_m: float = value(0.015, unit="m", above=0.0)
     open_m: float = value(0.12, unit="m", above=0.0, at_most=0.19)
-    """How far it is to be pulled."""
+    """Distance to pull."""
     starts: Region = field(default_factory=lambda: Region(x_m=(0.35, 0.48), y_m=(-0.15, 0.15), z_m=(0.2, 0.32)))
     places: Region = field(default_factory=lambda: Region(x_m=(0.52, 0.62), y_m=(-0.18, 0.18), z_m=(_HEIGHT, _HEIGHT)))
-    """Where the tab is while the drawer is closed; the cabinet faces the arm."""
+    """Region of the closed drawer's tab; the cabinet faces the arm."""
     tab: ObjectRange = field(
         default_factory=lambda: ObjectRange(half_m=(0.006, 0.011), mass_kg=(0.5, 2.0), friction=(0.6, 1.2), yaw_rad=0.0)
     )
-    """``half_m`` is across; the mass is the drawer's, whose rails rub in proportion to it."""
+    """``half_m`` is across; the mass is the drawer's, and its friction is proportional to it."""
     reward: DrawerReward = field(default_factory=DrawerReward)
 
     inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
@@ -84,10 +84,10 @@ class DrawerTask(ArmTask):
     start_opening = 1.0
 
     def reference(self, robot: RobotSpec) -> Manipulator:
-        """Return the robot that training moves.
+        """Return the robot to train on.
 
         Raises:
-            UserError: It cannot do this, or what is said of goals or tabs has no meaning for drawers.
+            UserError: It cannot do the task, or settings of goals or tabs do not apply to drawers.
         """
         for name, said, instead in (
             ("goals", self.goals != Region(), "how far drawers are pulled is open_m"),
@@ -100,7 +100,7 @@ class DrawerTask(ArmTask):
 
     @property
     def objects(self) -> ObjectRange:
-        """Return what tabs are drawn from."""
+        """Return the distribution of tabs."""
         return self.tab
 
     def build(self, spec: Any) -> None:
@@ -135,7 +135,7 @@ class DrawerTask(ArmTask):
         )
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
-        """Draw what episodes are about, for arms that start at N places."""
+        """Draw trials for N arms at their starts."""
         count, tab = len(starts.joints), self.tab
         closed, half = self.places.draw(rng, count), np.tile(_TAB, (count, 1))
         closed[:, 2] = _HEIGHT
@@ -147,7 +147,7 @@ class DrawerTask(ArmTask):
     def furnish(
         self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
-        """Give tabs their size and friction, drawers their mass, and cabinets their place."""
+        """Set the tabs' size and friction and the drawers' mass, and place the cabinets."""
         worlds.vary(index, OBJECT, half, mass, friction)
         worlds.brake(index, OBJECT, _RAIL * _GRAVITY * mass)
         stands = goal + self.open_m * _outward(goal)
@@ -155,7 +155,7 @@ class DrawerTask(ArmTask):
         worlds.move(index, "cabinet", stands, np.arctan2(goal[:, 1], goal[:, 0]))
 
     def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
-        """Do nothing: at the start all drawers are closed."""
+        """No-op: all drawers start closed."""
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
@@ -168,7 +168,7 @@ class DrawerTask(ArmTask):
         return weighted(self.reward)
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         low, high = self.places.corners
         ends = {"min": low, "max": high}
         named = {f"closed_{axis}_{end}_m": ends[end][k] for end in ends for k, axis in enumerate("xyz")}
@@ -176,12 +176,12 @@ class DrawerTask(ArmTask):
         return {**told, **named}
 
     def expert(self) -> DrawerExpert:
-        """Return a script that does it."""
+        """Return the scripted expert."""
         return DrawerExpert()
 
 
 def _outward(place: Array) -> Array:
-    """Return (n, 3) the level direction from the arm's base to places (n, 3): the cabinets look the other way."""
+    """Return the horizontal direction (n, 3) from the arm's base to places (n, 3), opposite to the cabinets' front."""
     level = place * np.array([1.0, 1.0, 0.0])
     return np.asarray(level / np.linalg.norm(level, axis=1, keepdims=True))
 

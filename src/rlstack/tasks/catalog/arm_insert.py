@@ -1,4 +1,4 @@
-"""arm_insert: put a square peg, which the fingers hold, into a hole that is 1 mm wider."""
+"""arm_insert: insert a square peg, which the fingers hold, into a hole that is 1 mm wider."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
 
 _HALF_WIDTH, _HALF_LENGTH = 0.01, 0.03
-"""m: of the peg."""
+"""m, half width and half length of the peg."""
 _DEPTH = 0.03
-"""m: of the hole."""
+"""m, depth of the hole."""
 _HELD = 0.015
-"""m from the peg's middle up to the tool that holds it."""
+"""m from the peg's centre up to the tool."""
 _OVER = _DEPTH + 0.012
-"""m above its place in the hole where the peg's end is just above the walls."""
+"""m above the inserted position where the peg's end clears the walls."""
 
 _SLOWLY, _PRESSED = 0.004, 0.005
-"""m that the target goes down in a step, and that it ends below the peg's place."""
+"""m, descent of the target per step, and its final depth below the inserted position."""
 
 _BESIDE = 0.0012
-"""m level from the hole's middle at which a peg does not go in."""
+"""m, horizontal offset from the hole's centre at which a peg does not go in."""
 
 _NEAR = 0.05
-"""dm, m/s and rad: what matters here is half a millimetre, centimetres a second and a degree."""
+"""dm, m/s and rad: the task needs half a millimetre, centimetres per second and a degree."""
 
 
 class InsertExpert:
-    """Over the hole; slowly down once the peg hangs still above it; up and aside where it stands beside the hole."""
+    """Move over the hole; lower slowly once the peg hangs still; lift and shift if it stands beside the hole."""
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         peg, goal, target, tool = (seen[f"{n}_position"] for n in ("object", "goal", "target", "tool"))
         held, height = tool - peg, (peg - goal)[:, 2]
-        # its lower end is what must meet the hole, and leans away from its middle with the peg
+        # align the peg's lower end, which a tilted peg displaces from its centre
         end = peg - frames.rotate(seen["object_orientation"], np.array([0.0, 0.0, _HALF_LENGTH]))
         aside = (goal - end)[:, :2]
         level = np.linalg.norm(aside, axis=1)
@@ -57,14 +57,14 @@ class InsertExpert:
         beside = (np.abs(height - _DEPTH) < 0.004) & (level > _BESIDE) & (level < 0.008)
         inside = (height < _DEPTH - 0.002) & ~beside & (level < 0.008)
         outside = (height < _DEPTH - 0.002) & (level >= 0.008)
-        # the target goes by where the peg should be, not by where it is: the arm swings
+        # use the peg's target position, not the measured one: the arm oscillates
         place = goal + held
         place[:, :2] = tool[:, :2] + aside
         above = place[:, 2] + _OVER
         begun = (target[:, 2] < above - 0.002) & (level < 0.004) & (np.abs(held[:, 2] - _HELD) < 0.01)
         down = inside | (begun & ~beside) | ((level < 0.0015) & still)
         place[:, 2] = np.where(down, np.maximum(target[:, 2] - _SLOWLY, place[:, 2] - _PRESSED), above)
-        # what presses on the rim sticks: hardly any weight on it, and pushed; with an edge in the hole, lifted out
+        # a peg pressed on the rim sticks: unload and push it; with an edge in the hole, lift it out
         lifted = tool[:, 2] + np.where(height < _DEPTH - 0.0007, 0.004, 0.0005)
         place[:, 2] = np.where(beside, lifted, place[:, 2])
         place[:, :2] += np.where(beside[:, None], 0.5 * aside, 0.0)
@@ -75,14 +75,14 @@ class InsertExpert:
 
 @dataclass(frozen=True, kw_only=True)
 class InsertReward:
-    """Weights, rates a second; they are for ``rewards: dense``."""
+    """Weights per second, for ``rewards: dense``."""
 
     distance: float = value(-4.0)
-    """m from the peg to its place in the hole."""
+    """Distance from the peg to its inserted position, m."""
     aside: float = value(-4.0)
-    """The same, level."""
+    """The horizontal part of that distance, m."""
     at_goal: float = value(2.0)
-    """Where it is done."""
+    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class InsertTask(ArmTask):
 
     tolerance_m: float = value(0.006, unit="m", above=0.0)
     clearance_m: float = value(0.001, unit="m", above=0.0)
-    """The hole's width less that of the widest peg."""
+    """Clearance: the hole's width minus that of the widest peg."""
     motion: Motion = field(default_factory=lambda: Motion(speed_m_s=0.2))
     noise: ArmNoise = field(default_factory=lambda: ArmNoise(object_m=0.0003, object_rad=0.005))
     starts: Region = field(default_factory=lambda: Region(x_m=(0.42, 0.58), y_m=(-0.1, 0.1), z_m=(0.14, 0.2)))
@@ -112,13 +112,13 @@ class InsertTask(ArmTask):
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {"socket": (0.0, 0.0, -_HALF_LENGTH)}
 
     def opened(self, robot: Manipulator) -> float:
-        """Return how far the gripper is open at the start, a share of its range: 2 mm to either side of the peg."""
+        """Return the gripper's start opening, a share of its range: 2 mm to either side of the peg."""
         ranges = [drive.upper - drive.lower for drive in robot.drives[len(robot.joints) :]]
         return min(1.0, (self.peg.half_m[1] + 0.002) / min(ranges, default=1.0))
 
     @property
     def objects(self) -> ObjectRange:
-        """Return what pegs are drawn from; all are as long."""
+        """Return the distribution of pegs, which all have the same length."""
         return self.peg
 
     def build(self, spec: Any) -> None:
@@ -140,7 +140,7 @@ class InsertTask(ArmTask):
         return Socket(inner_half_m=self.peg.half_m[1] + self.clearance_m / 2.0, height_m=_DEPTH)
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
-        """Draw what episodes are about, for arms that start at N places."""
+        """Draw trials for N arms at their starts."""
         trials = draw_objects(self.peg, self.goals, self.goals, 0.0, rng, starts)
         trials.half[:, 2] = _HALF_LENGTH
         trials.position[:] = starts.tool - np.array([0.0, 0.0, _HELD])
@@ -165,7 +165,7 @@ class InsertTask(ArmTask):
         return weighted(self.reward, aside=lambda s: np.linalg.norm((s.goal - s.achieved)[:, :2], axis=1))
 
     def expert(self) -> InsertExpert:
-        """Return a script that does it."""
+        """Return the scripted expert."""
         return InsertExpert()
 
 

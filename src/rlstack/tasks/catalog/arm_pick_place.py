@@ -1,4 +1,4 @@
-"""arm_pick_place: take a box from the table and hold it at a place above it."""
+"""arm_pick_place: pick up a box from the table and hold it at a goal above the table."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 _LIFT_M = 0.01
-"""A goal is at least so much higher than where a box that lies under it counts as there."""
+"""Least height of a goal above the tolerance around a box that lies under it."""
 
 
 class PickExpert:
-    """Above the box, turned to its sides; down; close; and straight to the goal.
+    """Move above the box and align with it; lower; close; and move straight to the goal.
 
     Args:
-        half_m: Half of the length of the largest boxes.
+        half_m: Half length of the largest boxes.
     """
 
     def __init__(self, half_m: float) -> None:
@@ -45,18 +45,18 @@ class PickExpert:
 
 @dataclass(frozen=True, kw_only=True)
 class PickReward:
-    """Weights, rates a second; they are for ``rewards: dense``."""
+    """Weights per second, for ``rewards: dense``."""
 
     reaching: float = value(-1.0)
-    """m from the tool to the box."""
+    """Distance from the tool to the box, m."""
     held: float = value(0.3)
-    """Something is between the fingers, at the box."""
+    """1 while the fingers hold the box."""
     lifted: float = value(0.5)
-    """Share of 4 cm that the box is above the table, while it is held."""
+    """Height of the held box above the table, as a share of 4 cm."""
     distance: float = value(-2.0)
-    """m from the box to its goal."""
+    """Distance from the box to its goal, m."""
     at_goal: float = value(2.0)
-    """Where it is done."""
+    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class PickPlaceTask(ArmTask):
     starts: Region = field(default_factory=lambda: Region(x_m=(0.38, 0.58), y_m=(-0.15, 0.15), z_m=(0.1, 0.25)))
     goals: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2), z_m=(0.06, 0.25)))
     places: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
-    """Where the box is at the start."""
+    """Start region of the box."""
     box: ObjectRange = field(default_factory=ObjectRange)
     reward: PickReward = field(default_factory=PickReward)
 
@@ -85,13 +85,13 @@ class PickPlaceTask(ArmTask):
 
     @property
     def objects(self) -> ObjectRange:
-        """Return what boxes are drawn from."""
+        """Return the distribution of boxes."""
         return self.box
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
-        """Draw what episodes are about, for arms that start at N places."""
+        """Draw trials for N arms at their starts."""
         trials = draw_objects(self.box, self.places, self.goals, 0.0, rng, starts)
-        # of a small arm's goals some would be done by a box that lies below them
+        # some goals of a small arm would be achieved by a box that lies below them
         least = np.minimum(trials.half[:, 2] + self.tolerance_m + _LIFT_M, self.goals.z_m[1])
         trials.goal[:, 2] = np.maximum(trials.goal[:, 2], least)
         return trials
@@ -107,7 +107,7 @@ class PickPlaceTask(ArmTask):
         return weighted(self.reward, lifted=lambda s: s.held.astype(float) * np.clip(s.lifted / 0.04, 0.0, 1.0))
 
     def expert(self) -> PickExpert:
-        """Return a script that does it."""
+        """Return the scripted expert."""
         return PickExpert(self.box.half_m[1])
 
 

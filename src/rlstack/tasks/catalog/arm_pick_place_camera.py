@@ -1,4 +1,4 @@
-"""arm_pick_place_camera: take a box from the table and hold it at a place above it, seeing it by cameras alone."""
+"""arm_pick_place_camera: arm_pick_place with the box observed only by cameras."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 class SeenPickPlaceTask(PickPlaceTask):
     """Take a box from the table and hold it at a place above it, seeing it by cameras alone.
 
-    The scripted expert knows where the box is; the policy is never told.
+    The scripted expert knows the box's position; the policy does not.
     """
 
     rewards: Literal["dense", "sparse"] = "sparse"
     pictures: CameraRange = field(default_factory=CameraRange)
-    """How pictures come, and how what is in them looks."""
+    """Frame rates, latencies and appearances of images."""
 
     cameras = ("wrist", "scene")
-    """Of the robot file."""
+    """Cameras of the robot file."""
     inputs = (
         "joint_position",
         "joint_velocity",
@@ -44,13 +44,13 @@ class SeenPickPlaceTask(PickPlaceTask):
     )
 
     def camera_buffer(self, robot: Manipulator, count: int, seed: int) -> CameraBuffer:
-        """Return what cameras of N arms see."""
+        """Return the cameras of N arms."""
         from rlstack.tasks.manipulator.cameras import CameraBuffer
 
         return CameraBuffer(robot, self.build, self.cameras, OBJECT, self.pictures, count, seed)
 
     def terms(self, robot: Manipulator) -> list[Term]:
-        """Return the terms of the observation, the pictures last."""
+        """Return the terms of the observation, with the images last."""
         from rlstack.sim.arms.camera_renderer import camera_of
         from rlstack.tasks.manipulator import camera_terms, terms
 

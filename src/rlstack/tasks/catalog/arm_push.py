@@ -1,4 +1,4 @@
-"""arm_push: push a box over the table to a place, with the fingers closed."""
+"""arm_push: push a box over the table to a goal, with the fingers closed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 _LOW, _HIGH = 0.025, 0.11
-"""m: heights of the tool that pushes, and that passes over the box."""
+"""m, heights of the tool when pushing and when passing over the box."""
 _BEHIND = 0.055
-"""m from the box's middle to the tool behind it: half of a box, and of the closed fingers."""
+"""m from the box's centre to the tool behind it: half a box and half the closed fingers."""
 
 
 class PushExpert:
-    """Over the box, down behind it, and straight on to the goal.
+    """Move over the box, lower behind it, and push straight to the goal.
 
     Args:
-        tolerance_m: It stops at half of that.
+        tolerance_m: The task's tolerance; the expert stops at half of it.
     """
 
     def __init__(self, tolerance_m: float) -> None:
@@ -53,7 +53,7 @@ class PushExpert:
         over = np.linalg.norm(tool - ready, axis=1) < 0.012
         pushing = behind & (height < 0.05) & ~there
         low = over | pushing
-        # on through the box, a little at a time, and against what it slips to the side
+        # target slightly ahead through the box, with a correction against lateral slip
         through = tool + way * np.minimum(0.03, distance) - across * (1.2 * aside)[:, None]
         place = np.where(pushing[:, None], through, ready)
         rising = ~low & (height < _HIGH - 0.02)
@@ -64,14 +64,14 @@ class PushExpert:
 
 @dataclass(frozen=True, kw_only=True)
 class PushReward:
-    """Weights, rates a second; they are for ``rewards: dense``."""
+    """Weights per second, for ``rewards: dense``."""
 
     distance: float = value(-4.0)
-    """m from the box to its goal."""
+    """Distance from the box to its goal, m."""
     reaching: float = value(-1.0)
-    """m from the tool to the box."""
+    """Distance from the tool to the box, m."""
     at_goal: float = value(1.0)
-    """Where it is done."""
+    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +82,9 @@ class PushTask(ArmTask):
     starts: Region = field(default_factory=lambda: Region(x_m=(0.35, 0.6), y_m=(-0.2, 0.2), z_m=(0.08, 0.2)))
     goals: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
     places: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
-    """Where the box is at the start."""
+    """Start region of the box."""
     apart_m: float = value(0.06, unit="m", at_least=0.0)
-    """The goal is at least so far from the box."""
+    """Least distance from the box to its goal."""
     box: ObjectRange = field(default_factory=ObjectRange)
     reward: PushReward = field(default_factory=PushReward)
 
@@ -95,11 +95,11 @@ class PushTask(ArmTask):
 
     @property
     def objects(self) -> ObjectRange:
-        """Return what boxes are drawn from."""
+        """Return the distribution of boxes."""
         return self.box
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
-        """Draw what episodes are about, for arms that start at N places."""
+        """Draw trials for N arms at their starts."""
         trials = draw_objects(self.box, self.places, self.goals, self.apart_m, rng, starts)
         trials.goal[:, 2] = trials.half[:, 2]
         return trials
@@ -127,7 +127,7 @@ class PushTask(ArmTask):
         return weighted(self.reward)
 
     def expert(self) -> PushExpert:
-        """Return a script that does it."""
+        """Return the scripted expert."""
         return PushExpert(self.tolerance_m)
 
 

@@ -1,4 +1,4 @@
-"""arm_reach: bring the tool to a point and stay there."""
+"""arm_reach: move the tool to a point and stay there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReachExpert:
-    """Straight there."""
+    """Move straight to the goal."""
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
@@ -30,10 +30,10 @@ class ReachExpert:
 
 @dataclass(frozen=True, kw_only=True)
 class ReachReward:
-    """Weights, rates a second, of the distance d in m; they are for ``rewards: dense``."""
+    """Weights per second, of the distance d in m, for ``rewards: dense``."""
 
     distance: float = value(-4.0)
-    """d, which pulls from afar."""
+    """d, which has a slope far away."""
     at_goal: float = value(1.0)
     """exp(-d / 1 cm)"""
     action_change: float = value(-0.05)
@@ -68,7 +68,7 @@ class ReachTask(ArmTask):
         return weighted(self.reward, at_goal=lambda s: np.exp(-s.distance / 0.01))
 
     def expert(self) -> ReachExpert:
-        """Return a script that does it."""
+        """Return the scripted expert."""
         return ReachExpert()
 
 

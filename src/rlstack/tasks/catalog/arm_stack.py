@@ -1,4 +1,4 @@
-"""arm_stack: put a box on top of another one, let go of it and draw back."""
+"""arm_stack: put a box on top of another one, release it and retreat."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 
 LOWER = "lower"
-"""Name of the box that is stacked on, in the scene."""
+"""Name of the lower box in the scene."""
 _LOWER_COLOUR = (0.25, 0.45, 0.8)
 _UPRIGHT_M = 0.006
-"""Off in height a box is not on the other, but held above it, beside it or tipped."""
+"""Height error beyond which a box is not on the other, but above or beside it, or tipped."""
 _OVER, _CLOSE, _SLOWLY, _PRESSED = 0.04, 0.004, 0.006, 0.004
-"""m above its place where a box is brought over it; off to the side that is near enough to go down; down in a step; and
-how far below its place the target ends."""
+"""m: approach height above the placed position, horizontal tolerance to descend, descent per step, and the target's
+final depth below the placed position."""
 
 
 class StackExpert:
-    """Takes the upper box; up, over the lower one, down, opens, and straight up.
+    """Grasp the upper box; lift; move over the lower one; lower; open; and retreat straight up.
 
     Args:
-        half_m: Half of the length of the largest boxes.
+        half_m: Half length of the largest boxes.
     """
 
     def __init__(self, half_m: float) -> None:
@@ -50,14 +50,14 @@ class StackExpert:
         hold = grasp(seen, pipeline, self._half_m)
         left = goal - thing
         level, height = np.linalg.norm(left[:, :2], axis=1), -left[:, 2]
-        # let go of within 10 mm, and then as good as it is while it counts
+        # release within 10 mm; a released box may be up to 14.5 mm off
         there = (level < np.where(hold.held, 0.01, 0.0145)) & (np.abs(height) < 0.005)
-        # up beside the lower box, across above it, and slowly down once it hangs over its place
+        # up beside the lower box, across above it, and slowly down once above the placed position
         held_at, target = tool - thing, seen["target_position"]
         high = height > 0.6 * _OVER
         place = np.where((high | (level < 0.02))[:, None], goal, thing) + held_at
         above = goal[:, 2] + _OVER + held_at[:, 2]
-        # by where the box should be, not by where it is: the arm swings
+        # use the box's target position, not the measured one: the arm oscillates
         begun = (target[:, 2] < above - 0.003) & (level < 0.012) & (height < 1.2 * _OVER)
         still = np.linalg.norm(seen["tool_velocity"], axis=1) < 0.03
         down = begun | ((level < _CLOSE) & still & high)
@@ -74,18 +74,18 @@ class StackExpert:
 
 @dataclass(frozen=True, kw_only=True)
 class StackReward:
-    """Weights, rates a second; they are for ``rewards: dense``."""
+    """Weights per second, for ``rewards: dense``."""
 
     reaching: float = value(-1.0)
-    """m from the tool to the upper box."""
+    """Distance from the tool to the upper box, m."""
     held: float = value(0.3)
-    """Something is between the fingers, at the box."""
+    """1 while the fingers hold the box."""
     lifted: float = value(0.5)
-    """Share of 4 cm that the box is above the table."""
+    """Height of the box above the table, as a share of 4 cm."""
     distance: float = value(-4.0)
-    """m from what is achieved to the goal: from the box to its place, and the hand away from it."""
+    """Distance from the achieved to the desired goal, m: the box in place and the hand away from it."""
     at_goal: float = value(4.0)
-    """Where it is done."""
+    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +95,14 @@ class StackTask(ArmTask):
     episode_s: float = value(8.0, unit="s", above=0.0)
     tolerance_m: float = value(0.015, unit="m", above=0.0)
     apart_m: float = value(0.1, unit="m", at_least=0.0)
-    """The boxes are at least so far apart at the start, from middle to middle."""
+    """Least start distance between the boxes' centres."""
     starts: Region = field(default_factory=lambda: Region(x_m=(0.38, 0.58), y_m=(-0.15, 0.15), z_m=(0.15, 0.25)))
     goals: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
-    """Where the lower box is; what is wanted is the place on top of it."""
+    """Region of the lower box; the goal is on top of it."""
     places: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
-    """Where the upper box is at the start."""
+    """Start region of the upper box."""
     box: ObjectRange = field(default_factory=ObjectRange)
-    """Both are alike."""
+    """Distribution of the boxes, which are equal."""
     reward: StackReward = field(default_factory=StackReward)
 
     inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
@@ -114,7 +114,7 @@ class StackTask(ArmTask):
 
     @property
     def objects(self) -> ObjectRange:
-        """Return what boxes are drawn from."""
+        """Return the distribution of boxes."""
         return self.box
 
     def build(self, spec: Any) -> None:
@@ -130,7 +130,7 @@ class StackTask(ArmTask):
         return (box_of(trials, number, LOWER, below, -float(trials.yaw[number]), _LOWER_COLOUR),)
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
-        """Draw what episodes are about, for arms that start at N places."""
+        """Draw trials for N arms at their starts."""
         trials = draw_objects(self.box, self.places, self.goals, self.apart_m, rng, starts)
         trials.goal[:, 2] = 3.0 * trials.half[:, 2]
         return trials
@@ -138,22 +138,22 @@ class StackTask(ArmTask):
     def furnish(
         self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
-        """Give both boxes their size, mass and friction."""
+        """Set both boxes' size, mass and friction."""
         for name in (OBJECT, LOWER):
             worlds.vary(index, name, half, mass, friction)
 
     def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
-        """Put both boxes where episodes begin, the lower one turned the other way."""
+        """Place both boxes at their starts, the lower one with the opposite yaw."""
         super().lay(worlds, index, trials)
         below = trials.goal - np.array([0.0, 0.0, 2.0]) * trials.half
         worlds.place(index, LOWER, below, trials.orientation * np.array([1.0, 1.0, -1.0, 1.0]))
 
     def achieved(self, tool: Array, thing: Array) -> Array:
-        """Return (N, 3) m: see :func:`rlstack.tasks.manipulator.rewards.placed`."""
+        """Return the achieved goal (N, 3) m; see :func:`rlstack.tasks.manipulator.rewards.placed`."""
         return np.asarray(placed(tool, thing))
 
     def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
-        """Return (N,) whether what is achieved (N, 3) m is at what is desired (N, 3) m, as high as it to 6 mm."""
+        """Return (N,) whether the achieved goal (N, 3) m is at the desired one (N, 3) m, within 6 mm in height."""
         off = achieved - desired
         level = np.linalg.norm(off[..., :2], axis=-1) < self.tolerance_m
         return np.asarray(level & (np.abs(off[..., 2]) < _UPRIGHT_M))
@@ -169,7 +169,7 @@ class StackTask(ArmTask):
         return weighted(self.reward)
 
     def expert(self) -> StackExpert:
-        """Return a script that does it."""
+        """Return the scripted expert."""
         return StackExpert(self.box.half_m[1])
 
 

@@ -1,7 +1,7 @@
-"""base_crowd: go to a goal among people who do not always give way, some of whom avoid nobody at all.
+"""base_crowd: go to a goal among pedestrians who do not always give way, some of whom avoid nobody.
 
 Two settings are built in: ``circle_crossing`` is CrowdNav's published protocol (arXiv 1809.08835), whose robot knows
-where people are; in ``hall``, HEIGHT's (arXiv 2411.12150), it knows of them what it tracks in its scan.
+the pedestrians' positions; in ``hall``, HEIGHT's (arXiv 2411.12150), it tracks them in its scan.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What the policy makes of its inputs."""
+    """Settings of the observation."""
 
     slots: int = value(12, at_least=1, at_most=64)
-    """How many people, the nearest, are observed."""
+    """Number of observed pedestrians, the nearest ones."""
     reach_m: float = value(6.0, unit="m", above=0.0)
-    """Who is farther away is not."""
+    """Distance within which pedestrians are observed."""
     rays: int = value(90, at_least=8, at_most=720)
-    """How many of the scan's rays are looked at, evenly spaced."""
+    """Number of evenly spaced rays of the scan in the observation."""
     half_m: float = value(0.4, unit="m", above=0.0)
-    """Range at which something is half as close as can be."""
+    """Range at which closeness is one half."""
     goal_bound_m: float = value(3.0, unit="m", above=0.0)
-    """A goal farther away than this is seen as if it were this far, in its direction."""
+    """Bound on the observed distance to the goal; farther goals keep their direction."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class People:
-    """Who is there."""
+    """Settings of the pedestrians."""
 
     walking: tuple[int, int] = value((5, 9), at_least=0, at_most=30)
     standing: tuple[int, int] = value((0, 2), at_least=0, at_most=30)
     sees_robot: float = value(0.2, at_least=0.0, at_most=1.0)
-    """Share of those who walk that avoid the robot too."""
+    """Share of walking pedestrians that also avoid the robot."""
     avoiding: float = value(1.0, at_least=0.0, at_most=1.0)
-    """Share of those who walk that avoid anybody; the others go straight on."""
+    """Share of walking pedestrians that avoid others; the rest walk straight on."""
     rule: Literal["orca", "social_force"] = "orca"
     speed_m_s: float = value(0.5, unit="m/s", above=0.0)
     radius_m: float = value(0.25, unit="m", above=0.0)
@@ -65,28 +65,28 @@ class People:
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdReward(BaseReward):
-    """Weights of the reward terms; all but ``lost`` are rates a second."""
+    """Weights of the reward terms, per second except ``lost``."""
 
     distance: float = value(0.0)
-    """Distance to the goal in m, straight."""
+    """Straight-line distance to the goal, m."""
     away: float = value(0.0)
     """1 until the episode is over."""
     people: float = value(-1.0)
-    """Of each person, the share of ``people_margin_m`` that is missing, and its square."""
+    """For each pedestrian, the missing share of ``people_margin_m``, and its square."""
     people_margin_m: float = value(0.2, unit="m", above=0.0)
     things: float = value(0.0)
-    """The same of each box, within ``margin_m``."""
+    """The same for each box, with ``margin_m``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrowdTask(BaseTask):
-    """Go to a goal among people."""
+    """Go to a goal among pedestrians."""
 
     scene: Literal["circle_crossing", "hall"] = "hall"
     scenes: int = value(2048, at_least=1)
-    """How many are drawn to train on."""
+    """Number of training scenes."""
     through_m: float = value(0.25, unit="m", at_least=0.0)
-    """In training a collision ends an episode only when it is as deep: until then its gradient leads out of it."""
+    """Depth at which a collision ends a training episode: until then its gradient leads out of it."""
     people: People = field(default_factory=People)
     observation: Observation = field(default_factory=Observation)
     reward: CrowdReward = field(default_factory=CrowdReward)
@@ -99,18 +99,18 @@ class CrowdTask(BaseTask):
         at_least={"success": 0.8}, at_most={"collided": 0.15, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
     )
     bounds_crowded: ClassVar[Bounds] = Bounds(at_least={"success": 0.77, "lead_high": 0.0}, at_most={"collided": 0.2})
-    """With half as many people again."""
+    """Pass bounds with half as many pedestrians again."""
     bounds_crossing: ClassVar[Bounds] = Bounds(at_least={"success": 0.95, "lead_high": 0.0}, at_most={"collided": 0.05})
-    """In CrowdNav's setting."""
+    """Pass bounds in CrowdNav's setting."""
 
     @property
     def tracked(self) -> bool:
-        """Whether of people is known what is tracked in the scan; otherwise the truth."""
+        """Whether pedestrians are tracked in the scan; otherwise their true state is known."""
         return self.scene == "hall"
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What the policy senses."""
+        """The policy's inputs."""
         motion = ("position", "orientation", "linear_velocity", "angular_velocity")
         people = ("people_position", "people_velocity", "people_radius")
         scan = ("scan",) if self.scene == "hall" else ()
@@ -118,17 +118,17 @@ class CrowdTask(BaseTask):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What the policy commands."""
+        """The policy's outputs."""
         return ("twist",) if self.scene == "hall" else ("planar_twist",)
 
     @property
     def obstacles(self) -> tuple[int, int]:
-        """Boxes and circles that stand still in each robot's map, at most."""
+        """Largest numbers of static boxes and circles in each robot's map."""
         return (16, 0) if self.scene == "hall" else (1, 0)
 
     @property
     def hall(self) -> Hall:
-        """What halls are drawn."""
+        """Distribution of halls."""
         who = self.people
         return Hall(
             walking=who.walking,
@@ -140,7 +140,7 @@ class CrowdTask(BaseTask):
         )
 
     def rays(self, robot: WheeledBase) -> tuple[int, ...]:
-        """Return every so many of the scan's rays; none where the robot does not need to see."""
+        """Return the indices of the observed rays; none if the setting needs no scan."""
         if self.scene != "hall":
             return ()
         total = robot.lidars["scan"].rays
@@ -148,7 +148,7 @@ class CrowdTask(BaseTask):
         return tuple(range(0, step * min(self.observation.rays, total // step), step))
 
     def draw_scenes(self, rng: np.random.Generator, count: int, robot: WheeledBase) -> Scenes:
-        """Return scenes as they are trained on."""
+        """Draw training scenes."""
         if self.scene == "circle_crossing":
             return circle_crossing(rng, count, self.people.walking[1])
         return halls(rng, count, self.observation.slots, self.hall, robot.radius_m)
@@ -160,7 +160,7 @@ class CrowdTask(BaseTask):
         return CrowdMapArrays(self.draw_scenes(rng, self.scenes, robot), *self.obstacles, device, 2.0 * self.arrival_m)
 
     def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians:
-        """Return the people."""
+        """Return the pedestrians."""
         from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 
         boxes, still = self.obstacles
@@ -169,16 +169,16 @@ class CrowdTask(BaseTask):
 
     @property
     def slots(self) -> int:
-        """Greatest number of people in each scene."""
+        """Largest number of pedestrians in a scene."""
         return self.people.walking[1] if self.scene == "circle_crossing" else self.observation.slots
 
     def more_signals(self, rows: Mapping[str, Any]) -> dict[str, Any]:
-        """Return where people are."""
+        """Return the pedestrians' signals."""
         people = rows["circles"][-CIRCLE_ROWS * self.slots :].reshape(-1, CIRCLE_ROWS)
         level = np.zeros((len(people), 1), dtype=object)
         place = people[:, :2]
         if self.scene == "hall":
-            # a tracker knows of those whom the lidar sees
+            # a tracker reports pedestrians that the lidar sees
             robot, boxes = rows["state"][STATE["position"]], rows["boxes"].reshape(-1, BOX_ROWS)
             place = np.array([_seen(k, people, robot, boxes) for k in range(len(people))], dtype=object)
         return {
@@ -217,7 +217,7 @@ class CrowdTask(BaseTask):
         return GoalWay(self.terms(robot), self.fastest_m_s(robot))
 
     def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseTransition], Any]]]:
-        """Return ``{name: (weight, term)}`` of what has a weight; each term maps a view to an expression."""
+        """Return ``{name: (weight, term)}`` of the terms with a weight; each maps a transition to an expression."""
         reward = self.reward
         terms: dict[str, Callable[[BaseTransition], Any]] = {
             "distance": lambda s: s.distance,
@@ -230,14 +230,14 @@ class CrowdTask(BaseTask):
         return {**super().reward_terms(), **mine}
 
     def lost(self, view: BaseTransition) -> Any:
-        """Return whose episode is over: who is deep in somebody or something, and who has arrived.
+        """Return whether the episode is over: a deep collision, or arrival.
 
-        What comes after arrival is nobody's business, and directions to a goal that is underfoot turn as one breathes.
+        Nothing after arrival matters, and the direction to a goal underfoot is ill-defined.
         """
         return (view.clearance < -self.through_m) | (view.distance < self.arrival_m)
 
     def actions(self, pipeline: Pipeline) -> tuple[Row, ...]:
-        """Return name, what -1 and +1 command, and unit of each action."""
+        """Return name, commands at -1 and +1, and unit of each action."""
         if self.scene == "hall":
             names, most = ("pull ahead", "pull to the left"), "4 times the goal's"
             return tuple((name, f"-{most}", f"+{most}", "-") for name in names)
@@ -246,12 +246,12 @@ class CrowdTask(BaseTask):
         return tuple((name, f"{-most:g}", f"{most:g}", "m/s") for name, most in zip(names, fastest))
 
     def endings(self) -> tuple[Row, ...]:
-        """Return name of each ending of a training episode, and when it comes."""
+        """Return name and condition of each ending of a training episode."""
         deep = f"{self.through_m:g} m deep in somebody or something, or nearer than {self.arrival_m:g} m to the goal"
         return (("lost", deep), super().endings()[-1])
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         return {
             "arrival_m": self.arrival_m,
             "episode_s": self.episode_s,
@@ -260,7 +260,7 @@ class CrowdTask(BaseTask):
         }
 
     def _crowding(self, view: BaseTransition) -> Any:
-        """Return what being near people costs: by the nearest that each came in the period."""
+        """Return the cost of proximity to pedestrians, from each one's closest approach in the period."""
         period, margin, radius = 1.0 / self.rate_hz, self.reward.people_margin_m, view.footprint[0][2]
         before, after = view.rows["state"][STATE["position"]], view.state[STATE["position"]]
         total: Any = 0.0
@@ -283,7 +283,7 @@ class CrowdTask(BaseTask):
 
 
 def _seen(which: int, people: Any, robot: Any, boxes: Any) -> list[Any]:
-    """Return where one of the people is; far away if something hides their middle from the robot."""
+    """Return a pedestrian's state; far away if the centre is hidden from the robot."""
     x, y = people[which][:2]
     dx, dy = x - robot[0], y - robot[1]
     square = dx * dx + dy * dy + 1e-9
@@ -312,7 +312,7 @@ def _seen(which: int, people: Any, robot: Any, boxes: Any) -> list[Any]:
 
 
 def _missing(gap: Any, margin: float) -> Any:
-    """Return the share of a margin that is missing and its square, bounded deep inside."""
+    """Return the missing share of a margin and its square, bounded deep inside."""
     share = maximum(1.0 - gap * (1.0 / margin), 0.0)
     return share + minimum(share * share, 4.0)
 

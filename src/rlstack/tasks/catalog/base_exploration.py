@@ -1,7 +1,7 @@
-"""base_exploration: see all of unknown ground in as few moves as can be, from the map as it grows.
+"""base_exploration: explore unknown ground in as few moves as possible, from the growing map.
 
 The setting is MarsExplorer's (Koutras et al., arXiv 2107.09996, and its public code): terrain, lidar, moves, end and
-length of an episode. What differs, and why, is in docs/exploration.md.
+length of an episode. docs/exploration.md lists and explains the differences.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What the policy makes of the map."""
+    """Settings of the observation."""
 
     near: int = value(7, unit="cells", at_least=1)
-    """So far on each side, cells are seen one by one."""
+    """Cells on each side that are observed individually."""
     sight: int = value(20, unit="cells", at_least=1)
-    """So far on each side, cells are seen at all, in blocks of three by three."""
+    """Cells on each side that are observed in blocks of three by three."""
     way_cells: int = value(32, unit="cells", at_least=1, at_most=255)
-    """Ways to the unknown are told apart up to this length."""
+    """Longest resolved path to the unknown."""
     patience: int = value(3, unit="moves", at_least=1)
-    """After so many without anything new, the policy goes to the nearest unknown ground; training goes without it."""
+    """Moves without a new cell after which the policy goes to the nearest unknown ground; unused in training."""
     last: float = value(0.9, above=0.0, at_most=1.0)
-    """So it does when more than this share of the map's cells is known."""
+    """Share of known cells above which the policy does so, too."""
 
     def __post_init__(self) -> None:
         if self.near > self.sight:
@@ -44,19 +44,19 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Reward:
-    """Rewards, each for a move.
+    """Rewards per move.
 
-    MarsExplorer's are 1 for a cell, -0.2, 400 and -400. With a discount, whoever sees sooner earns more, so the end
-    needs little of its own; and smaller numbers suit the learner.
+    MarsExplorer's are 1 for a cell, -0.2, 400 and -400. A discount already rewards early discoveries, so the final
+    reward can be small, and smaller values suit the learner.
     """
 
     new_cells: float = value(0.02)
-    """For each cell that comes to be known, times ``1 + early * (1 - share)^4`` where that share was known before."""
+    """For each newly known cell, times ``1 + early * (1 - share)^4``, where ``share`` was known before."""
     early: float = value(12.0, at_least=0.0)
-    """The first cells are worth so much more than the last: who is soonest at the end should be ahead all along."""
+    """Extra weight of the first cells over the last, so that fast explorers lead all along."""
     move: float = value(-0.05, at_most=0.0)
     complete: float = value(1.0, at_least=0.0)
-    """Once, when enough is known."""
+    """Once, on completion."""
     lost: float = value(-5.0, at_most=0.0)
     """Once, for a crash, which ends the episode."""
 
@@ -66,18 +66,18 @@ class ExplorationTask(Task):
     """Explore unknown ground; the command is the next cell to go to."""
 
     rate_hz: float = value(1.0, unit="Hz", above=0.0)
-    """Decisions a second on a robot; on the grid there is one for each move."""
+    """Decision rate on a robot; on the grid there is one per move."""
     expedition: ExplorationSetting = field(default_factory=ExplorationSetting)
     observation: Observation = field(default_factory=Observation)
     reward: Reward = field(default_factory=Reward)
     longest: int = value(120, unit="moves", at_least=1)
-    """Training episodes are no longer than this: who has not seen all by then learns nothing more of it."""
+    """Longest training episode: later moves teach nothing new."""
     short: int = value(12, unit="moves", at_least=1)
-    """Some training episodes are broken off after so many, to learn more of how to begin."""
+    """Length of the short training episodes, which give more experience of the beginning."""
     short_share: float = value(0.5, at_least=0.0, at_most=1.0)
-    """Share of such episodes."""
+    """Share of short episodes."""
     wander: int = value(8, unit="moves", at_least=0)
-    """Short episodes begin after up to so many random moves: in the corner, all seems to be said after two of them."""
+    """Largest number of random moves before short episodes: starts in the corner vary too little."""
 
     kind = "wheeled_base"
     inputs = ("map", "map_resolution", "map_origin", "position")
@@ -85,19 +85,19 @@ class ExplorationTask(Task):
     differentiable = False
     verification = "rlstack.kinds.wheeled_base.verification_exploration:VERIFICATION"
     planners = ("frontier_greedy", "frontier_utility")
-    # on grids; not later than the soonest planner
+    # on grids; not slower than the fastest planner
     bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.98}, at_most={"crashed": 0.0, "steps_ratio": 1.0})
     bounds_driven: ClassVar[Bounds] = Bounds(
         at_least={"success": 0.85}, at_most={"crashed": 0.05, "steps_ratio": 1.1}, episodes=ENOUGH_OVER_TOPICS
     )
-    """Of a robot that the policy leads over floors."""
+    """Pass bounds of a robot that drives over floors."""
     bounds_over_topics: ClassVar[Bounds] = Bounds(
         at_least={"success": 0.8}, at_most={"crashed": 0.05, "intervened": 0.1}, episodes=ENOUGH_OVER_TOPICS
     )
-    """The same over topics."""
+    """Pass bounds over topics."""
 
     def pipeline(self, robot: RobotSpec) -> ExplorerPipeline:
-        """Return what makes the observation; waypoints stay inside the robot's geofence."""
+        """Return the observation pipeline; waypoints stay inside the robot's geofence."""
         from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorerPipeline
 
         low, high = command_range(robot, "waypoint")
@@ -109,7 +109,7 @@ class ExplorationTask(Task):
     def environment(
         self, robot: RobotSpec, pipeline: ExplorerPipeline, count: int, device: str, seed: int
     ) -> ExplorationEnvironment:
-        """Return N rovers to learn from."""
+        """Return N rovers for training."""
         from rlstack.tasks.wheeled_base.exploration.environment import ExplorationEnvironment
 
         return ExplorationEnvironment(self, pipeline, count, device, seed)
@@ -121,7 +121,7 @@ class ExplorationTask(Task):
         return exploration_card(self)
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         setting = self.expedition
         return {
             "cell_m": setting.cell_m,

@@ -1,4 +1,4 @@
-"""base_navigation: drive to a goal pose among obstacles that are not known before, by scan and odometry alone."""
+"""base_navigation: drive to a goal pose among unknown obstacles, by scan and odometry alone."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What the policy makes of its inputs."""
+    """Settings of the observation."""
 
     rays: int = value(72, at_least=8, at_most=720)
-    """How many of the scan's rays are looked at, evenly spaced."""
+    """Number of evenly spaced rays of the scan in the observation."""
     half_m: float = value(0.3, unit="m", above=0.0)
-    """Range at which something is half as close as can be."""
+    """Range at which closeness is one half."""
     goal_bound_m: float = value(2.0, unit="m", above=0.0)
-    """A goal farther away than this is seen as if it were this far, in its direction."""
+    """Bound on the observed distance to the goal; farther goals keep their direction."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Maps:
-    """What maps are trained on."""
+    """Settings of the training maps."""
 
     kinds: tuple[str, ...] = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")
-    """In equal shares."""
+    """Kinds of maps, in equal shares."""
     count: int = value(1536, at_least=1)
-    """Ways to go that are drawn for each stage of the curriculum, on a third as many maps."""
+    """Paths drawn for each stage of the curriculum, on a third as many maps."""
     difficulty: tuple[float, float] = value((0.0, 1.0), at_least=0.0, at_most=1.0)
-    """The easiest and the hardest, of the last stage."""
+    """Least and greatest difficulty, the latter in the last stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class NavigationTask(BaseTask):
 
     maps: Maps = field(default_factory=Maps)
     moving: MovingObstacles = field(default_factory=MovingObstacles)
-    """What moves in them; nothing, if left out."""
+    """Moving obstacles in the maps; default: none."""
     observation: Observation = field(default_factory=Observation)
     reward: BaseReward = field(
         default_factory=lambda: BaseReward(progress=1.0, near=-2.0, turning=-0.01, action_change=-0.02, rest=-0.5)
@@ -81,13 +81,13 @@ class NavigationTask(BaseTask):
     planners = ("dwa", "astar_dwa")
 
     def rays(self, robot: WheeledBase) -> tuple[int, ...]:
-        """Return every so many of the scan's rays."""
+        """Return the indices of the observed rays."""
         total = robot.lidars["scan"].rays
         step = max(1, total // self.observation.rays)
         return tuple(range(0, step * min(self.observation.rays, total), step))
 
     def draw_maps(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
-        """Draw maps, none of them held out."""
+        """Draw training maps, which exclude held-out ones."""
         from rlstack.sim.maps.pool import build_pool
         from rlstack.tasks.wheeled_base.maps import MapArrays
 
@@ -111,7 +111,7 @@ class NavigationTask(BaseTask):
         return MovingMapArrays(pool, scenes, robot.radius_m, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
 
     def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians | None:
-        """Return what moves among ``count`` robots."""
+        """Return the moving obstacles among ``count`` robots, if any."""
         if not self.moving.most:
             return None
         from rlstack.sim.bases.people import Orca
@@ -135,7 +135,7 @@ class NavigationTask(BaseTask):
         ]
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         known = {"arrival_m": self.arrival_m, "episode_s": self.episode_s}
         if not self.moving.most:
             return known

@@ -1,4 +1,4 @@
-"""base_racing: laps against the clock on tracks that were never seen, from the scan and odometry's speeds alone."""
+"""base_racing: fast laps on unseen tracks, from the scan and odometry's speeds alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """Standard deviations of what the policy senses, beside those of the robot's lidar."""
+    """Standard deviations of sensor noise, beside those of the robot's lidar."""
 
     linear_velocity_m_s: float = value(0.03, unit="m/s", at_least=0.0)
     angular_velocity_rad_s: float = value(0.03, unit="rad/s", at_least=0.0)
@@ -32,30 +32,30 @@ class Noise:
 
 @dataclass(frozen=True, kw_only=True)
 class Starts:
-    """Where and how cars start, uniformly within these bounds; training spreads them over the whole track."""
+    """Uniform distribution of starts; training spreads them over the whole track."""
 
     aside: float = value(0.5, unit="1", at_least=0.0, at_most=1.0)
-    """Off the middle to either side, as a share of the room that the car has."""
+    """Lateral offset to either side, as a share of the free width."""
     heading_rad: float = value(0.3, unit="rad", at_least=0.0)
     speed_m_s: float = value(4.0, unit="m/s", at_least=0.0)
-    """From 0."""
+    """Largest start speed; the least is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reward:
-    """Weights of the reward terms; all but ``progress`` and ``lost`` are rates a second."""
+    """Weights of the reward terms, per second except ``progress`` and ``lost``."""
 
     progress: float = value(1.0)
-    """m along the middle of the track."""
+    """Progress along the centre line, m."""
     wall: float = value(-30.0)
-    """Square of the share of the margin that is missing between the car's outline and the nearer wall."""
+    """Squared missing share of the margin between the car's outline and the nearer wall."""
     margin_m: float = value(0.12, unit="m", above=0.0)
     bend_change: float = value(-0.0005)
     """Squared rate of the commanded curvature, 1/(m s)^2."""
     speed_change: float = value(-0.02)
     """Squared change of the action that sets the speed."""
     grip: float = value(-2.0)
-    """Square of the share by which steering and changing speed together ask the tyres for more than ``grip_m_s2``."""
+    """Squared share by which lateral and longitudinal acceleration together exceed ``grip_m_s2``."""
     grip_m_s2: float = value(9.0, unit="m/s^2", above=0.0)
     lost: float = value(-3.0)
     """Once, on contact."""
@@ -63,24 +63,24 @@ class Reward:
 
 @dataclass(frozen=True, kw_only=True)
 class RacingTask(Task):
-    """Drive laps as fast as the tyres let it, without touching a wall."""
+    """Drive laps as fast as the tyres allow, without touching a wall."""
 
     rate_hz: float = value(20.0, unit="Hz", above=0.0)
     """Control rate."""
     episode_s: float = value(20.0, unit="s", above=0.0)
     tracks: int = value(128, at_least=1, at_most=100_000)
-    """Of the training seeds, from 0 on."""
+    """Number of training tracks, with seeds from 0."""
     ray_step: int = value(20, at_least=1)
-    """Every how manyth ray of the scan it looks at."""
+    """Stride of the observed rays of the scan."""
     front_step: int = value(5, at_least=1)
-    """The same within ``front_rad`` of straight ahead."""
+    """Stride within ``front_rad`` of straight ahead."""
     front_rad: float = value(0.35, unit="rad", at_least=0.0)
     grip_share: tuple[float, float] = value((0.95, 1.05), unit="1", above=0.0)
     """Range of the tyres' grip in training, as a share of the robot file's."""
     through_m: float = value(0.2, unit="m", at_least=0.0)
-    """How far a car may go through a wall in training before it starts anew: what pushes it back must be felt."""
+    """Depth in a wall at which a car is reset in training: until then the penalty has a gradient."""
     scan_gradient: bool = True
-    """Whether gradients go through what a change of the pose does to the ranges."""
+    """Whether gradients flow through the ranges' dependence on the pose."""
     noise: Noise = field(default_factory=Noise)
     starts: Starts = field(default_factory=Starts)
     reward: Reward = field(default_factory=Reward)
@@ -93,28 +93,28 @@ class RacingTask(Task):
     bounds: ClassVar[Bounds] = Bounds(
         at_least={"success": 0.95}, at_most={"contact": 0.02, "lap_ratio": 1.1}, episodes=20
     )
-    """What a policy must reach in process."""
+    """Pass bounds, in process."""
     bounds_over_topics: ClassVar[Bounds] = Bounds(
         at_least={"success": 0.9}, at_most={"contact": 0.05, "lap_ratio": 1.2, "intervened": 0.05}, episodes=20
     )
-    """The same over topics, where the guard slows down near walls."""
+    """Pass bounds over topics, where the guard slows down near walls."""
 
     @property
     def training_seeds(self) -> range:
-        """Of the tracks that are trained on."""
+        """Seeds of the training tracks."""
         return TRAINING_SEEDS[: self.tracks]
 
     def reward_terms(self) -> dict[str, float]:
-        """Return the weight of each term of the reward but ``lost``, by name; the step has their formulas."""
+        """Return the weight of each reward term but ``lost``, by name; the step defines the terms."""
         from rlstack.tasks.wheeled_base.racing.step import TERMS
 
         return {name: getattr(self.reward, name) for name in TERMS if name != "lost"}
 
     def reference(self, robot: RobotSpec) -> WheeledBase:
-        """Return the robot that training drives: the robot itself.
+        """Return the robot to train on: ``robot`` itself.
 
         Raises:
-            UserError: It is no car, or has no lidar called ``scan``.
+            UserError: It is not a car, or has no lidar called ``scan``.
         """
         car: WheeledBase = super().reference(robot)
         if car.drive != "ackermann":
@@ -124,7 +124,7 @@ class RacingTask(Task):
         return car
 
     def ray_slices(self, robot: WheeledBase) -> tuple[slice, ...]:
-        """Return which rays of the robot's scan the policy looks at."""
+        """Return the observed rays of the robot's scan."""
         lidar = robot.lidars["scan"]
         middle = lidar.rays // 2
         step, fine = self.ray_step, self.front_step
@@ -176,11 +176,11 @@ class RacingTask(Task):
         return racing_card(self, robot, pipeline)
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         return {"start_speed_m_s": self.starts.speed_m_s, "start_heading_rad": self.starts.heading_rad}
 
     def draw_parameters(self, robot: WheeledBase, count: int, rng: np.random.Generator) -> Any:
-        """Return the rows (PARAMETER_WIDTH, N) of cars that depart from the file as in training."""
+        """Return parameter rows (PARAMETER_WIDTH, N) of cars with training's randomisation."""
         from rlstack.sim.bases.layout import PARAMETERS
         from rlstack.sim.bases.parameters import drawn
 

@@ -1,4 +1,4 @@
-"""quadrotor_foundation: one policy for a whole family of quadrotors, which finds out what it flies from its motion.
+"""quadrotor_foundation: one policy for a whole family of quadrotors, which adapts to the vehicle from its motion.
 
 The family is that of RAPTOR (Eschmann, Albani, Loianno, arXiv 2509.11481); see :mod:`rlstack.tasks.quadrotor.family`.
 """
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from rlstack.tasks.core.pipeline import Pipeline
 
 AHEAD_S = 1.0
-"""How much longer than an episode training paths go on, s."""
+"""Time by which training paths exceed an episode, s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What the policy makes of its inputs."""
+    """Settings of the observation."""
 
     max_position_error_m: float = value(1.0, unit="m", above=0.0)
-    """A path farther away than this is approached as if it were this far, in its direction."""
+    """Bound on the observed distance to the path; farther paths keep their direction."""
     ahead_s: tuple[float, ...] = value((0.15, 0.35), unit="s", above=0.0)
-    """Where the path is looked at ahead of the present."""
+    """Times ahead of the observed path points."""
 
     def __post_init__(self) -> None:
         check_ahead(self.ahead_s)
@@ -45,7 +45,7 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Reward(quadrotor.Reward):
-    """Weights of the reward terms; all but ``lost`` are rates a second."""
+    """Weights of the reward terms, per second except ``lost``."""
 
     near: float = value(2.0)
     at_goal: float = value(2.0)
@@ -64,10 +64,10 @@ class FoundationTask(QuadrotorTask):
     lost_m: float = value(5.0, unit="m", above=0.0)
     lost_rad_s: float = value(35.0, unit="rad/s", above=0.0)
     resting: float = value(0.5, at_least=0.0, at_most=1.0)
-    """Share of the paths that rest at one place."""
+    """Share of paths that rest at one point."""
     slow_bias: float = value(1.0, at_least=0.0)
-    """Training draws vehicles more often by this power of one over their torque to inertia: those that turn slowly are
-    the ones that are hard to fly, and rare in the family."""
+    """Training weights vehicles by this power of one over their torque to inertia: slow ones are hard to fly and rare
+    in the family."""
     vehicles: Family = field(default_factory=Family)
     observation: Observation = field(default_factory=Observation)
     reward: Reward = field(default_factory=Reward)
@@ -76,17 +76,17 @@ class FoundationTask(QuadrotorTask):
 
     @property
     def criteria(self) -> Criteria:
-        """When an episode succeeds, as RAPTOR counts it: within 1 m through the last of ten seconds."""
+        """Success as in RAPTOR: within 1 m throughout the last of ten seconds."""
         return Criteria(radius_m=1.0, from_s=9.0, to_s=10.0, lost_m=5.0, duration_s=10.0)
 
     @property
     def bounds(self) -> Bounds:
-        """What a policy must reach in the batch simulator."""
+        """Pass bounds in the batch simulator."""
         return Bounds(at_least={"success": 0.95}, at_most={"lost": 0.05, "error_m": 0.15})
 
     @property
     def bounds_over_topics(self) -> Bounds:
-        """What it must reach in every backend over topics."""
+        """Pass bounds in every backend over topics."""
         return Bounds(
             at_least={"success": 0.95},
             at_most={"lost": 0.05, "error_m": 0.15, "intervened": 0.05},
@@ -95,7 +95,7 @@ class FoundationTask(QuadrotorTask):
 
     @property
     def path_window(self) -> tuple[int, ...]:
-        """Steps ahead of the points that a policy is shown in training: those that it looks at."""
+        """Steps ahead of the path points in the training observation."""
         return path_steps(self.observation.ahead_s, self.rate_hz)
 
     @property
@@ -104,18 +104,18 @@ class FoundationTask(QuadrotorTask):
         return self.vehicles.ranges
 
     def reference(self, robot: RobotSpec) -> Quadrotor:
-        """Return the robot of which all vehicles are scales: ``robot`` with the family's thrust curve."""
+        """Return the robot that all vehicles are scaled from: ``robot`` with the family's thrust curve."""
         return nominal_robot(super().reference(robot))
 
     def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> Scenario:
-        """Draw training episodes, each with a vehicle of its own; their paths all start at the origin."""
+        """Draw training episodes, each with its own vehicle; all paths start at the origin."""
         vehicles = sample_family(rng, 4 * count, robot, self.vehicles)
         weight = vehicles.parameters["roll_torque_to_inertia_rad_s2"] ** -self.slow_bias
         chosen = rng.choice(len(vehicles), count, replace=False, p=weight / weight.sum())
         return vehicles.take(chosen).scenario(rng, robot, start="ten_arms_each_axis", scale=scale)
 
     def sample_paths(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Paths:
-        """Draw training paths: resting places and figures, half of those at full speed from their first instant."""
+        """Draw training paths: fixed points and figures, half of which start at full speed."""
         duration, step = self.episode_s + AHEAD_S, 1.0 / self.rate_hz
         samples = round(duration * self.rate_hz)
         moving = max(2, round(count * (1.0 - self.resting)))
@@ -126,18 +126,18 @@ class FoundationTask(QuadrotorTask):
         return Paths(np.tile(np.arange(samples) * step, (count, 1)), position, np.zeros((count, samples)))
 
     def validation(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Scenario:
-        """Draw what the best policy of a run is chosen by: vehicles of the family at rest, with disturbances."""
+        """Draw the validation episodes that select a run's best policy: vehicles at rest, with disturbances."""
         path = _rest(count, self.criteria.duration_s)
         return family_scenario(rng, count, robot, start="ten_arms", family=self.vehicles, path=path)
 
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
-        """Draw evaluation episodes of one robot: from within ten arm lengths, under what may disturb it.
+        """Draw evaluation episodes of one robot: from within ten arm lengths, with disturbances.
 
         Args:
-            rng: Seeded apart from training.
-            count: How many.
-            robot: What flies, as in its file.
-            disturbances: Deal the episodes out over a constant force, wind gusts, mass and motor changes; with
+            rng: Generator with a seed that training does not use.
+            count: Number of episodes.
+            robot: The quadrotor, as in its file.
+            disturbances: Cycle through a constant force, wind gusts, mass and motor changes; with
                 False all have the constant force.
         """
         arm = float(np.linalg.norm(robot.rotor_positions[:, :2], axis=1).max())
@@ -165,7 +165,7 @@ class FoundationTask(QuadrotorTask):
         return CanonicalPipeline(chosen, "rotor_speed")
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         return {
             "tilt_rad": float(np.pi / 2),
             "linear_velocity_m_s": 1.0,

@@ -1,7 +1,7 @@
 """quadrotor_hover: reach a commanded pose and stay there, by rotor speeds alone.
 
 The task of Learning to Fly in Seconds (Eschmann, Albani, Loianno, arXiv 2311.13081): its start states,
-disturbances, noise and episode length. What differs, and why, is in docs/tasks.md.
+disturbances, noise and episode length. docs/tasks.md lists and explains the differences.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What the policy makes of its inputs."""
+    """Settings of the observation."""
 
     max_position_error_m: float = value(1.0, unit="m", above=0.0)
-    """A goal farther away than this is approached as if it were this far, in its direction."""
+    """Bound on the observed distance to the goal; farther goals keep their direction."""
     action_history: int = value(2, at_least=1, at_most=64)
-    """How many past actions are observed."""
+    """Number of observed past actions."""
     disturbance_estimate: bool = False
     """Whether an observer inside the policy estimates the constant force."""
     disturbance_bandwidth_hz: float = value(1.0, unit="Hz", above=0.0)
@@ -39,7 +39,7 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Reward(quadrotor.Reward):
-    """Weights of the reward terms; all but ``lost`` are rates a second."""
+    """Weights of the reward terms, per second except ``lost``."""
 
     near: float = value(2.0)
     at_goal: float = value(2.0)
@@ -64,17 +64,17 @@ class HoverTask(QuadrotorTask):
 
     @property
     def criteria(self) -> Criteria:
-        """When a held-out episode succeeds: within 0.2 m of the goal from second 3 to second 8."""
+        """Success of a held-out episode: within 0.2 m of the goal from second 3 to second 8."""
         return Criteria(radius_m=0.2, from_s=3.0, to_s=8.0, lost_m=2.0, duration_s=8.0)
 
     @property
     def bounds(self) -> Bounds:
-        """What a policy must reach in the batch simulator."""
+        """Pass bounds in the batch simulator."""
         return Bounds(at_least={"success": 0.95}, at_most={"lost": 0.01})
 
     @property
     def bounds_over_topics(self) -> Bounds:
-        """What it must reach in every backend over topics; fewer episodes are flown there, so one more may fail."""
+        """Pass bounds in every backend over topics, looser because fewer episodes run there."""
         return Bounds(
             at_least={"success": 0.93}, at_most={"lost": 0.02, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
         )
@@ -95,13 +95,13 @@ class HoverTask(QuadrotorTask):
         )
 
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
-        """Draw evaluation episodes of the published task, whatever was trained on, or of it with one more disturbance.
+        """Draw evaluation episodes of the published task, whatever the training settings, or with one more disturbance.
 
         Args:
-            rng: Seeded apart from training.
-            count: How many.
+            rng: Generator with a seed that training does not use.
+            count: Number of episodes.
             robot: The quadrotor.
-            disturbances: Deal the episodes out over the task's own disturbances, wind gusts, mass and motor
+            disturbances: Cycle through the task's own disturbances, wind gusts, mass and motor
                 changes; with False all have the task's own.
         """
         state = Starts().sample(rng, count, robot)
@@ -128,7 +128,7 @@ class HoverTask(QuadrotorTask):
         return rotor_pipeline(chosen, robot)
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         return {**self.starts.envelope(), "lost_m": self.lost_m, "lost_rad_s": self.lost_rad_s}
 
 

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from rlstack.tasks.core.pipeline import Pipeline
 
 AHEAD_S = 1.0
-"""How much longer than an episode training paths go on, so that a policy never looks beyond their end, s."""
+"""Time by which training paths exceed an episode, so that a policy never looks beyond their end, s."""
 
 HELD_OUT_EVERY = 5
-"""Of a training path's poses, a hundred a second, evaluation paths keep one in this many, as paths that are sent
-do; the policy's graph looks at each one."""
+"""Evaluation paths keep one in this many of a training path's poses, a hundred per second, as published paths do: the
+policy's graph reads each one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What the policy makes of its inputs."""
+    """Settings of the observation."""
 
     max_position_error_m: float = value(1.0, unit="m", above=0.0)
-    """A path farther away than this is approached as if it were this far, in its direction."""
+    """Bound on the observed distance to the path; farther paths keep their direction."""
     ahead_s: tuple[float, ...] = value((0.05, 0.1, 0.2, 0.3, 0.45, 0.6), unit="s", above=0.0)
-    """Where the path is looked at ahead of the present."""
+    """Times ahead of the observed path points."""
     action_history: int = value(2, at_least=1, at_most=64)
-    """How many past actions are observed."""
+    """Number of observed past actions."""
 
     def __post_init__(self) -> None:
         check_ahead(self.ahead_s)
@@ -46,7 +46,7 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Reward(quadrotor.Reward):
-    """Weights of the reward terms; all but ``lost`` are rates a second."""
+    """Weights of the reward terms, per second except ``lost``."""
 
     at_goal: float = value(1.0)
     distance: float = value(-1.0)
@@ -62,9 +62,9 @@ class TrackingTask(QuadrotorTask):
 
     episode_s: float = value(6.0, unit="s", above=0.0)
     speed_share: tuple[float, float] = value((0.2, 0.9), above=0.0, at_most=1.0)
-    """Shares of the robot's greatest speed that training paths reach, uniform in this range."""
+    """Range of training paths' top speeds, as a share of the robot's limit; uniform."""
     acceleration_share: tuple[float, float] = value((0.1, 0.7), above=0.0, at_most=1.0)
-    """The same of the acceleration that its thrust can spare."""
+    """Range of their largest accelerations, as a share of the thrust margin."""
     starts: Starts = field(default_factory=lambda: Starts(settled_share=0.5))
     randomisation: Randomisation = field(default_factory=Randomisation)
     observation: Observation = field(default_factory=Observation)
@@ -77,17 +77,17 @@ class TrackingTask(QuadrotorTask):
 
     @property
     def criteria(self) -> Criteria:
-        """When a held-out episode succeeds: within 0.3 m of where the path is from second 1 to its end."""
+        """Success of a held-out episode: within 0.3 m of the path's current point from second 1 to the end."""
         return Criteria(radius_m=0.3, from_s=1.0, to_s=5.5, lost_m=2.0, duration_s=5.5)
 
     @property
     def bounds(self) -> Bounds:
-        """What a policy must reach in the batch simulator."""
+        """Pass bounds in the batch simulator."""
         return Bounds(at_least={"success": 0.9}, at_most={"lost": 0.01, "rmse_m": 0.15})
 
     @property
     def bounds_over_topics(self) -> Bounds:
-        """What it must reach in every backend over topics."""
+        """Pass bounds in every backend over topics."""
         return Bounds(
             at_least={"success": 0.88},
             at_most={"lost": 0.02, "rmse_m": 0.15, "intervened": 0.05},
@@ -96,7 +96,7 @@ class TrackingTask(QuadrotorTask):
 
     @property
     def path_window(self) -> tuple[int, ...]:
-        """Steps ahead of the points that a policy is shown in training: those that it looks at."""
+        """Steps ahead of the path points in the training observation."""
         return path_steps(self.observation.ahead_s, self.rate_hz)
 
     @property
@@ -115,7 +115,7 @@ class TrackingTask(QuadrotorTask):
         )
 
     def sample_paths(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Paths:
-        """Draw training paths: figures due at full speed at once, others and polynomials from rest, and places."""
+        """Draw training paths: figures at full speed, figures and polynomials from rest, and fixed points."""
         duration = self.episode_s + AHEAD_S
         step = 1.0 / self.rate_hz
         samples = round(duration * self.rate_hz)
@@ -137,13 +137,13 @@ class TrackingTask(QuadrotorTask):
         return Paths(time, position, np.zeros((count, samples)))
 
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
-        """Draw evaluation episodes: paths as in training, from hover near their start, under what may disturb.
+        """Draw evaluation episodes: paths as in training, from hover near their start, with disturbances.
 
         Args:
-            rng: Seeded apart from training.
-            count: How many.
+            rng: Generator with a seed that training does not use.
+            count: Number of episodes.
             robot: The quadrotor.
-            disturbances: Deal the episodes out over the task's own disturbances, wind gusts, mass and motor
+            disturbances: Cycle through the task's own disturbances, wind gusts, mass and motor
                 changes; with False all have the task's own.
         """
         fine = TrackingTask().sample_paths(rng, count, robot)
@@ -172,7 +172,7 @@ class TrackingTask(QuadrotorTask):
         return rotor_pipeline(chosen, robot)
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         return {**self.starts.envelope(), "lost_m": self.lost_m, "lost_rad_s": self.lost_rad_s}
 
 

@@ -86,7 +86,7 @@ class StandTask(Task):
         *("orientation", "linear_velocity", "angular_velocity"),
         *("joint_position", "joint_velocity"),
     )
-    """What the policy senses."""
+    """The policy's inputs."""
     outputs: ClassVar[tuple[str, ...]] = ("joint_target",)
     differentiable: ClassVar[bool] = False
     verification: ClassVar[str] = "quadruped"
@@ -151,7 +151,7 @@ class StandTask(Task):
         return StandEnvironment(self, robot, pipeline, count, device=device, seed=seed)
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         return {
             "start_rad": self.start_rad,
             "payload_max_kg": self.payload_kg[1],

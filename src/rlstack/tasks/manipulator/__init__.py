@@ -1,1 +1,1 @@
-"""What the tasks of arms share: observation, environment, scripted experts."""
+"""Shared by the manipulation tasks: observation, environment, scripted experts."""

@@ -1,4 +1,4 @@
-"""Which action of a task a command to the joints is, and which leads to where joints are."""
+"""Recover a task's actions from joint commands or joint positions."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from rlstack.tasks.manipulator.expert import toward
 from rlstack.tasks.manipulator.pipeline import ArmPipeline
 
 _ROUNDS, _PROBE, _CLOSE = 6, 0.25, 1e-6
-"""Newton's steps at most; how far an action is moved to see what that does; rad or m off that need no other step."""
+"""Most Newton steps; step of finite differences; tolerance, rad or m."""
 
 
 class Followed(NamedTuple):
-    """Commands over N frames as actions."""
+    """Joint commands over N frames as actions."""
 
     action: Array
     """(N, actions) in -1..1."""
     tool_m: Array
-    """(N, 3) where the tool is at each frame."""
+    """(N, 3) tool positions."""
     off_m: Array
-    """(N,) how far from where each command leads the tool its action does."""
+    """(N,) errors between the tool motions of each command and its action."""
 
 
 def action_of(station: DemonstrationEnvironment, command: Array) -> tuple[Array, float]:
-    """Return the action (actions,) in -1..1 that drives a station's joints to a command (joints,) rad or m.
+    """Return the action (actions,) in -1..1 for a joint command (joints,) rad or m, and its error, rad or m.
 
-    Where several do, as at a limit, the one that moves least; and how far it is off, rad or m.
+    If several actions fit, as at a limit, it is the smallest one.
     """
     pipeline, seen = station.pipeline, station.environment.senses()
     prepared = {name: torch.from_numpy(array.astype(np.float32)) for name, array in seen.items()}
@@ -43,15 +43,14 @@ def action_of(station: DemonstrationEnvironment, command: Array) -> tuple[Array,
 
 
 def followed(pipeline: ArmPipeline, seen: Iterable[Mapping[str, NDArray[Any]]], commands: Array) -> Followed:
-    """Return the actions that lead the tool, from frame to frame, where commands to the joints led it.
+    """Return the actions that move the tool, from frame to frame, as the joint commands did.
 
-    By the tool and not by the joints, whose commands need not be those of a policy: an arm with more joints than it
-    needs can be led there in many ways. Each begins where the command before it led, as
-    :mod:`rlstack.training.dataset_demonstrations` has it, too.
+    It matches tool motion, not joints: a redundant arm reaches a pose with many joint configurations. Each action
+    starts where the previous command led, as in :mod:`rlstack.training.dataset_demonstrations`.
 
     Args:
-        pipeline: Of the task.
-        seen: What is sensed at each of N frames in their sequence, by the pipeline's inputs, without a batch dimension.
+        pipeline: The task's pipeline.
+        seen: The pipeline's inputs at each of N frames in sequence, without a batch dimension.
         commands: (N, joints) rad or m.
     """
     memory = pipeline.initial_memory(1)
@@ -74,9 +73,9 @@ def followed(pipeline: ArmPipeline, seen: Iterable[Mapping[str, NDArray[Any]]], 
 
 
 def _to_its_end(pipeline: ArmPipeline, action: Array, command: Array) -> None:
-    """Let a gripper that is commanded to an end of its range go there with all it has, and stay: what does the same.
+    """Saturate the gripper's action at an end of its range, which has the same effect.
 
-    Who learns that an open gripper is to be left alone would not open one that is not.
+    Otherwise a policy learns to leave an open gripper alone, and does not open a closed one.
     """
     if "gripper" not in pipeline.axes:
         return
@@ -92,10 +91,9 @@ def _nearest(
     wanted: Array,
     outcome: Callable[[Tensor, Mapping[str, Tensor]], Tensor],
 ) -> tuple[Array, Array]:
-    """Return the action (actions,) whose command has an outcome as near as can be to what is wanted, and what is left.
+    """Return the action (actions,) whose command has the outcome nearest to the wanted one, and the residual.
 
-    By Gauss and Newton's method: commands are nearly linear in actions, but for ends of ranges, on one side of which an
-    action does nothing.
+    Gauss-Newton: commands are nearly linear in actions, except at ends of ranges, beyond which an action has no effect.
     """
     count = pipeline.action_size
     moved = _PROBE * np.concatenate([np.zeros((1, count)), np.eye(count), -np.eye(count)])
@@ -118,17 +116,17 @@ def _nearest(
 
 
 def action_toward(station: DemonstrationEnvironment, joints: Array) -> Array:
-    """Return the action (actions,) in -1..1 that leads a station's tool to where joints (joints,) rad or m have it.
+    """Return the action (actions,) in -1..1 that moves the tool to its pose for ``joints`` (joints,) rad or m.
 
-    Straight, turned about the vertical as they have it, and no faster than actions go; the gripper follows its own.
+    It moves straight, matches the yaw, and respects the action's speed limit; the gripper follows its own joints.
     """
     pipeline, seen = station.pipeline, station.environment.senses()
     arm, range_ = pipeline.arm, (pipeline.minimum.numpy(), pipeline.maximum.numpy())
     there = tool_motion(pipeline.chain.screws, joints[None, :arm])
     apart = there.rotation[0] @ seen["target_rotation"][0].T
-    turn = np.arctan2(apart[1, 0] - apart[0, 1], apart[0, 0] + apart[1, 1])  # also of a tool that leans over
+    turn = np.arctan2(apart[1, 0] - apart[0, 1], apart[0, 0] + apart[1, 1])  # also valid for a tilted tool
     grip = np.zeros(1)
-    if pipeline.hands:  # fingers that the leader arm has not are where they are
+    if pipeline.hands:  # fingers that the leader arm lacks stay where they are
         left = (np.clip(joints, *range_) - seen["target"][0])[arm:]
         steps = left / [drive.velocity_max * pipeline.period_s for drive in station.robot.drives[arm:]]
         grip = np.clip(steps[[np.abs(steps).argmax()]], -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Observation terms of arms that see: the goal by itself, the pictures, and where the hand was when they were taken."""
+"""Observation terms of arms with cameras: goal, images, and the tool's pose at the time of each image."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rlstack.tasks.core.pipeline import Tensors, Term
 from rlstack.tasks.manipulator.terms import DECIMETRES, GOAL
 
 PICTURES = "pictures"
-"""Name of the term that holds them."""
+"""Name of the images' term."""
 
 OLDEST_S = 0.25
-"""How far back the joints are remembered; older pictures count as so old."""
+"""Length of the joint history; older images count as this old."""
 
 
 class GoalPlace(Term):
-    """Where the goal is; what is to be there is for the network to see."""
+    """Position of the goal; the object's position is only in the images."""
 
     name, size, unit, meaning = GOAL, 3, "dm", "goal_position from the middle of the workspace"
 
@@ -38,14 +38,14 @@ class GoalPlace(Term):
 
 
 class HandThen(Term):
-    """Where the tool was when each picture was taken, from joints remembered and the picture's age.
+    """Tool pose at the time of each image, from the joint history and the image's age.
 
     Prepared for each camera: ``NAME_tool_position`` (batch, 3) m and ``NAME_tool_yaw`` (batch, 2) cos and sin.
 
     Args:
         cameras: Their names.
         robot: The arm.
-        rate_hz: Of control.
+        rate_hz: Control rate.
     """
 
     name, unit = "hand_then", "dm, -"
@@ -57,7 +57,7 @@ class HandThen(Term):
         self.steps = math.ceil(OLDEST_S * rate_hz)
         self.memory: Mapping[str, tuple[int, ...]] = {"joints_before": (self.steps, len(robot.drives))}
         chain = chain_of(robot)
-        self.arm = len(chain.index)  # the pipeline sees to it that these joints come first
+        self.arm = len(chain.index)  # the pipeline ensures that these joints come first
         for name, array in chain.screws._asdict().items():
             self.register_buffer(f"_{name}", torch.tensor(array, dtype=torch.float32))
         self.register_buffer("back", torch.arange(self.steps + 1, dtype=torch.float32))
@@ -65,9 +65,9 @@ class HandThen(Term):
     back: Tensor
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return where the tool was, and the joints' way up to now, the newest first."""
+        """Return the tool's past poses and the joint history, newest first."""
         now, started = inputs["joint_position"][:, None], inputs["started"][:, :, None]
-        before = started * memory["joints_before"] + (1.0 - started) * now  # the arm stood still before
+        before = started * memory["joints_before"] + (1.0 - started) * now  # the arm was at rest before
         track = torch.cat([now, before], dim=1)
         then = [joints_then(track, inputs[f"{name}_image_age"], self.rate_hz, self.back) for name in self.cameras]
         screws = Screws(*(getattr(self, f"_{name}") for name in Screws._fields))
@@ -88,17 +88,17 @@ class HandThen(Term):
         return torch.cat(columns, dim=-1)
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
-        """Keep the joints of now and before, but the oldest."""
+        """Push the present joints to the history, without the oldest."""
         return {"joints_before": inputs["joint_track"][:, : self.steps]}
 
 
 class Pictures(Term):
-    """All pictures, one after the other, as they are; the network that looks at them scales them.
+    """All images, concatenated and unscaled; the network scales them.
 
     Args:
         cameras: Their names.
-        height: Of each, pixels.
-        width: Likewise.
+        height: Height of each, pixels.
+        width: Width of each, pixels.
     """
 
     name, unit, meaning = PICTURES, "0 to 255", "all cameras' pixels: rows, columns, red, green, blue"
@@ -114,14 +114,14 @@ class Pictures(Term):
 
 
 def joints_then(track: Tensor, age: Tensor, rate_hz: float, back: Tensor) -> Tensor:
-    """Return where joints were, (batch, joints), between the two control periods around a picture's time.
+    """Return joint positions (batch, joints) at an image's time, interpolated between control periods.
 
     Args:
-        track: (batch, steps, joints), now and in each period before.
+        track: (batch, steps, joints), the present and each earlier period.
         age: (batch, 1) s.
-        rate_hz: Of control.
+        rate_hz: Control rate.
         back: (steps,) 0, 1, 2, ...
     """
     when = (rate_hz * age).clamp(0.0, float(track.shape[1] - 1))
-    weight = torch.relu(1.0 - (when - back).abs())  # a hat about each period: linear in between
+    weight = torch.relu(1.0 - (when - back).abs())  # hat functions: linear interpolation
     return (weight[:, :, None] * track).sum(dim=1)

@@ -1,4 +1,4 @@
-"""What N arms' cameras see: pictures come at rates of their own, and late, as they do over topics."""
+"""Simulated cameras of N arms, with frame rates and latencies as over topics."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ROUNDING_S = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class CameraRange:
-    """What the pictures of an episode are drawn from."""
+    """Ranges of an episode's camera parameters."""
 
     rate_hz: Range = value((10.0, 20.0), unit="Hz", above=0.0)
     latency_s: Range = value((0.0, 0.1), unit="s", at_least=0.0)
-    """From when a picture was taken to when it is there."""
+    """Time from an image's exposure to its arrival."""
     look: AppearanceRange = field(default_factory=AppearanceRange)
 
     def __post_init__(self) -> None:
@@ -40,30 +40,30 @@ class CameraRange:
 
 @dataclass
 class _Stream:
-    """The pictures of one camera in one world: when the next one is taken, how late they are, those on their way."""
+    """The image stream of one camera in one world: next exposure, latency, images in transit."""
 
     next_s: float = 0.0
     period_s: float = 0.1
     latency_s: float = 0.0
     taken_s: float = 0.0
     coming: deque[tuple[float, NDArray[np.uint8]]] = field(default_factory=deque)
-    """When they were taken, the oldest first."""
+    """Exposure times, oldest first."""
 
 
 class CameraBuffer:
-    """The newest pictures of C cameras in each of N worlds, and how old they are.
+    """Latest images of C cameras in each of N worlds, with their age.
 
     Args:
         robot: The arm, with these cameras in its file.
-        build: Adds what is handled.
+        build: Adds the objects.
         cameras: Their names.
-        handled: Name of the box that is handled.
-        ranges: What pictures are drawn from.
+        handled: Name of the manipulated box.
+        ranges: Ranges of camera parameters.
         count: N.
-        seed: Of what is drawn.
+        seed: Seed of random parameters.
 
     Raises:
-        UserError: The robot has no such cameras, or there is no way to render here.
+        UserError: The robot lacks the cameras, or rendering is not available.
     """
 
     def __init__(
@@ -87,17 +87,17 @@ class CameraBuffer:
         self._half = np.zeros((count, 3))
 
     def seed(self, seed: int) -> None:
-        """Seed what is drawn."""
-        # of its own: what is drawn for many worlds at once is not the beginning of what is drawn for few
+        """Seed the generators."""
+        # one generator per world: draws do not depend on the number of worlds
         self._rng = np.random.default_rng((seed, 2, self.count))
 
     def restart(self, index: Index, worlds: MujocoWorlds, half: Array) -> None:
-        """Begin episodes in some worlds: other looks, rates and latencies; the cameras have been running for a while.
+        """Begin episodes in some worlds with new appearances, rates and latencies; the cameras are already running.
 
         Args:
-            index: (n,) which.
-            worlds: As they begin.
-            half: (n, 3) m of what is handled.
+            index: (n,) indices of the worlds.
+            worlds: The worlds at the start of their episodes.
+            half: (n, 3) half lengths of the object, m.
         """
         ranges, rng = self._ranges, self._rng
         self._half[index] = half
@@ -114,19 +114,19 @@ class CameraBuffer:
                 stream.taken_s = now - float(ages[row, k])
                 stream.next_s = stream.taken_s + stream.period_s
                 stream.coming.clear()
-                while stream.next_s <= now:  # nothing has moved yet: these pictures are the same
+                while stream.next_s <= now:  # nothing has moved yet: these images are the same
                     stream.coming.append((stream.next_s, self._shown[name][world].copy()))
                     stream.next_s += stream.period_s
                 self._age[name][world] = ages[row, k]
 
     def redraw(self, index: Index) -> None:
-        """Give some worlds (n) other looks from their next pictures on, as if they were others."""
+        """Give some worlds (n) new appearances from their next images on."""
         self._looks.put(index, draw_appearance(self._ranges.look, len(self.cameras), self._rng, len(index)))
 
     def signals(self, worlds: MujocoWorlds) -> dict[str, NDArray[Any]]:
-        """Return by camera ``NAME_image`` (N, height, width, 3) uint8 and ``NAME_image_age`` (N, 1) s, as they are now.
+        """Return by camera ``NAME_image`` (N, height, width, 3) uint8 and ``NAME_image_age`` (N, 1) s, at present.
 
-        Ask after every control period: pictures are taken at their time within the last one.
+        Call it after every control period: images are taken at their time within the last one.
         """
         now = worlds.time_s
         for world, streams in enumerate(self._streams):
@@ -136,7 +136,7 @@ class CameraBuffer:
         return {**shown, **{f"{name}_image_age": self._age[name].copy() for name in self.cameras}}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes, as tensors and plain data."""
+        """Return the mutable state as tensors and plain data."""
         streams = [
             [(s.next_s, s.period_s, s.latency_s, s.taken_s, [(at, _tensor(one)) for at, one in s.coming]) for s in row]
             for row in self._streams
@@ -183,13 +183,13 @@ class CameraBuffer:
 
 
 def _at(worlds: MujocoWorlds, world: int, time_s: float) -> Array:
-    """Return the first state (width,) of the last control period that is not before a time."""
+    """Return the first state (width,) of the last control period at or after a time."""
     passed = worlds.passed[world]
     late = int(np.searchsorted(passed[:, 0], time_s - _ROUNDING_S))
     return np.asarray(passed[min(late, len(passed) - 1)])
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:
-    import torch  # a robot's computer, which has none, saves no runs
+    import torch  # imported here: a robot's computer has no torch, and saves no runs
 
     return torch.from_numpy(array.copy())

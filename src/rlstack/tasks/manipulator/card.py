@@ -1,4 +1,4 @@
-"""What the tasks of arms say of themselves for the table that people read."""
+"""Task cards of manipulation tasks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def arm_card(task: Any, pipeline: ArmPipeline) -> TaskCard:
 
 
 def action_rows(pipeline: ArmPipeline) -> tuple[Row, ...]:
-    """Return name, what -1 and +1 do, and unit of each action."""
+    """Return name, effects of -1 and +1, and unit of each action."""
     speed, turn = pipeline.motion.speed_m_s, pipeline.motion.yaw_rate_rad_s
     said = {
         **{axis: (f"{-speed:g}", f"{speed:g}", "m/s") for axis in "xyz"},

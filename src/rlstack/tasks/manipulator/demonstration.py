@@ -1,6 +1,6 @@
-"""One arm at its task, for whoever shows how it is done: a script, a human, or commands that were recorded.
+"""One arm at its task, for demonstrations by a script, a person, or recorded commands.
 
-Arrays in and arrays out, in the very environment that policies learn in.
+Its interface is numpy arrays; the environment is that of training.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 TRIAL = ("goal.x", "goal.y", "goal.z", "half.x", "half.y", "half.z", "mass", "friction")
-"""What a trial is, beside the simulator's state: its goal, m, and the object's half lengths, m, mass, kg, friction."""
+"""Values of a trial beside the simulator's state: goal, m, and the object's half lengths, m, mass, kg, friction."""
 
 
 @dataclass(frozen=True)
 class Acted:
-    """What a step gave.
+    """Result of a step.
 
     Attributes:
-        command: (joints,) rad or m that the joints were driven to.
-        reward: Of the step.
-        success: Whether the task is done, by now for long enough.
-        done: Whether the episode is over; the next one has begun then.
-        timed_out: Whether that is only because its time is up.
+        command: (joints,) joint targets, rad or m.
+        reward: Reward of the step.
+        success: Whether the task has been done for long enough.
+        done: Whether the episode is over; the next one has then begun.
+        timed_out: Whether it ended by its time limit.
     """
 
     command: Array
@@ -45,15 +45,15 @@ class Acted:
 
 
 class DemonstrationEnvironment:
-    """See the module.
+    """One arm at its task.
 
     Args:
-        task: What is to be done.
+        task: The task.
         robot: The arm.
-        seed: Of starts and noise.
+        seed: Seed of starts and noise.
 
     Raises:
-        UserError: The robot is no arm that can do this.
+        UserError: The robot cannot do the task.
     """
 
     def __init__(self, task: ArmTask, robot: Manipulator, seed: int = 0) -> None:
@@ -62,34 +62,34 @@ class DemonstrationEnvironment:
         self.pipeline: ArmPipeline = task.pipeline(self.robot)
         self.environment = ArmEnvironment(self.task, self.robot, self.pipeline, 1, seed=seed, threads=1)
         self.steps = 0
-        """Of the episode, so far."""
+        """Steps of the episode so far."""
         self._held = 0
         self.begin()
 
     def begin(self) -> None:
         """Draw a new trial and start it."""
         self.environment.restart(torch.zeros(1, dtype=torch.long))
-        self._keep(self.environment.observe()[0])  # senses once a step: each look would have noise of its own
+        self._keep(self.environment.observe()[0])  # observe once per step: each observation draws new noise
         self.steps, self._held = 0, 0
 
     def senses(self) -> dict[str, Array]:
-        """Return what the policy senses now, and what is made of it first, one array each; see the pipeline."""
+        """Return the policy's present inputs and the values prepared from them, by name; see the pipeline."""
         return {name: array[0] for name, array in self.environment.senses().items()}
 
     def observation(self) -> Array:
-        """Return what the policy's network sees, (columns,)."""
+        """Return the policy network's observation (columns,)."""
         return self._seen.copy()
 
     def achieved(self) -> Array:
-        """Return (3,) m what is to be at the goal."""
+        """Return the achieved goal (3,) m."""
         return self.environment.achieved_goal()[0].numpy().astype(np.float64)
 
     def expert(self) -> Array:
-        """Return what the task's scripted expert would do now, (actions,) in -1..1."""
+        """Return the scripted expert's action (actions,) in -1..1."""
         return self.environment.expert_action()[0].numpy().astype(np.float64)
 
     def act(self, action: Array) -> Acted:
-        """Let a control period pass with an action (actions,), clipped to -1..1."""
+        """Advance one control period with an action (actions,), clipped to -1..1."""
         given = torch.from_numpy(np.asarray(action, dtype=np.float32)[None])
         prepared = {name: torch.from_numpy(a.astype(np.float32)) for name, a in self.environment.senses().items()}
         with torch.no_grad():
@@ -113,26 +113,26 @@ class DemonstrationEnvironment:
 
     @property
     def state(self) -> Array:
-        """All that changes in the simulator, (width,)."""
+        """State of the simulator, (width,)."""
         return self.environment.scene.worlds.state[0].copy()
 
     @property
     def trial(self) -> Array:
-        """What :data:`TRIAL` names, (8,)."""
+        """The values of :data:`TRIAL`, (8,)."""
         scene = self.environment.scene
         drawn = scene.drawn
         return np.concatenate([scene.goal[0], drawn["half"][0], drawn["mass"], drawn["friction"]])
 
     def restore(self, state: Array, trial: Array) -> None:
-        """Put the simulator to a recorded state of a recorded trial.
+        """Set the simulator to a recorded state of a recorded trial.
 
         Raises:
-            UserError: The state is not one of this arm's at this task.
+            UserError: The state does not fit this arm and task.
         """
         scene = self.environment.scene
         if state.shape != scene.worlds.state[0].shape:
             raise UserError(
-                f"The recorded state has {len(state)} numbers, and {self.robot.name} at this task has"
+                f"The recorded state has {len(state)} values, but {self.robot.name} at this task has"
                 f" {scene.worlds.state.shape[1]}: the robot's model, the task or MuJoCo has changed since."
             )
         scene.goal[0] = trial[:3]
@@ -140,11 +140,11 @@ class DemonstrationEnvironment:
         scene.worlds.state[0] = state
 
     def drive(self, command: Array) -> None:
-        """Let a control period pass with the joints driven to ``command`` (joints,), whatever the task says."""
+        """Advance one control period with the joint targets ``command`` (joints,), bypassing the task."""
         self.environment.scene.worlds.step(np.asarray(command, dtype=float)[None])
 
     def joints(self, state: Array | None = None) -> Array:
-        """Return the joints as they are, (joints,) rad or m, now or in a ``state``."""
+        """Return the true joint positions (joints,) rad or m, at present or in a ``state``."""
         worlds = self.environment.scene.worlds
         now = self.state
         if state is not None:
@@ -154,7 +154,7 @@ class DemonstrationEnvironment:
         return found
 
     def places(self, state: Array | None = None) -> dict[str, Array]:
-        """Return where the tool and, if there is one, the object truly are, (3,) m each, now or in a ``state``."""
+        """Return the true positions (3,) m of the tool and the object, if any, at present or in a ``state``."""
         scene = self.environment.scene
         now = self.state
         if state is not None:
@@ -166,12 +166,12 @@ class DemonstrationEnvironment:
         return found
 
     def is_done(self) -> bool:
-        """Return whether what is achieved is at the goal now."""
+        """Return whether the goal is achieved at present."""
         return bool(self.task.done(self.achieved()[None], self.environment.scene.goal)[0])
 
     def _keep(self, seen: torch.Tensor) -> None:
         self._seen = seen[0].numpy().astype(np.float64)
 
     def close(self) -> None:
-        """End the simulator."""
+        """Close the simulator."""
         self.environment.close()

@@ -1,4 +1,4 @@
-"""N arms that learn a task, in the same MuJoCo worlds that a policy is judged in."""
+"""Training environment of N arms, in the MuJoCo worlds of evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.terms import GOAL
 
 STARTS = 1024
-"""Poses of the arm that are found ahead, by inverse kinematics; every restart takes one of them."""
+"""Start poses computed ahead by inverse kinematics; every reset uses one of them."""
 
 
 class ArmEnvironment(MujocoEnvironment):
@@ -27,14 +27,14 @@ class ArmEnvironment(MujocoEnvironment):
     Args:
         task: The task's configuration, a :class:`rlstack.tasks.manipulator.task.ArmTask`.
         robot: The arm.
-        pipeline: Makes the observation, and joint targets of actions.
+        pipeline: Computes observations, and joint targets from actions.
         count: N.
-        device: That steps the worlds; see :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
-        seed: Of starts, noise and generator.
-        threads: That step the worlds on the CPU; None: as many as there are cores.
+        device: Device that steps the worlds; see :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
+        seed: Seed of starts and noise.
+        threads: Threads that step the worlds on the CPU; None: one per core.
 
     Raises:
-        UserError: The device is not there or lacks a package, or the arm cannot be where episodes start.
+        UserError: The device or a package is missing, or the arm cannot reach the starts.
     """
 
     def __init__(
@@ -54,21 +54,21 @@ class ArmEnvironment(MujocoEnvironment):
         (row,) = (term for term in pipeline.table() if term.name == GOAL)
         self._goal_columns = slice(row.start, row.start + row.size)
         self._held = np.zeros(count, dtype=np.intp)
-        """(N,) for how many steps what is to be done has been done."""
+        """(N,) number of consecutive steps in which the task was done."""
         self.reset_all()
 
     def seed(self, seed: int) -> None:
-        """Seed the generators anew; the arm's starts that were found ahead stay."""
+        """Reseed the generators; the precomputed starts stay."""
         super().seed(seed)
         self.scene.seed(seed)
 
     def restart(self, index: Tensor) -> None:
-        """Start the arms at ``index`` anew."""
+        """Reset the arms at ``index``."""
         super().restart(index)
         self._held[index.numpy()] = 0
 
     def achieved_goal(self) -> Tensor:
-        """Return (N, 3) m what is achieved now; what is to be at :meth:`desired_goal`."""
+        """Return the achieved goals (N, 3) m, which should match :meth:`desired_goal`."""
         return torch.from_numpy(self.scene.achieved().astype(np.float32))
 
     def desired_goal(self) -> Tensor:
@@ -76,16 +76,16 @@ class ArmEnvironment(MujocoEnvironment):
         return torch.from_numpy(self.scene.goal.astype(np.float32))
 
     def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Return the sparse reward (...) of steps that led to ``achieved`` (..., 3) m if the goal was ``desired``."""
+        """Return the sparse reward (...) of steps that led to ``achieved`` (..., 3) m, for the goal ``desired``."""
         judged = self.task.reward_of(achieved.numpy(), desired.numpy())
         return torch.from_numpy(np.asarray(judged, dtype=np.float32))
 
     def relabelled(self, observation: Tensor, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Return observations (..., size) as they would be with another goal.
+        """Return observations (..., size) relabelled for another goal.
 
         Args:
             observation: (..., size); they may end after the goal's columns.
-            achieved: (..., 3) m when each was made.
+            achieved: (..., 3) m at the time of each.
             desired: (..., 3) m.
         """
         seen = observation.clone()
@@ -94,13 +94,13 @@ class ArmEnvironment(MujocoEnvironment):
         return seen
 
     def senses(self) -> dict[str, Array]:
-        """Return what the pipeline prepared of now, for scripted experts, and what only they know, as arrays."""
+        """Return the pipeline's prepared inputs and privileged values as arrays, for scripted experts."""
         prepared = self._sensed()
         known = {name: array for name, array in self.scene.true().items() if name not in prepared}
         return {**known, **{name: tensor.numpy().astype(np.float64) for name, tensor in prepared.items()}}
 
     def expert_action(self) -> Tensor:
-        """Return what the task's scripted expert would do now, (N, actions)."""
+        """Return the scripted expert's actions (N, actions)."""
         return torch.from_numpy(self.task.expert().act(self.senses(), self.pipeline).astype(np.float32))
 
     def term_names(self) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ class ArmEnvironment(MujocoEnvironment):
             scene.cameras.load_state_dict(state["sight"])
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self.scene.close()
 
     def _start(self, index: Index) -> None:
@@ -151,7 +151,7 @@ class ArmEnvironment(MujocoEnvironment):
         self._held = np.where(success, self._held + 1, 0)
         long_enough = self._held >= task.hold_steps
         won = long_enough if task.ends else success & long_enough
-        # with dense rewards it earns where it is: what was done is worth what would be earned from there on
+        # dense rewards continue at the goal, so bootstrap the value after success
         return Outcome(self._terms(view, lost), long_enough & task.ends, won, task.rewards == "dense")
 
     def _view(self, action: Array) -> ArmTransition:

@@ -1,4 +1,4 @@
-"""What scripted experts have in common: from where the tool should be led to an action."""
+"""Shared by scripted experts: the protocol, and actions towards a target position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlstack.arrays import Array
 
 
 class Expert(Protocol):
-    """A script that does a task, from what the policy senses; it remembers nothing."""
+    """A stateless script that does a task from the policy's inputs."""
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions) in -1..1.
@@ -25,18 +25,18 @@ class Expert(Protocol):
 def toward(
     seen: Mapping[str, Array], pipeline: Any, place: Array, *, turn: Array | None = None, grip: Array | None = None
 ) -> Array:
-    """Return the actions (N, actions) that lead the tool's target straight to a place, as fast as actions go.
+    """Return the actions (N, actions) that move the tool's target straight to a position at full speed.
 
     Args:
         seen: Prepared inputs.
         pipeline: Its scales.
         place: (N, 3) m.
-        turn: (N,) rad that the tool should turn about the vertical.
+        turn: (N,) rad, wanted rotation of the tool about the vertical.
         grip: (N,) action of the gripper.
     """
     motion, period = pipeline.motion, pipeline.period_s
     step = (place - seen["target_position"]) / (motion.speed_m_s * period)
-    # all axes slowed alike: straight
+    # scale all axes equally for a straight motion
     step = step / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1.0)
     none = np.zeros(len(place))
     parts: dict[str, Array] = {"x": step[:, 0], "y": step[:, 1], "z": step[:, 2], "yaw": none, "gripper": none}
@@ -48,7 +48,7 @@ def toward(
 
 
 def yaw_to_sides(seen: Mapping[str, Array], tool: str = "target_yaw") -> Array:
-    """Return the least turn (N,) rad of the tool, or its target, that lines it up with an object of four like sides."""
+    """Return the smallest rotation (N,) rad that aligns the tool, or its target, with a square object."""
     x, y, z, w = seen["object_orientation"].T
     own = np.arctan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
     now = np.arctan2(seen[tool][:, 1], seen[tool][:, 0])

@@ -1,4 +1,4 @@
-"""Taking hold of something with sides, as scripted experts do it: above it, turned to its sides, down, and close."""
+"""Scripted grasp of a box: move above it, align with its sides, lower, and close."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from rlstack.arrays import Array
 from rlstack.tasks.manipulator.expert import yaw_to_sides
 
 ABOVE = 0.08
-"""m above the thing where the hand turns and opens before it goes down, for things of :data:`USUAL_HALF_M`."""
+"""m above the object where the hand turns and opens before it descends, for objects of :data:`USUAL_HALF_M`."""
 
 USUAL_HALF_M = 0.023
-"""Half of the length of things that the numbers here are for; they are less for smaller ones."""
+"""Half length of objects that these distances are for; they scale down for smaller ones."""
 
 FINGERS = ("opening", "opening_target", "joint_velocity")
-"""What is to be known of fingers to tell whether something stops them."""
+"""Inputs that detect whether an object stops the fingers."""
 
 _SQUEEZED = 0.1
-"""Share of the gripper's range that fingers stay behind what they are told where something is between them."""
+"""Share of the gripper's range by which fingers lag behind their target when an object is between them."""
 _STILL = 0.15
-"""1/s: share of that range that fingers move in a second, of which nothing can be told by how far they stay behind."""
+"""1/s, as a share of that range: finger speed above which the lag is not evidence of an object."""
 
 
 @dataclass(frozen=True)
 class Grasp:
-    """What N hands do next to take hold of something.
+    """Next move of N hands towards a grasp.
 
     Args:
-        place: (N, 3) m where the tool is to be led.
-        turn: (N,) rad that it is to turn about the vertical.
+        place: (N, 3) m, target of the tool.
+        turn: (N,) rad, its rotation about the vertical.
         grip: (N,) action of the gripper.
-        held: (N,) whether the thing is between the fingers.
+        held: (N,) whether the object is between the fingers.
     """
 
     place: Array
@@ -45,12 +45,12 @@ class Grasp:
 
 
 def grasp(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M) -> Grasp:
-    """Return the next move of N hands; the script remembers nothing.
+    """Return the next move of N hands; the script is stateless.
 
     Args:
         seen: Prepared inputs of :class:`rlstack.tasks.manipulator.pipeline.ArmPipeline`, as numpy arrays.
         pipeline: What fingers press with.
-        half_m: Half of the length of the largest things.
+        half_m: Half length of the largest objects.
     """
     size = min(half_m / USUAL_HALF_M, 1.0)
     above_m = max(size * ABOVE, 0.05)
@@ -58,14 +58,14 @@ def grasp(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M
     opening = seen["opening"][:, 0]
     away = tool - thing
     level, height = np.linalg.norm(away[:, :2], axis=1), away[:, 2]
-    # fingers that are told to close and do not: something is between them
+    # fingers that are commanded to close and do not: an object is between them
     held = (level < size * 0.025) & (np.abs(height) < size * 0.025) & stopped(seen, pipeline)
     around = (level < size * 0.02) & (height < 0.012)
     aligned = (level < size * 0.012) & (np.abs(yaw_to_sides(seen, "tool_yaw")) < 0.15)
     over = thing + np.array([0.0, 0.0, above_m])
     descending = (aligned | (height < 0.4 * above_m) & (level < size * 0.02)) & (opening > 0.7)
     place = np.where(descending[:, None], thing, over)
-    # up first, if the hand is low beside it
+    # up first, if the hand is low beside the object
     beside = ~descending & (height < 0.6 * above_m)
     place = np.where(beside[:, None], np.stack([tool[:, 0], tool[:, 1], over[:, 2]], axis=1), place)
     place = np.where((around & ~held)[:, None], thing, place)
@@ -74,7 +74,7 @@ def grasp(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M
 
 
 def stopped(seen: Mapping[str, Array], pipeline: Any) -> NDArray[np.bool_]:
-    """Return (N,) whether fingers are stopped by something, from how far they are behind what they are told.
+    """Return (N,) whether an object stops the fingers, from the lag behind their target.
 
     Args:
         seen: :data:`FINGERS`, as for :func:`grasp`.
@@ -83,6 +83,6 @@ def stopped(seen: Mapping[str, Array], pipeline: Any) -> NDArray[np.bool_]:
     most, behind = pipeline.press, (seen["opening"] - seen["opening_target"])[:, 0]
     if 0.75 * most >= _SQUEEZED:
         return np.asarray(behind > _SQUEEZED)
-    # they are as far behind while they move
+    # they lag as far behind while they move
     moving = np.abs(seen["joint_velocity"][:, pipeline.arm :] / pipeline.hand_range).mean(axis=1)
     return np.asarray((behind > 0.75 * most) & (moving < _STILL))

@@ -1,7 +1,7 @@
-"""From an arm's signals to the network, and from its action, a motion of the tool, to targets of the joints.
+"""Observation and action pipeline of arms: actions move the tool, commands are joint targets.
 
 Forward and differential inverse kinematics are part of the graph, with the limits of joints, speeds and workspace: the
-policy file takes joint states and gives joint targets, and no controller outside has to fit.
+policy file maps joint states to joint targets, without an external controller.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
 from rlstack.tasks.manipulator.trials import Motion
 
 _PRESS = 0.7
-"""Share of the fingers' effort by which their target leads before the action moves it on."""
+"""Lead of the fingers' target before the action moves it, as a share of their effort."""
 
 STARTED, TARGET = "started", "joint_target"
 
 
 class ArmPipeline(Pipeline):
-    """Terms in order; the action moves the target that the tool is led to, from where it was led to before.
+    """Terms in order; the action moves the tool's target from its previous place.
 
     The tool points down. Its target starts where the tool is. Prepared inputs have, beside the signals, of the tool
     ``tool_position`` (batch, 3) m, ``tool_yaw`` (batch, 2) cos and sin, ``tool_velocity`` (batch, 3) m/s, and ``lead``
     (batch, 3) m to its target; of the target ``target_position``, ``target_yaw``, ``target_rotation`` (batch, 3, 3),
     ``target_jacobian`` (batch, 6, joints of the arm) and ``target`` (batch, joints); ``opening`` and
-    ``opening_target`` (batch, 1) as shares of the gripper's range; ``started`` (batch, 1), 0 in the first step. Of an
-    arm whose drives do not know its weight, ``sag`` (batch, joints of the arm) rad or m is what it takes from them.
+    ``opening_target`` (batch, 1) as shares of the gripper's range; ``started`` (batch, 1), 0 in the first step. For an
+    arm without gravity compensation, ``sag`` (batch, joints of the arm) rad or m is the steady-state error.
 
     Args:
-        terms: The observation's.
-        robot: The arm; its gripper's joints all close alike.
+        terms: The observation's terms.
+        robot: The arm; its gripper's joints all close together.
         rate_hz: Control rate.
-        axes: Of :data:`rlstack.tasks.manipulator.trials.AXES`, what the policy moves.
-        motion: How far.
-        workspace_m: Least and greatest place of the tool's target in base_link.
-        grip: What the gripper does that the policy does not move: 1 opens it, -1 closes it.
+        axes: The policy's axes, from :data:`rlstack.tasks.manipulator.trials.AXES`.
+        motion: Scale of actions.
+        workspace_m: Corners of the region of the tool's target in base_link.
+        grip: Action of a gripper that the policy does not move: 1 opens it, -1 closes it.
 
     Raises:
         UserError: The arm's joints are not those between its base and its tool.
@@ -62,7 +62,7 @@ class ArmPipeline(Pipeline):
         lower = [drive.lower for drive in robot.drives]
         upper = [drive.upper for drive in robot.drives]
         opened = 1.0 if robot.work is None else robot.work.opened
-        for k in range(len(robot.joints), len(upper)):  # no further than tasks open it
+        for k in range(len(robot.joints), len(upper)):  # no further than tasks open the gripper
             upper[k] = lower[k] + opened * (upper[k] - lower[k])
         super().__init__(terms, TARGET, lower, upper)
         self.axes, self.motion, self.period_s, self.grip = tuple(axes), motion, 1.0 / rate_hz, grip
@@ -80,7 +80,7 @@ class ArmPipeline(Pipeline):
         constants["low"], constants["high"] = (np.array(corner) for corner in workspace_m)
         hands = robot.drives[self.arm :]
         self.hand_range = np.array([opened * (d.upper - d.lower) for d in hands])
-        """(fingers,) rad or m that each can move."""
+        """(fingers,) range of each finger, rad or m."""
         self.press = min(
             (_PRESS * d.effort_max / d.stiffness / (opened * (d.upper - d.lower)) for d in hands), default=0.0
         )
@@ -98,7 +98,7 @@ class ArmPipeline(Pipeline):
         return {TARGET: (self.arm + self.hands,), STARTED: (1,), **super().memory}
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return the inputs with what several terms share; see the class."""
+        """Return the inputs with values that several terms share; see the class."""
         joints, started = inputs["joint_position"], memory[STARTED]
         target = started * memory[TARGET] + (1.0 - started) * joints
         arm, hand = target[:, : self.arm], target[:, self.arm :]
@@ -107,7 +107,7 @@ class ArmPipeline(Pipeline):
         arm = torch.maximum(torch.minimum(arm, now + lead), now - lead)
         arm = torch.maximum(torch.minimum(arm, self._buffer("upper")), self._buffer("lower"))
         if self.hands:
-            # before the action moves it on; fingers told to go much further let what is between them slide to and fro
+            # before the action moves it; with much further targets the object slides between the fingers
             low, range_ = self.minimum[self.arm :], (self.maximum - self.minimum)[self.arm :]
             opening = ((joints[:, self.arm :] - low) / range_).mean(dim=-1, keepdim=True)
             wanted = ((hand - low) / range_).mean(dim=-1, keepdim=True)
@@ -116,7 +116,7 @@ class ArmPipeline(Pipeline):
             hand = low + wanted * range_
         screws = Screws(*(self._buffer(name) for name in Screws._fields))
         batch = joints.shape[0]
-        both = tool_motion(screws, torch.cat([now, arm], dim=0))  # twice as many cost less than twice
+        both = tool_motion(screws, torch.cat([now, arm], dim=0))  # one call for both is cheaper than two
         moving = both.jacobian[:batch, :3] @ inputs["joint_velocity"][:, : self.arm, None]
         prepared = {
             **inputs,
@@ -144,15 +144,14 @@ class ArmPipeline(Pipeline):
     def command(self, action: Tensor, inputs: Tensors) -> Tensor:
         """Return the joints' targets (batch, joints), rad or m, for a clipped action; ``inputs`` as prepared.
 
-        Of an arm whose drives know nothing of gravity they are above where the joints are to be, by what it takes from
-        them.
+        Without gravity compensation they exceed the wanted joint positions by the steady-state error.
         """
         moved = {axis: action[:, k : k + 1] for k, axis in enumerate(self.axes)}
         none = torch.zeros_like(action[:, :1])
         place = inputs["target_position"]
         step = torch.cat([moved.get(axis, none) for axis in "xyz"], dim=-1) * (self.motion.speed_m_s * self.period_s)
         linear = torch.maximum(torch.minimum(place + step, self._buffer("high")), self._buffer("low")) - place
-        # back into the workspace no faster than an action goes
+        # return into the workspace no faster than an action
         fastest = self.motion.speed_m_s * self.period_s
         linear = linear.clamp(-fastest, fastest)
         yaw = moved.get("yaw", none) * (self.motion.yaw_rate_rad_s * self.period_s)
@@ -171,9 +170,9 @@ class ArmPipeline(Pipeline):
         return torch.cat([arm, hand], dim=-1)
 
     def led_to(self, command: Tensor, inputs: Tensors) -> Tensor:
-        """Return where a command (batch, joints) leads the tool and the fingers, (batch, 5 + fingers).
+        """Return the pose of tool and fingers (batch, 5 + fingers) that a command (batch, joints) leads to.
 
-        Of the tool its place, m, and cos and sin of its turn; of the fingers rad or m. ``inputs`` as prepared.
+        The tool's position, m, cos and sin of its yaw, and the fingers in rad or m. ``inputs`` as prepared.
         """
         arm = command[:, : self.arm]
         if self.sags:
@@ -186,7 +185,7 @@ class ArmPipeline(Pipeline):
         return self.remember_command(inputs, memory, action, self.command(action, inputs))
 
     def remember_command(self, inputs: Tensors, memory: Tensors, action: Tensor, command: Tensor) -> dict[str, Tensor]:
-        """Return the same where the command is known already."""
+        """Return all memory after a clipped ``action`` whose ``command`` is already known."""
         if self.sags:
             command = torch.cat([command[:, : self.arm] - inputs["sag"], command[:, self.arm :]], dim=-1)
         started = torch.ones_like(memory[STARTED])

@@ -1,4 +1,4 @@
-"""What the rewards of arms are made of: a transition of N arms, terms of it by name, and what counts as placed."""
+"""Rewards of manipulation tasks: the transition of N arms, reward terms by name, and placement."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rlstack.robots.kinematics import library_of
 
 @dataclass(frozen=True)
 class ArmTransition:
-    """N arms after a step; places are in base_link.
+    """N arms after a step; positions are in base_link.
 
     Args:
         tool: (N, 3) m.
         goal: (N, 3) m.
-        achieved: (N, 3) m: what is to be at the goal.
-        object: (N, 3) m; the tool's place where there is none.
-        half: (N, 3) m of the object.
+        achieved: (N, 3) m, the achieved goal.
+        object: (N, 3) m; the tool's position if there is none.
+        half: (N, 3) half lengths of the object, m.
         opening: (N,) share of the gripper's range.
-        stopped: (N,) whether its fingers are told to close and something is between them.
+        stopped: (N,) whether the closing fingers are stopped by an object.
         action: (N, actions) -1..1.
-        last_action: (N, actions), the one before.
-        success: (N,) whether it is done.
+        last_action: (N, actions), the previous action.
+        success: (N,) whether the task is done.
     """
 
     tool: Array
@@ -43,7 +43,7 @@ class ArmTransition:
 
     @property
     def distance(self) -> Array:
-        """(N,) m left to do."""
+        """(N,) m from the achieved to the desired goal."""
         return np.asarray(np.linalg.norm(self.goal - self.achieved, axis=1))
 
     @property
@@ -58,17 +58,17 @@ class ArmTransition:
 
     @property
     def lifted(self) -> Array:
-        """(N,) m that the object is above the table."""
+        """(N,) height of the object above the table, m."""
         return self.object[:, 2] - self.half[:, 2]
 
     @property
     def held(self) -> NDArray[np.bool_]:
-        """(N,) whether the fingers are stopped by something, at the object."""
+        """(N,) whether the fingers hold the object."""
         return self.stopped & (self.reaching < 0.03)
 
 
 RewardTerm = Callable[[ArmTransition], Array]
-"""Maps a view of N arms to (N,)."""
+"""Maps a transition of N arms to (N,)."""
 
 TERMS: Mapping[str, RewardTerm] = {
     "distance": lambda s: s.distance,
@@ -78,33 +78,32 @@ TERMS: Mapping[str, RewardTerm] = {
     "at_goal": lambda s: s.success.astype(float),
     "action_change": lambda s: s.action_change,
 }
-"""By the names that weights have: m to the goal and to what is handled, whether something is between the fingers at it,
-share of 4 cm that it is above the table, whether it is done, squared change of the action."""
+"""By the names of weights: distance to the goal and to the object, m; whether the object is held; its height above the
+table as a share of 4 cm; whether the task is done; squared change of the action."""
 
 
 def weighted(reward: Any, **own: RewardTerm) -> dict[str, tuple[float, RewardTerm]]:
-    """Return ``{name: (weight, term)}`` for a dataclass of weights, rates a second.
+    """Return ``{name: (weight, term)}`` for a dataclass of weights per second.
 
     Args:
         reward: Each of its fields is the weight of the term of that name.
-        own: Terms that :data:`TERMS` has not, or otherwise.
+        own: Terms that extend or replace :data:`TERMS`.
     """
     terms = {**TERMS, **own}
     return {field.name: (getattr(reward, field.name), terms[field.name]) for field in fields(reward)}
 
 
 CLEAR_M = 0.05
-"""From tool to thing: the hand is away from it."""
+"""Distance from tool to object at which the hand is away."""
 HELD_M = 0.1
-"""What a thing counts as higher while the hand is at it: more than it could lie too low, so that neither makes up for
-the other."""
+"""Height added to the object while the hand is at it: more than it can be too low, so that the two cannot cancel."""
 
 
 def placed(tool: Any, thing: Any) -> Any:
-    """Return (N, 3) m where the thing is and, while the hand is at it, above that: by 0.1 m and as it is too near.
+    """Return the object's position (N, 3) m, raised by 0.1 m and the missing distance while the hand is near it.
 
-    So what is achieved is at a goal on a table only once the thing stands there by itself, and a hand that draws back
-    comes nearer to it all the way.
+    So a goal on a table is achieved only once the object stands there by itself, and a retreating hand always makes
+    progress.
 
     Args:
         tool: (N, 3) m.

@@ -1,4 +1,4 @@
-"""N arms in their worlds, with what they sense: what training, evaluation and demonstrations share."""
+"""N arms in their worlds with sensors, shared by training, evaluation and demonstrations."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class ArmScene:
     """N arms at their tasks.
 
     Args:
-        task: What they do, a :class:`rlstack.tasks.manipulator.task.ArmTask`.
-        robot: Which arm.
+        task: The task, a :class:`rlstack.tasks.manipulator.task.ArmTask`.
+        robot: The arm.
         count: N.
-        seed: Of the noise.
-        threads: That step the worlds; None: as many as there are cores.
-        device: That steps them; see :func:`rlstack.sim.arms.scene.arm_worlds`.
+        seed: Seed of the noise.
+        threads: Threads that step the worlds; None: one per core.
+        device: Device that steps them; see :func:`rlstack.sim.arms.scene.arm_worlds`.
     """
 
     def __init__(
@@ -45,17 +45,17 @@ class ArmScene:
             robot, task.build, count, period_s=period_s, varied=self._handled, device=device, threads=threads
         )
         self.cameras = task.camera_buffer(robot, count, seed)
-        """What their cameras see; None: nothing."""
+        """Their cameras' images; None: no cameras."""
         chain = chain_of(robot)
         self._screws, self._arm = chain.screws, list(chain.index)
         self._rng = np.random.default_rng((seed, 1))
         self.goal = np.zeros((count, 3))
         """(N, 3) m in base_link."""
         self.drawn = {"half": np.zeros((count, 3)), "mass": np.zeros(count), "friction": np.zeros(count)}
-        """Of the objects now, in the order of :meth:`MujocoWorlds.vary`; 0 without one."""
+        """Present properties of the objects, in the order of :meth:`MujocoWorlds.vary`; 0 without one."""
 
     def seed(self, seed: int) -> None:
-        """Seed the noise, and what is drawn of pictures."""
+        """Seed the noise and the cameras."""
         self._rng = np.random.default_rng((seed, 1))
         if self.cameras is not None:
             self.cameras.seed(seed)
@@ -73,14 +73,14 @@ class ArmScene:
             self.cameras.restart(index, self.worlds, self.drawn["half"][index])
 
     def vary(self, drawn: dict[str, Array]) -> None:
-        """Give the objects of all worlds what :attr:`drawn` says, and what stands fixed its place by the goals."""
+        """Set the objects' properties in all worlds to :attr:`drawn`, and place fixtures by the goals."""
         for name, array in drawn.items():
             self.drawn[name][:] = array
         if self._handled:
             self.task.furnish(self.worlds, np.arange(self.count), self.goal, *self.drawn.values())
 
     def true(self) -> dict[str, Array]:
-        """Return signals as they are now, (N, ...)."""
+        """Return the present signals (N, ...), without noise."""
         worlds = self.worlds
         signals = {
             "joint_position": worlds.joint_position,
@@ -94,21 +94,21 @@ class ArmScene:
         return signals
 
     def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
-        """Return signals (n, ...) as they are sensed."""
+        """Return signals (n, ...) with sensor noise."""
         return noisy(self.task.noise, signals, self._rng)
 
     def tool(self) -> Array:
-        """Return where the tools are, (N, 3) m in base_link."""
+        """Return the tools' positions (N, 3) m in base_link."""
         return np.asarray(tool_motion(self._screws, self.worlds.joint_position[:, self._arm]).position)
 
     def achieved(self) -> Array:
-        """Return (N, 3) m: what is to be at the goals."""
+        """Return the achieved goals (N, 3) m."""
         tool = self.tool()
         return self.task.achieved(tool, self.worlds.pose(OBJECT)[0] if self._handled else tool)
 
     @property
     def noise_state(self) -> dict[str, Any]:
-        """Of the generator that draws the noise."""
+        """State of the noise generator."""
         return dict(self._rng.bit_generator.state)
 
     @noise_state.setter
@@ -116,14 +116,14 @@ class ArmScene:
         self._rng.bit_generator.state = state
 
     def lost(self) -> NDArray[np.bool_]:
-        """Return (N,) whose object is off the table, or whose numbers are not finite."""
+        """Return (N,) whether the object is off the table or the state is not finite."""
         finite = np.isfinite(self.worlds.state).all(axis=1)
         if not self._handled:
             return ~finite
         return ~finite | self.task.off(self.worlds.pose(OBJECT)[0])
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self.worlds.close()
         if self.cameras is not None:
             self.cameras.close()

@@ -1,4 +1,4 @@
-"""What the tasks of arms share: motion, starts, noise, endings, judgement. A task's file adds what it is about."""
+"""Base of the manipulation tasks: motion, starts, noise, endings, bounds."""
 
 from __future__ import annotations
 
@@ -50,70 +50,70 @@ class ArmTask(Task, ABC):
     """Control rate."""
     episode_s: float = value(5.0, unit="s", above=0.0)
     tolerance_m: float = value(0.01, unit="m", above=0.0)
-    """Nearer to the goal than this is there."""
+    """Distance from the goal within which it is achieved."""
     hold_s: float = value(0.25, unit="s", at_least=0.0)
-    """An episode succeeds once all has been there for so long."""
+    """An episode succeeds once the goal has been achieved for this long."""
     rewards: Literal["dense", "sparse"] = "dense"
-    """``sparse``: -1 a step, 0 where it is done."""
+    """``sparse``: -1 per step, 0 while the goal is achieved."""
     ends: bool = True
     """Whether success ends an episode."""
     lost: float = value(-5.0)
-    """What it costs once to lose the object, with ``rewards: dense``; with sparse ones, as much as never to succeed."""
+    """Penalty of losing the object, with ``rewards: dense``; with sparse ones it equals never succeeding."""
     motion: Motion = field(default_factory=Motion)
     noise: ArmNoise = field(default_factory=ArmNoise)
     workspace: Region = field(default_factory=lambda: Region(x_m=(0.25, 0.75), y_m=(-0.4, 0.4), z_m=(0.015, 0.55)))
-    """Where the tool may be led."""
+    """Workspace of the tool."""
     starts: Region = field(default_factory=lambda: Region(x_m=(0.35, 0.6), y_m=(-0.2, 0.2), z_m=(0.15, 0.35)))
-    """Where the tool is at the start."""
+    """Start region of the tool."""
     goals: Region = field(default_factory=Region)
 
     kind = "manipulator"
     inputs: ClassVar[tuple[str, ...]] = ("joint_position", "joint_velocity", "goal_position")
-    """What the policy senses."""
+    """The policy's inputs."""
     outputs: ClassVar[tuple[str, ...]] = ("joint_target",)
     axes: ClassVar[tuple[str, ...]] = ("x", "y", "z")
-    """What an action moves; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
+    """Axes of actions; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
     holds: ClassVar[bool] = False
-    """Whether something is in the gripper from the start."""
+    """Whether the gripper holds an object from the start."""
     grip: ClassVar[float] = -1.0
-    """What the gripper does that is not moved by actions; see the pipeline."""
+    """Action of a gripper that the policy does not move; see the pipeline."""
     start_yaw_rad: ClassVar[float] = 0.5
-    """Of the tool at the start, to either side, where actions turn it."""
+    """Range of the tool's start yaw, to either side, if actions turn it."""
     start_opening: ClassVar[float] = 0.0
-    """Of the gripper, a share of its range."""
+    """Start opening of the gripper, a share of its range."""
     moved: ClassVar[str] = "tool_position"
-    """What is to be at the goal, by its name among prepared inputs; see :meth:`achieved`."""
+    """Name of the achieved goal among prepared inputs; see :meth:`achieved`."""
     fixtures: ClassVar[Mapping[str, tuple[float, float, float]]] = {}
-    """What stands fixed in the scene, and where it stands seen from the goal, m."""
+    """Fixtures of the scene, and their positions relative to the goal, m."""
     on_table: ClassVar[bool] = False
-    """Whether a goal's height follows from what is handled."""
+    """Whether the object determines a goal's height."""
     least_joints: ClassVar[int] = 6
-    """That an arm needs for it: with five the tool's direction gives way to its place; see
+    """Least number of joints: with five, the tool's position has priority over its direction; see
     :func:`rlstack.control.inverse_kinematics.led_step`."""
     fits: ClassVar[bool] = True
     """Whether it adapts to other work areas and object sizes; see :mod:`rlstack.tasks.manipulator.trials`."""
     differentiable: ClassVar[bool] = False
     verification: ClassVar[str] = "manipulator"
     bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.95}, at_most={"lost": 0.02})
-    """What a policy must reach in each simulator in process to pass its verification."""
+    """Pass bounds in each simulator, in process."""
     bounds_over_topics: ClassVar[Bounds] = Bounds(
         at_least={"success": 0.95}, at_most={"lost": 0.02, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
     )
-    """The same through the nodes that are deployed."""
+    """Pass bounds over topics, through the deployed nodes."""
 
     def __post_init__(self) -> None:
         if self.hold_s > self.episode_s:
             raise ValueError(
-                f"hold_s: {self.hold_s:g} is not allowed: nothing can be done for longer than an episode lasts,"
+                f"hold_s: {self.hold_s:g} is not allowed: must be at most the length of an episode,"
                 f" {self.episode_s:g} s (episode_s)."
             )
 
     def reference(self, robot: RobotSpec) -> Manipulator:
-        """Return the robot that training moves.
+        """Return the robot to train on.
 
         Raises:
-            UserError: It is no arm, or several, or has no gripper where one is needed, or too few joints, or is not
-                controlled in whole multiples of the task's rate.
+            UserError: It is not a single arm, lacks a needed gripper or joints, or its control rate is not a whole
+                multiple of the task's.
         """
         arm: Manipulator = super().reference(robot)
         if arm.arms:
@@ -145,23 +145,23 @@ class ArmTask(Task, ABC):
         return arm
 
     def fitted(self, robot: Manipulator) -> ArmTask:
-        """Return the task as it is for ``robot``: where it works, and as large as its gripper opens."""
+        """Return the task adapted to ``robot``: to its work area, and to its gripper's opening."""
         task: ArmTask = fitted(self, robot.work)
         return task
 
     @property
     def objects(self) -> ObjectRange | None:
-        """What objects are drawn from; None: there is none."""
+        """Distribution of objects; None: there is none."""
         return None
 
     @property
     def hold_steps(self) -> int:
-        """For how many steps it must be done."""
+        """Number of steps for which the goal must be achieved."""
         return max(1, round(self.hold_s * self.rate_hz))
 
     @property
     def steps(self) -> int:
-        """Of an episode."""
+        """Steps of an episode."""
         return max(1, round(self.episode_s * self.rate_hz))
 
     @abstractmethod
@@ -170,11 +170,11 @@ class ArmTask(Task, ABC):
 
     @abstractmethod
     def dense(self) -> Mapping[str, tuple[float, Callable[[ArmTransition], Array]]]:
-        """Return ``{name: (weight, term)}``, rates a second; each term maps a view to (N,)."""
+        """Return ``{name: (weight, term)}``, with weights per second; each term maps a transition to (N,)."""
 
     @abstractmethod
     def expert(self) -> Expert:
-        """Return a script that does it."""
+        """Return the scripted expert."""
 
     def pipeline(self, robot: Manipulator) -> ArmPipeline:
         """Return the observation pipeline for ``robot``."""
@@ -193,36 +193,36 @@ class ArmTask(Task, ABC):
         return ArmEnvironment(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
 
     def build(self, spec: Any) -> None:
-        """Add what is handled to the scene."""
+        """Add the object to the scene."""
         if self.objects is not None:
             from rlstack.sim.arms.scene import Block
 
             Block().add(spec)
 
     def camera_buffer(self, robot: Manipulator, count: int, seed: int) -> CameraBuffer | None:
-        """Return what cameras of N arms see; None: the policy sees nothing."""
+        """Return the cameras of N arms; None: the policy uses none."""
         return None
 
     def handled(self, trials: Trials, number: int) -> Obstacle:
-        """Return what is handled in one of some episodes, as it stands in a world for engines: a box that is free."""
+        """Return the object of one trial as a free box in an engine's world."""
         from rlstack.tasks.manipulator.trials import box_of
 
         place, yaw = trials.position[number], float(trials.yaw[number])
         return box_of(trials, number, OBJECT, place, yaw, (0.85, 0.35, 0.2))
 
     def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...] | None:
-        """Return what stands beside what is handled in one of some episodes; None: engines cannot hold it."""
+        """Return the further obstacles of one trial; None: engines do not support them."""
         return () if type(self).build is ArmTask.build else None
 
     def furnish(
         self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
-        """Give what is handled in some worlds its half lengths, mass and friction, and what stands fixed its place.
+        """Set the objects' half lengths, mass and friction in some worlds, and place fixtures.
 
         Args:
-            worlds: Of N arms.
-            index: (n,) which.
-            goal: (n, 3) m, by which fixtures stand.
+            worlds: Worlds of N arms.
+            index: (n,) indices of the worlds.
+            goal: (n, 3) m, which fixtures are placed by.
             half: (n, 3) m.
             mass: (n,) kg.
             friction: (n,).
@@ -232,53 +232,53 @@ class ArmTask(Task, ABC):
             worlds.move(index, name, goal + np.array(offset))
 
     def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
-        """Put what is handled where episodes (n) begin, in some worlds."""
+        """Place the objects at the starts of trials (n), in some worlds."""
         worlds.place(index, OBJECT, trials.position, trials.orientation)
 
     def draw_starts(self, robot: Manipulator, rng: np.random.Generator, count: int) -> Starts:
-        """Draw where arms are when episodes begin.
+        """Draw the arms' start poses.
 
         Raises:
-            UserError: The arm cannot be there.
+            UserError: The arm cannot reach the start region.
         """
         yaw = self.start_yaw_rad if "yaw" in self.axes else 0.0
         return draw_starts(robot, self.fitted(robot).starts, yaw, self.opened(robot), rng, count)
 
     def opened(self, robot: Manipulator) -> float:
-        """Return how far the gripper is open at the start, a share of its range."""
+        """Return the gripper's start opening, a share of its range."""
         return self.start_opening * (1.0 if robot.work is None else robot.work.opened)
 
     def draw(self, robot: Manipulator, rng: np.random.Generator, count: int, starts: Starts | None = None) -> Trials:
-        """Draw episodes; ``starts`` are there to choose from, instead of new ones."""
+        """Draw trials, with starts from ``starts`` if given, else new ones."""
         task = self.fitted(robot)
         if starts is None:
             return task.place(rng, task.draw_starts(robot, rng, count))
         return task.place(rng, starts.take(rng.integers(0, len(starts.joints), count)))
 
     def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
-        """Draw what episodes are about, for arms that start at N places."""
+        """Draw trials for N arms at their starts."""
         return Trials(starts.joints, self.goals.draw(rng, len(starts.joints)))
 
     def achieved(self, tool: Array, thing: Array) -> Array:
-        """Return (N, 3) m what is to be at the goal, with the tool and the object at places (N, 3) m."""
+        """Return the achieved goal (N, 3) m for positions (N, 3) m of tool and object."""
         return thing if self.moved == "object_position" else tool
 
     def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
-        """Return (N,) whether what is achieved (N, 3) m is at what is desired (N, 3) m."""
+        """Return (N,) whether the achieved goal (N, 3) m is at the desired one (N, 3) m."""
         return np.asarray(np.linalg.norm(achieved - desired, axis=-1) < self.tolerance_m)
 
     def off(self, place: Array) -> NDArray[np.bool_]:
-        """Return (...) whether objects at places (..., 3) m are off the table."""
+        """Return (...) whether objects at positions (..., 3) m are off the table."""
         low, high = (np.array(corner) for corner in self.workspace.corners)
         away = ((place[..., :2] < low[:2] - 0.1) | (place[..., :2] > high[:2] + 0.1)).any(axis=-1)
         return np.asarray(away | (place[..., 2] < -0.05))
 
     def reward_of(self, achieved: Array, desired: Array) -> Array:
-        """Return the sparse reward (N,) of a step: 0 where it is done, else -1; also for goals that were not asked."""
+        """Return the sparse reward (N,) of a step: 0 where the goal is achieved, else -1; also for relabelled goals."""
         return np.where(self.done(achieved, desired), 0.0, -1.0)
 
     def envelope(self) -> dict[str, float]:
-        """Return what the policy was trained for, SI units in the keys."""
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
         low, high = self.goals.corners
         ends = {"min": low, "max": high}
         axes = "xy" if self.on_table else "xyz"

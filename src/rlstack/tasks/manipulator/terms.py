@@ -1,6 +1,6 @@
-"""Observation terms of arms, from what :class:`rlstack.tasks.manipulator.pipeline.ArmPipeline` prepares.
+"""Observation terms of arms, from the prepared inputs of :class:`rlstack.tasks.manipulator.pipeline.ArmPipeline`.
 
-Lengths are in decimetres, so that columns are about as large as 1.
+Lengths are in decimetres, so that columns have a magnitude of about 1.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rlstack.tasks.core.pipeline import Tensors, Term
 from rlstack.tasks.manipulator.rewards import placed
 
 DECIMETRES = 10.0
-"""In a metre."""
+"""Decimetres per metre."""
 
 GOAL = "goal_offset"
-"""The only term that depends on the goal."""
+"""Name of the only term that depends on the goal."""
 
 
 class ToolPosition(Term):
-    """Where the tool is."""
+    """Position of the tool."""
 
     name, size, unit, meaning = "tool_position", 3, "dm", "tool in base_link, from the middle of the workspace"
 
@@ -37,7 +37,7 @@ class ToolPosition(Term):
 
 
 class ToolVelocity(Term):
-    """How the tool moves, from joint velocities."""
+    """Velocity of the tool, from joint velocities."""
 
     name, size, unit, meaning = "tool_velocity", 3, "m/s", "of the tool in base_link"
 
@@ -47,7 +47,7 @@ class ToolVelocity(Term):
 
 
 class Lead(Term):
-    """How far the tool's target is ahead of it."""
+    """Offset from the tool to its target."""
 
     name, size, unit, meaning = "lead", 3, "dm", "from the tool to where it is led"
 
@@ -57,7 +57,7 @@ class Lead(Term):
 
 
 class ToolYaw(Term):
-    """Where the tool's x axis points, seen from above."""
+    """Direction of the tool's x axis, seen from above."""
 
     name, size, unit, meaning = "tool_yaw", 2, "-", "cos and sin of the tool's yaw"
 
@@ -67,7 +67,7 @@ class ToolYaw(Term):
 
 
 class Opening(Term):
-    """How far the gripper is open, and is told to be."""
+    """Measured and commanded opening of the gripper."""
 
     name, size, unit, meaning = "opening", 2, "share", "of the gripper, measured, then wanted"
 
@@ -77,7 +77,7 @@ class Opening(Term):
 
 
 class ObjectOffset(Term):
-    """Where the object is, seen from the tool."""
+    """Position of the object relative to the tool."""
 
     name, size, unit, meaning = "object_offset", 3, "dm", "object minus tool in base_link"
 
@@ -87,7 +87,7 @@ class ObjectOffset(Term):
 
 
 class ObjectVelocity(Term):
-    """How the object moves, from its last two places; zero at the start."""
+    """Velocity of the object, from its last two positions; zero at the start."""
 
     name, size, unit, meaning = "object_velocity", 3, "m/s", "of the object, from its last two places"
     memory: Mapping[str, tuple[int, ...]] = {"object_before": (3,)}
@@ -101,12 +101,12 @@ class ObjectVelocity(Term):
         return inputs["started"] * self.rate_hz * (inputs["object_position"] - memory["object_before"])
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
-        """Keep where it is."""
+        """Store the object's position."""
         return {"object_before": inputs["object_position"]}
 
 
 class ObjectYaw(Term):
-    """How an object with four like sides is turned to the tool."""
+    """Yaw of a square object relative to the tool."""
 
     name, size, unit, meaning = "object_yaw", 2, "-", "cos and sin of four times the object's yaw minus the tool's"
 
@@ -116,13 +116,13 @@ class ObjectYaw(Term):
         a, b = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z)
         cos, sin = inputs["tool_yaw"].unbind(dim=-1)
         cos, sin = a * cos + b * sin, b * cos - a * sin
-        for _ in range(2):  # twice the angle, twice
+        for _ in range(2):  # double the angle twice
             cos, sin = cos * cos - sin * sin, 2.0 * cos * sin
         return torch.stack([cos, sin], dim=-1)
 
 
 class ObjectLean(Term):
-    """How far an object leans, and which way."""
+    """Tilt of the object."""
 
     name, size, unit, meaning = "object_lean", 2, "-", "level part of the object's z axis in base_link"
 
@@ -133,7 +133,7 @@ class ObjectLean(Term):
 
 
 class GoalOffset(Term):
-    """What is left to do: the goal, seen from what is to be there."""
+    """Offset from the achieved to the desired goal."""
 
     name, size, unit = GOAL, 3, "dm"
 
@@ -147,19 +147,19 @@ class GoalOffset(Term):
 
 
 class PlacedOffset(GoalOffset):
-    """The goal offset where the object must be released, too; see :func:`rlstack.tasks.manipulator.rewards.placed`."""
+    """Goal offset of tasks that require releasing the object; see :func:`rlstack.tasks.manipulator.rewards.placed`."""
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return what is achieved, by its name."""
+        """Return the achieved goal, by its name."""
         return {self.moved: placed(inputs["tool_position"], inputs["object_position"])}
 
 
 class CloseUp(Term):
-    """A term, and the same seen closely: differences near 0 count there as much as large ones do in the term itself.
+    """A term and its tanh, which resolves small values near 0.
 
     Args:
-        term: It keeps its name.
-        near: In its unit; what is much larger than that is all the same, seen closely.
+        term: The term, whose name it keeps.
+        near: Scale of the tanh in the term's unit, beyond which it saturates.
     """
 
     def __init__(self, term: Term, near: float) -> None:
@@ -169,7 +169,7 @@ class CloseUp(Term):
         self.unit, self.meaning = f"{term.unit}, -", f"{term.meaning}; then tanh of it over {near:g}"
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return what the term needs."""
+        """Return the values that the term prepares."""
         return self.term.prepare(inputs, memory)
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
@@ -183,12 +183,12 @@ class CloseUp(Term):
 
 
 def taking(middle_m: tuple[float, float, float], rate_hz: float, goal: Term) -> list[Term]:
-    """Return the observation of tasks in which the gripper takes hold of an object.
+    """Return the observation of tasks with a grasp.
 
     Args:
-        middle_m: Of the workspace.
-        rate_hz: Of control.
-        goal: What is left to the goal.
+        middle_m: Centre of the workspace.
+        rate_hz: Control rate.
+        goal: The goal offset.
     """
     return [
         ToolPosition(middle_m),

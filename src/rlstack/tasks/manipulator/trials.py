@@ -1,4 +1,4 @@
-"""Settings of arms' tasks, and the trials drawn from them: where arms start, what they handle, how it is sensed."""
+"""Settings of manipulation tasks, and the trials drawn from them: starts, objects, sensor noise."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from rlstack.schema import in_order, value
 from rlstack.sim.obstacle import Obstacle
 
 AXES = ("x", "y", "z", "yaw", "gripper")
-"""What an action can move, in this order."""
+"""Axes that an action can move, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Motion:
-    """How far actions go."""
+    """Scale of actions."""
 
     speed_m_s: float = value(0.4, unit="m/s", above=0.0)
-    """Of the tool along each axis at an action of 1."""
+    """Speed of the tool along each axis at an action of 1."""
     yaw_rate_rad_s: float = value(1.5, unit="rad/s", above=0.0)
     lead_s: float = value(0.15, unit="s", above=0.0)
-    """Targets run ahead of the joints by no more than the joints could go in this time."""
+    """Bound on the lead of targets over joints, as the time that the joints need for it."""
     posture: float = value(0.05, at_least=0.0, at_most=1.0)
-    """Share of the way to the rest posture that joints go in a step, where the tool does not mind."""
+    """Share of the distance to the rest posture that joints move per step in the tool's null space."""
 
 
 Range = tuple[float, float]
 
 OBJECT = "object"
-"""Name of what is handled, in the scene."""
+"""Name of the object in the scene."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,28 +54,28 @@ class Region:
 
     @property
     def corners(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-        """Least and greatest place."""
+        """Lowest and highest corner."""
         low, high = zip(self.x_m, self.y_m, self.z_m)
         return low, high  # type: ignore[return-value]
 
     @property
     def middle(self) -> tuple[float, float, float]:
-        """Of the box, m."""
+        """Centre of the box, m."""
         low, high = self.corners
         return tuple((a + b) / 2.0 for a, b in zip(low, high))  # type: ignore[return-value]
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
-        """Return places (count, 3), evenly spread."""
+        """Draw positions (count, 3), uniformly."""
         low, high = self.corners
         return rng.uniform(low, high, (count, 3))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectRange:
-    """What objects are drawn from."""
+    """Distribution of objects."""
 
     half_m: Range = value((0.018, 0.023), unit="m", above=0.0)
-    """Half lengths of a box, each drawn for itself."""
+    """Half lengths of a box, drawn independently."""
     mass_kg: Range = value((0.05, 0.2), unit="kg", above=0.0)
     friction: Range = value((0.6, 1.2), above=0.0)
     yaw_rad: float = value(np.pi / 4, unit="rad", at_least=0.0)
@@ -87,10 +87,10 @@ class ObjectRange:
 
 @dataclass(frozen=True, kw_only=True)
 class ArmNoise:
-    """Standard deviations of what the policy senses."""
+    """Standard deviations of sensor noise."""
 
     joint_rad: float = value(0.0002, unit="rad", at_least=0.0)
-    """Of fingers that slide, in m."""
+    """Of prismatic fingers, m."""
     joint_velocity_rad_s: float = value(0.002, unit="rad/s", at_least=0.0)
     object_m: float = value(0.001, unit="m", at_least=0.0)
     object_rad: float = value(0.01, unit="rad", at_least=0.0)
@@ -99,10 +99,10 @@ class ArmNoise:
 
 @dataclass(frozen=True)
 class Trials:
-    """N episodes as they begin.
+    """Initial conditions of N episodes.
 
     Args:
-        joints: (N, joints) rad, m: where the arm is.
+        joints: (N, joints) joint positions, rad or m.
         goal: (N, 3) m.
         position: (N, 3) m of the object; empty columns without one.
         yaw: (N,) rad of the object.
@@ -134,14 +134,14 @@ class Trials:
         return np.stack([zero, zero, np.sin(self.yaw / 2), np.cos(self.yaw / 2)], axis=1)
 
     def take(self, index: NDArray[np.intp]) -> Trials:
-        """Return some of them."""
+        """Return those at ``index``."""
         columns = (getattr(self, one.name) for one in fields(self))
         return Trials(*(column[index] if len(column) else column for column in columns))
 
 
 @dataclass(frozen=True)
 class Starts:
-    """Where N arms are when episodes begin.
+    """Start poses of N arms.
 
     Args:
         joints: (N, joints) rad, m.
@@ -152,25 +152,25 @@ class Starts:
     tool: Array
 
     def take(self, index: NDArray[np.intp]) -> Starts:
-        """Return some of them."""
+        """Return those at ``index``."""
         return Starts(self.joints[index], self.tool[index])
 
 
 def draw_starts(
     robot: Manipulator, region: Region, yaw_rad: float, opening: float, rng: np.random.Generator, count: int
 ) -> Starts:
-    """Return joints that hold the tool in a region, pointing down.
+    """Draw joint positions that hold the tool in a region, pointing down.
 
     Args:
-        robot: Whose.
-        region: Of the tool.
-        yaw_rad: The tool's yaw is drawn up to this, to either side of base_link's x.
-        opening: Of the gripper, a share of its range.
-        rng: Draws.
-        count: How many.
+        robot: The arm.
+        region: Region of the tool.
+        yaw_rad: Largest yaw of the tool, to either side of base_link's x axis.
+        opening: Opening of the gripper, a share of its range.
+        rng: Random generator.
+        count: Number of starts.
 
     Raises:
-        UserError: The arm cannot be there.
+        UserError: The arm cannot reach most of the region.
     """
     chain = chain_of(robot)
     limits = limits_of(robot, chain)
@@ -196,18 +196,18 @@ def draw_starts(
 def draw_objects(
     objects: ObjectRange, places: Region, goals: Region, apart_m: float, rng: np.random.Generator, starts: Starts
 ) -> Trials:
-    """Return episodes with a box on the table.
+    """Draw trials with a box on the table.
 
     Args:
-        objects: What boxes are drawn from.
-        places: Of the box; its height follows from its size.
-        goals: Of the box.
+        objects: Distribution of boxes.
+        places: Region of the box; its height follows from its size.
+        goals: Region of the box's goal.
         apart_m: Least distance from the box to its goal, seen from above.
-        rng: Draws.
-        starts: Of N arms.
+        rng: Random generator.
+        starts: Start poses of N arms.
 
     Raises:
-        UserError: There is hardly room for goals so far away.
+        UserError: The region is too small for goals so far away.
     """
     count = len(starts.joints)
     half = rng.uniform(*objects.half_m, (count, 3))
@@ -219,7 +219,7 @@ def draw_objects(
             break
         goal[near] = goals.draw(rng, len(near))
     else:
-        raise UserError(f"apart_m: {apart_m:g} is not allowed: the region of goals is hardly so large.")
+        raise UserError(f"apart_m: {apart_m:g} is not allowed: the region of goals is too small for it.")
     return Trials(
         starts.joints,
         goal,
@@ -232,7 +232,7 @@ def draw_objects(
 
 
 def noisy(noise: ArmNoise, signals: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Return signals (..., elements) as they are sensed; those that the noise does not know stay as they are."""
+    """Return signals (..., elements) with sensor noise; signals without a noise setting are unchanged."""
     sensed = dict(signals)
     for name, sigma in (("joint_position", noise.joint_rad), ("joint_velocity", noise.joint_velocity_rad_s)):
         sensed[name] = signals[name] + sigma * rng.standard_normal(signals[name].shape)
@@ -248,15 +248,15 @@ Colour = tuple[float, float, float]
 
 
 def box_of(trials: Trials, number: int, name: str, place: Array, yaw_rad: float, colour: Colour) -> Obstacle:
-    """Return a box like that of an episode, as it stands in a world for engines.
+    """Return a box like that of a trial, for an engine's world.
 
     Args:
-        trials: Some episodes.
-        number: Which of them.
-        name: The box's.
-        place: (3,) m of its middle.
-        yaw_rad: Of the box.
-        colour: Of the box.
+        trials: The trials.
+        number: Index of the trial.
+        name: Name of the box.
+        place: (3,) m, its centre.
+        yaw_rad: Yaw of the box.
+        colour: Colour of the box.
     """
     return Obstacle(
         name=name,
@@ -271,15 +271,15 @@ def box_of(trials: Trials, number: int, name: str, place: Array, yaw_rad: float,
 
 
 USUAL = WorkArea(x_m=(0.25, 0.75), y_m=(-0.4, 0.4), z_m=(0.015, 0.55), opening_m=0.08)
-"""What the tasks' numbers are for."""
+"""The work area that the tasks' defaults are for."""
 
 
 def fitted(task: Any, work: WorkArea | None) -> Any:
-    """Return a task as it is for an arm that works there; None: as it is.
+    """Return a task adapted to a work area; None: unchanged.
 
-    Regions lie there as they lie in :data:`USUAL`, heights counted from the table. Objects are as large, and as heavy,
-    to the opening: of the same stuff they would be lighter, and boxes of 10 g do not stay between fingers that press
-    with 20 N in physics steps of 5 ms. Tolerances and speeds are the same.
+    Regions keep their relative position in :data:`USUAL`, with heights from the table. Sizes and masses of objects
+    scale with the opening: with a constant density they would be lighter, and boxes of 10 g slip from fingers that
+    press with 20 N in physics steps of 5 ms. Tolerances and speeds stay the same.
     """
     if work is None:
         return task
@@ -298,7 +298,7 @@ def fitted(task: Any, work: WorkArea | None) -> Any:
 
 
 def _unsaid(mine: Any, usual: Any, new: Any) -> Any:
-    """Return a region or range of objects with what was not said by itself as it is in ``new``."""
+    """Return a region or range of objects with unset values taken from ``new``."""
     same = [field.name for field in fields(mine) if getattr(mine, field.name) == getattr(usual, field.name)]
     return replace(mine, **{name: getattr(new, name) for name in same})
 
