@@ -128,10 +128,6 @@ def test_parts_on_one_floor_do_not_need_each_other_in_a_circle() -> None:
     TopologicalSorter({name: needs[name] for name in needs if name != "__init__"}).prepare()  # CycleError names them
 
 
-CIRCLES_LEFT = ("kinds", "training", "verification")
-"""Packages in which modules still import each other in a circle; this list may only shrink."""
-
-
 def module_of(path: Path) -> str:
     """Return the name of a module within rlstack."""
     words = path.relative_to(SOURCES).with_suffix("").parts
@@ -146,9 +142,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
         for _, name in imports(path):
             while (module := name.removeprefix("rlstack.")) not in modules and "." in name:
                 name = name.rpartition(".")[0]
-            top = module_of(path).split(".")[0]
-            left = top in CIRCLES_LEFT and module.split(".")[0] == top
-            if module in modules and module != module_of(path) and not left:
+            if module in modules and module != module_of(path):
                 needs.setdefault(module_of(path), set()).add(module)
     TopologicalSorter(needs).prepare()  # CycleError names them
 
@@ -205,11 +199,6 @@ KIND_CLASSES = {
 }
 """The classes that robot files of the kinds are read into."""
 
-ASKS_FOR_A_KIND = {
-    "demonstrations/metadata.py",
-}
-"""Files that still ask which kind a robot is of: to be emptied, and never to be added to."""
-
 
 def asked_kinds(path: Path) -> list[str]:
     """Return the lines on which a file asks for a kind of robot: by its class, or by its name."""
@@ -238,8 +227,8 @@ def asked_kinds(path: Path) -> list[str]:
     "path", [p for p in FILES if part(p).split(".")[0] != "kinds"], ids=lambda path: str(path.relative_to(SOURCES))
 )
 def test_nothing_outside_kinds_asks_which_kind_a_robot_is_of(path: Path) -> None:
-    asked, open_ = asked_kinds(path), str(path.relative_to(SOURCES)) in ASKS_FOR_A_KIND
-    assert not asked or open_, f"ask what the robot has (robots/spec.py), or move it to kinds/: {asked}"
+    asked = asked_kinds(path)
+    assert not asked, f"ask what the robot has (robots/spec.py), or move it to kinds/: {asked}"
 
 
 def test_what_asks_for_a_kind_is_found(tmp_path: Path) -> None:

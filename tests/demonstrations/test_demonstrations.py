@@ -17,10 +17,11 @@ from rlstack.demonstrations import metadata, recording
 from rlstack.demonstrations.filtering import judge
 from rlstack.demonstrations.teleoperation import Teleoperator
 from rlstack.hardware.devices import device_called
+from rlstack.kinds.manipulator.spec import load_manipulator
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.training.dataset_demonstrations import recorded
 
-PANDA = metadata.arm_called("panda")
+PANDA = load_manipulator("panda")
 
 
 @pytest.fixture(scope="module")

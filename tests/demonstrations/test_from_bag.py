@@ -13,6 +13,7 @@ from rlstack import cli
 from rlstack.data.lerobot import Dataset, DatasetWriter
 from rlstack.demonstrations import from_bag, metadata
 from rlstack.errors import UserError
+from rlstack.kinds.manipulator.spec import load_manipulator
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.training.dataset_demonstrations import recorded
@@ -21,7 +22,7 @@ pytest.importorskip("rosbags")
 
 from rlstack.data.bags import Recording, open_bag
 
-PANDA = metadata.arm_called("panda")
+PANDA = load_manipulator("panda")
 JOINTS = tuple(drive.name for drive in PANDA.drives)
 TASK = metadata.task_called("arm_pick_place", {"rewards": "sparse"})
 

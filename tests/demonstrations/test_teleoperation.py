@@ -14,9 +14,10 @@ from rlstack.demonstrations.teleoperation import Teleoperator
 from rlstack.errors import UserError
 from rlstack.hardware.devices import SAVE, TeleopInput
 from rlstack.hardware.devices._pad import Pad
+from rlstack.kinds.manipulator.spec import load_manipulator
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 
-PANDA = metadata.arm_called("panda")
+PANDA = load_manipulator("panda")
 NAMES = [drive.name for drive in PANDA.drives]
 
 

@@ -21,8 +21,8 @@ from rlstack.tasks.criteria import Criteria
 from rlstack.verification.drawing import Plot
 from rlstack.verification.flight_plots import draw_flights
 from rlstack.verification.flight_score import score_flights
-from rlstack.verification.page import render
-from rlstack.verification.report import IN_PROCESS_NAME, RECORD_NAME, Column, Verification, environment, write_report
+from rlstack.verification.page import render, write_report
+from rlstack.verification.report import IN_PROCESS_NAME, RECORD_NAME, Column, Verification, environment
 
 pytest.importorskip("matplotlib")
 

@@ -58,6 +58,7 @@ class DemoRecord:
     def run(self) -> int:
         """Record, and print progress."""
         from rlstack.demonstrations import metadata, recording
+        from rlstack.kinds.manipulator.spec import load_manipulator
 
         if self.expert and self.policy is not None:
             raise UserError("--expert and --policy exclude each other: leave one out.")
@@ -66,7 +67,7 @@ class DemoRecord:
                 "No demonstrator was given: add --expert, --policy with a file, or --teleop with a device, such as"
                 " --teleop keyboard."
             )
-        robot = metadata.arm_called(self.robot)
+        robot = load_manipulator(self.robot)
         policy, trained = (None, {}) if self.policy is None else _loaded(self.policy, self.task, robot)
         settings: dict[str, Any] = {**trained, "rewards": "sparse"}
         longest = self.episode_s if self.episode_s is not None or not self.teleop else BY_HAND_S
@@ -193,12 +194,12 @@ class DemoImport:
         """Convert the bags, and print the episodes."""
         from rlstack.data.bags import add_bag, features_of, open_bag
         from rlstack.data.lerobot import DatasetWriter
-        from rlstack.demonstrations.metadata import arm_called
+        from rlstack.kinds.manipulator.spec import load_manipulator
         from rlstack.tasks import TASKS
 
         if not self.bags:
             raise UserError("Give at least one bag: rlstack demo import BAG --out FOLDER.")
-        robot = arm_called(self.robot)
+        robot = load_manipulator(self.robot)
         joints = tuple(drive.name for drive in robot.drives)
         recordings = (
             (path, open_bag(path, joints, namespace=self.namespace, command=self.command)) for path in self.bags

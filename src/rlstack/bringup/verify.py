@@ -17,7 +17,8 @@ from rlstack.robots import load_robot
 from rlstack.sim.vector import BATCH, engine_of
 from rlstack.tasks import TASKS
 from rlstack.verification.evaluator import verification_of
-from rlstack.verification.report import Column, Verification, environment, write_report
+from rlstack.verification.page import write_report
+from rlstack.verification.report import Column, Verification, environment
 from rlstack.verification.task_verification import (
     ColumnPlan,
     OnProgress,

@@ -21,8 +21,8 @@ from rlstack.files import write_atomically
 from rlstack.interfaces.image_reader import is_picture
 from rlstack.interfaces.signals import SENSED as SIGNALS
 from rlstack.interfaces.signals import camera_of
-from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.robots import load_robot, robot_names
+from rlstack.kinds.manipulator.spec import Manipulator, load_manipulator
+from rlstack.robots import robot_names
 from rlstack.tasks import TASKS
 from rlstack.tasks.manipulator.demonstration import TRIAL, DemonstrationEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
@@ -90,18 +90,6 @@ def name_of(task: ArmTask) -> str:
 def words_of(task: ArmTask) -> str:
     """Return the task's description."""
     return (type(task).__doc__ or type(task).__name__).splitlines()[0]
-
-
-def arm_called(name: str) -> Manipulator:
-    """Return an arm by its name or file.
-
-    Raises:
-        UserError: The robot is unknown, or not an arm.
-    """
-    robot = load_robot(name)
-    if not isinstance(robot, Manipulator):
-        raise UserError(f"{robot.name} is a {robot.kind}, and only arms are led by hand: --robot panda.")
-    return robot
 
 
 def features_of(station: DemonstrationEnvironment) -> dict[str, Feature]:
@@ -256,7 +244,7 @@ def _recorded_with(dataset: Dataset, robot: str) -> Manipulator:
             f"{dataset.path} was recorded with the robot '{dataset.robot_type}', which does not ship with rlstack: give"
             " its file with --robot FILE."
         )
-    arm = arm_called(robot or str(dataset.robot_type))
+    arm = load_manipulator(robot or str(dataset.robot_type))
     if arm.name != dataset.robot_type:
         raise UserError(
             f"{dataset.path} was recorded with the robot '{dataset.robot_type}', and --robot {robot} is '{arm.name}':"

@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.files import write_atomically
 from rlstack.policies.contract import Port
-from rlstack.verification.report import Column, Verification
+from rlstack.verification.report import PAGE_NAME, Column, Verification
 from rlstack.verification.scores import Figure, reached, requirement
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
+
+
+def write_report(folder: str | Path, verification: Verification) -> Path:
+    """Write report.html, its plots and the record into ``folder`` and return the page's path.
+
+    Every file is written atomically, and the record last, so that it never appears without the rest. Files of an
+    earlier report are replaced.
+
+    Raises:
+        UserError: Jinja2 is missing, or a file cannot be written.
+    """
+    try:
+        text = json.dumps(verification.to_json(), indent=2, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"The provenance cannot be written as JSON ({error}): give plain, finite values.") from error
+    page = render(verification)
+    for picture in verification.pictures:
+        write_atomically(Path(folder) / picture.file, picture.png)
+    write_atomically(Path(folder) / PAGE_NAME, page)
+    write_atomically(Path(folder) / verification.record_name, text + "\n")
+    return Path(folder) / PAGE_NAME
 
 
 def render(verification: Verification) -> str:

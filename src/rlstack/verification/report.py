@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlstack.errors import UserError
-from rlstack.files import write_atomically
 from rlstack.policies.contract import Contract
 from rlstack.robots import RobotSpec
 from rlstack.tasks.bounds import Bounds
@@ -235,29 +231,6 @@ def worth(simulators: Iterable[str], left_out: Mapping[str, str]) -> str:
     else:
         told = f"Done in {where}, over topics in {', '.join(topics)}."
     return told + (f" These could not hold it: {', '.join(left_out)}." if left_out else "")
-
-
-def write_report(folder: str | Path, verification: Verification) -> Path:
-    """Write report.html, its plots and the record into ``folder`` and return the page's path.
-
-    Every file is written atomically, and the record last, so that it never appears without the rest. Files of an
-    earlier report are replaced.
-
-    Raises:
-        UserError: Jinja2 is missing, or a file cannot be written.
-    """
-    from rlstack.verification.page import render
-
-    try:
-        text = json.dumps(verification.to_json(), indent=2, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"The provenance cannot be written as JSON ({error}): give plain, finite values.") from error
-    page = render(verification)
-    for picture in verification.pictures:
-        write_atomically(Path(folder) / picture.file, picture.png)
-    write_atomically(Path(folder) / PAGE_NAME, page)
-    write_atomically(Path(folder) / verification.record_name, text + "\n")
-    return Path(folder) / PAGE_NAME
 
 
 def environment() -> dict[str, Any]:

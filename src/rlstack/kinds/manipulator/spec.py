@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 from rlstack.robots.joints import DrivenJoint, PrismaticJoint, RevoluteJoint
 from rlstack.robots.links import Link, LinkInertial, check_links
 from rlstack.robots.model_file import resolve
-from rlstack.robots.spec import RobotSpec, load_robot
+from rlstack.robots.spec import RobotSpec, load_robot, robot_names
 from rlstack.schema import to_data, value
 
 
@@ -201,6 +201,19 @@ class Manipulator(RobotSpec):
             return replace(self, arms=tuple(arms), joints=tuple(joints), gravity_compensation=theirs.pop())
         except ValueError as error:
             raise UserError(f"{self.name}: {error} Give each of its arms another prefix.") from error
+
+
+def load_manipulator(name_or_path: str | Path) -> Manipulator:
+    """Read the robot file of a manipulator; see :func:`rlstack.robots.spec.load_robot`.
+
+    Raises:
+        UserError: The file is missing or invalid, or the robot is of another kind.
+    """
+    robot = load_robot(name_or_path)
+    if not isinstance(robot, Manipulator):
+        known = ", ".join(robot_names("manipulator"))
+        raise UserError(f"{robot.name} is a {robot.kind}, but a manipulator is required here, such as {known}.")
+    return robot
 
 
 SPEC = Manipulator
