@@ -31,9 +31,9 @@ class EnvironmentCore(ABC):
     renders: bool = False
     """Whether :meth:`picture` is available."""
     action_space: spaces.Box
-    """Of one robot."""
+    """Space of one robot."""
     observation_space: spaces.Space
-    """Of one robot."""
+    """Space of one robot."""
     reward: Array32
     """(N,) reward of the last step."""
     terms: dict[str, Array32]

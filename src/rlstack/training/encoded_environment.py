@@ -29,7 +29,7 @@ class EncodedPipeline:
         self.inner, self.size = pipeline, encoder.split.state + encoder.size
         self.action_size = pipeline.action_size
         self.axes: tuple[str, ...] = tuple(getattr(pipeline, "axes", ()))
-        """What the actions move."""
+        """Motion of the actions, if the pipeline has one."""
         self._seen = TermInfo("seen", encoder.split.state, encoder.size, "-", "what the encoder makes of the pictures")
 
     def table(self) -> list[TermInfo]:

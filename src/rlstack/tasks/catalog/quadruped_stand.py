@@ -66,12 +66,12 @@ class StandTask(Task):
     tolerance_rad: float = value(0.05, unit="rad", above=0.0)
     """Of the trunk's tilt."""
     action_rad: float = value(0.6, unit="rad", above=0.0)
-    """How far from the standing posture targets may be."""
+    """Largest offset of joint targets from the standing posture."""
     start_rad: float = value(0.3, unit="rad", at_least=0.0)
-    """How far from the standing posture each joint may start."""
+    """Largest start offset of each joint from the standing posture."""
     payload_kg: tuple[float, float] = value((0.1, 4.0), unit="kg", above=0.0)
     push_m_s: tuple[float, float] = value((0.0, 1.5), unit="m/s", at_least=0.0)
-    """What a push adds to the trunk's velocity, in any direction along the floor."""
+    """Horizontal velocity that a push adds to the trunk, in a random direction."""
     push_at_s: tuple[float, float] = value((1.0, 2.0), unit="s", at_least=0.0)
     """When it comes."""
     lost_m: float = value(0.14, unit="m", above=0.0)
@@ -91,11 +91,11 @@ class StandTask(Task):
     differentiable: ClassVar[bool] = False
     verification: ClassVar[str] = "quadruped"
     bounds: ClassVar[Bounds] = Bounds(at_least={"success": 0.9}, at_most={"lost": 0.05})
-    """What a policy must reach in each simulator in process to pass its verification."""
+    """Pass bounds in each simulator, in process."""
     bounds_over_topics: ClassVar[Bounds] = Bounds(
         at_least={"success": 0.9}, at_most={"lost": 0.1, "intervened": 0.1}, episodes=ENOUGH_OVER_TOPICS
     )
-    """The same through the nodes that are deployed."""
+    """Pass bounds over topics, through the deployed nodes."""
 
     def __post_init__(self) -> None:
         if self.push_at_s[1] + self.judged_s > self.episode_s:
@@ -121,7 +121,7 @@ class StandTask(Task):
 
     @property
     def steps(self) -> int:
-        """Of an episode."""
+        """Steps of an episode."""
         return max(1, round(self.episode_s * self.rate_hz))
 
     @property
@@ -160,7 +160,7 @@ class StandTask(Task):
         }
 
     def card(self, robot: Quadruped, pipeline: Pipeline) -> TaskCard:
-        """Return what the task says of itself for the table that people read."""
+        """Return the task card."""
         from rlstack.tasks.core.card import TaskCard, asked_rows, seconds
 
         low, high = pipeline.minimum.tolist(), pipeline.maximum.tolist()

@@ -90,7 +90,7 @@ class ArmNoise:
     """Standard deviations of sensor noise."""
 
     joint_rad: float = value(0.0002, unit="rad", at_least=0.0)
-    """Of prismatic fingers, m."""
+    """Noise of prismatic fingers, m."""
     joint_velocity_rad_s: float = value(0.002, unit="rad/s", at_least=0.0)
     object_m: float = value(0.001, unit="m", at_least=0.0)
     object_rad: float = value(0.01, unit="rad", at_least=0.0)

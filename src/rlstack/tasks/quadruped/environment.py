@@ -26,7 +26,7 @@ class StandEnvironment(MujocoEnvironment):
         count: N.
         device: That steps the worlds.
         seed: Of starts, noise and generator.
-        threads: That step the worlds on the CPU; None: as many as there are cores.
+        threads: Threads that step the worlds on the CPU; None: one per core.
 
     Raises:
         UserError: The device is not there or lacks a package.
@@ -48,7 +48,7 @@ class StandEnvironment(MujocoEnvironment):
         self.reset_all()
 
     def seed(self, seed: int) -> None:
-        """Seed the generators anew."""
+        """Reseed the generators."""
         super().seed(seed)
         self.scene.rng = np.random.default_rng((seed, 1))
 

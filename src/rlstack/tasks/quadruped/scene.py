@@ -110,7 +110,7 @@ class StandScene:
         robot: Which.
         count: N.
         seed: Of the noise.
-        threads: That step the worlds; None: as many as there are cores.
+        threads: Threads that step the worlds; None: one per core.
         device: That steps them; see :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
     """
 
