@@ -1,7 +1,7 @@
-"""A world: what stands where, where robots may start, and what the physics models are to do there.
+"""Worlds: obstacles, start positions and physics settings.
 
-``load_world("warehouse:7")`` gives the same obstacles to every engine; the formulas in :class:`World` say what its
-collisions and rays must come to.
+``load_world("warehouse:7")`` gives the same obstacles to every engine; the formulas in :class:`World` are the
+reference for collisions and rays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _DRAWS = 10
-"""How often a layout without room for start places is drawn again."""
+"""Attempts to draw a layout with room for start positions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,34 +41,34 @@ class Wind:
     """Settings of the wind in a world, for the physics models."""
 
     velocity_m_s: tuple[float, float, float] = value((0.0, 0.0, 0.0), unit="m/s")
-    """Mean, in the world's frame: where the air goes, not where it comes from."""
+    """Mean air velocity in the world frame, in the direction of the flow."""
     turbulence: Literal["none", "light", "moderate", "severe"] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorldFile:
-    """What a world file (YAML) may say."""
+    """Contents of a world file (YAML)."""
 
     generator: str
-    """Which of :data:`rlstack.sim.worlds.GENERATORS` draws the obstacles."""
+    """Generator of the obstacles, one of :data:`rlstack.sim.worlds.GENERATORS`."""
     seed: int = value(0, at_least=0)
     floor: bool = True
     """Whether there is a floor at z = 0."""
     settings: dict[str, Any] = value(dict)
-    """The generator's own."""
+    """Settings of the generator."""
     obstacles: tuple[Obstacle, ...] = ()
-    """Others, beside those drawn."""
+    """Additional obstacles."""
     starts: Starts = value(Starts)
     wind: Wind | None = None
     physics: dict[str, bool] = value(dict)
-    """Physics models that this world switches on or off, by name."""
+    """Overrides of physics models in this world, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
     """One world, in ENU with z = 0 on the floor.
 
-    Obstacles that can move count where they are at the beginning.
+    Movable obstacles count at their initial poses.
     """
 
     name: str
@@ -77,24 +77,24 @@ class World:
     """Whether there is a floor at z = 0."""
     obstacles: tuple[Obstacle, ...]
     bounds_m: tuple[Point, Point]
-    """Corners of the upright box that the world fills, the lower one first."""
+    """Lower and upper corner of the world's bounding box."""
     starts_m: tuple[Point, ...]
-    """Free places on the floor, x, y, 0; the first is the origin, or a map's start."""
+    """Free start positions on the floor, x, y, 0; the first is the origin, or a map's start."""
     physics: dict[str, bool] = field(default_factory=dict)
-    """Physics models that this world switches on or off, by name."""
+    """Overrides of physics models in this world, by name."""
     wind: Wind | None = None
     starts: Starts | None = None
-    """What ``starts_m`` were made to be like; None: unchecked."""
+    """Requirements that ``starts_m`` satisfy; None: unchecked."""
     mjcf: Path | None = None
-    """A MuJoCo model that is the world instead; then there are no obstacles here, and no other engine has it."""
+    """Path of a MuJoCo model that replaces the obstacles; other engines do not support it."""
     settings: str = ""
-    """The generator's settings that were asked for beside the seed, such as ``difficulty=0.8``."""
+    """Generator settings besides the seed, such as ``difficulty=0.8``."""
     floor_map: FloorMap | None = field(default=None, compare=False)
-    """The map that the obstacles are, with start and goal and their headings; None: it is no map for a mobile base."""
+    """The map of a mobile base, with start and goal and their headings; None: other worlds."""
 
     @property
     def title(self) -> str:
-        """What to load to get it again, such as ``warehouse:7``."""
+        """Name to load it again, such as ``warehouse:7``."""
         if self.mjcf:
             return self.name
         return f"{self.name}:{self.seed}" + (f":{self.settings}" if self.settings else "")
@@ -103,20 +103,20 @@ class World:
         """Return the signed distance (N,) in m of points (N, 3) to the nearest obstacle or the floor; negative inside.
 
         Raises:
-            UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
+            UserError: The world is a MuJoCo model, for which this is not available.
         """
         return self._shapes.distance(_rows(points, "points"))
 
     def cast(self, origins: ArrayLike, directions: ArrayLike, far_m: float = np.inf) -> Array:
-        """Return how far (R,) in m rays go before they meet something; inf: nothing up to ``far_m``.
+        """Return the lengths (R,) of rays in m up to their first hit; inf without one within ``far_m``.
 
         Args:
-            origins: Where they start (R, 3), m; inside an obstacle, a ray ends where it leaves it.
-            directions: Where they go (R, 3), of any length but 0.
-            far_m: How far they see, m.
+            origins: (R, 3) start points, m; inside an obstacle, a ray ends where it leaves it.
+            directions: (R, 3) directions, of any length but 0.
+            far_m: Greatest length, m.
 
         Raises:
-            UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
+            UserError: The world is a MuJoCo model, for which this is not available.
         """
         along = _rows(directions, "directions")
         length = np.linalg.norm(along, axis=1, keepdims=True)
@@ -127,10 +127,10 @@ class World:
         return reach
 
     def free(self, position: Point, radius: float) -> bool:
-        """Return whether a ball of that radius, m, touches no obstacle; its centre in bounds, so not below the floor.
+        """Return whether a ball of that radius, m, touches no obstacle and its centre is within the bounds.
 
         Raises:
-            UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows.
+            UserError: The world is a MuJoCo model, for which this is not available.
         """
         at = _rows(position, "position")
         low, high = self.bounds_m
@@ -154,17 +154,17 @@ class World:
 
 
 def world_names() -> list[str]:
-    """Return the names of the worlds that ship with rlstack or lie in a share folder's ``sim``."""
+    """Return the names of the worlds that ship with rlstack or are in a share folder's ``sim``."""
     return sorted(list_resources("sim", ".yaml"))
 
 
 def load_world(text: str | Path) -> World:
-    """Return the world called so: ``warehouse``, ``warehouse:7`` (another seed), ``path/to/world.yaml`` or ``.xml``.
+    """Load a world by name or path: ``warehouse``, ``warehouse:7`` (a seed), ``path/to/world.yaml`` or ``.xml``.
 
-    After a seed there may be settings of its generator, as in ``clutter:7:difficulty=0.8,radius_m=0.2``.
+    A seed may be followed by generator settings, as in ``clutter:7:difficulty=0.8,radius_m=0.2``.
 
     Raises:
-        UserError: There is none such, its file is not valid, or its settings leave no room for start places.
+        UserError: There is no such world, its file is invalid, or its settings leave no room for start positions.
     """
     text = str(text)
     rest, changed = _settings(text)
@@ -188,7 +188,7 @@ def load_world(text: str | Path) -> World:
 
 
 def read_world(path: Path) -> WorldFile:
-    """Return what a world file says; raise ``UserError`` if it cannot be read or says what it may not."""
+    """Read a world file; raise ``UserError`` if it cannot be read or is invalid."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -197,17 +197,17 @@ def read_world(path: Path) -> WorldFile:
 
 
 def generate(file: WorldFile, name: str, seed: int | None = None, *, where: str = "the world file") -> World:
-    """Draw a world; the same file and seed give the same world, to the last bit.
+    """Draw a world; the same file and seed give the same world, bit for bit.
 
     Args:
-        file: What to draw.
-        name: What to call it.
-        seed: Instead of the file's.
-        where: What to call the source in errors.
+        file: The world file.
+        name: Name of the world.
+        seed: Seed instead of the file's.
+        where: Name of the source in errors.
 
     Raises:
-        UserError: The generator or a physics model is unknown, settings are not valid, or they leave no room for start
-            places.
+        UserError: The generator or a physics model is unknown, or settings are invalid or leave no room for start
+            positions.
     """
     generator: Generator = GENERATORS.load(file.generator)
     settings: Any = schema.load(generator.settings, file.settings, f"{where}: settings")
@@ -295,7 +295,7 @@ def _mjcf_world(name: str, seed: int | None) -> World:
 
 
 def _settings(text: str) -> tuple[str, dict[str, Any]]:
-    """Return a world's name without the settings at its end, and those settings."""
+    """Split a world's name from the settings at its end."""
     rest, _, tail = text.rpartition(":")
     if "=" not in tail or not rest:
         return text, {}

@@ -1,4 +1,4 @@
-"""A world as other programs' models: parts of a MuJoCo model, and SDF for Gazebo."""
+"""Export of worlds: parts of a MuJoCo model, and SDF for Gazebo."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rlstack.sim.sliding import parts_of, seen_from
 from rlstack.sim.world import World
 
 PREFIX = "world/"
-"""Of the names of all obstacles in a MuJoCo model."""
+"""Prefix of obstacle names in a MuJoCo model."""
 
 
 def add_to_mujoco(spec: Any, world: World) -> None:
-    """Add a world's obstacles to a MuJoCo model; the floor is not among them.
+    """Add a world's obstacles, without the floor, to a MuJoCo model.
 
-    Static obstacles become geoms of the worldbody, those with a mass bodies with a free joint, or with a sliding one,
-    whose parts are geoms of the same body; kinematic ones mocap bodies. Geom, body and joint are called ``world/`` and
+    Static obstacles become geoms of the worldbody; those with a mass become bodies with a free or sliding joint, with
+    their parts as further geoms; kinematic ones become mocap bodies. Names of geom, body and joint are ``world/`` plus
     the obstacle's name.
 
     Args:
         spec: The ``mujoco.MjSpec``.
-        world: What to add.
+        world: The world to add.
 
     Raises:
-        UserError: MuJoCo is not installed, the world is a MuJoCo model itself, or one of the names is taken.
+        UserError: MuJoCo is not installed, the world is a MuJoCo model itself, or a name is already in use.
     """
     mujoco = import_mujoco()
     if world.mjcf is not None:
@@ -41,7 +41,7 @@ def add_to_mujoco(spec: Any, world: World) -> None:
     for obstacle in world.obstacles:
         name = PREFIX + obstacle.name
         if obstacle.part_of:
-            continue  # comes with what it is part of
+            continue  # added with the obstacle that it is part of
         place = {"pos": list(obstacle.position_m), "quat": _quaternion_wxyz(obstacle.yaw_rad)}
         if obstacle.slide is not None:
             body = _add_sliding(mujoco, spec, obstacle, place)
@@ -61,7 +61,7 @@ def add_to_mujoco(spec: Any, world: World) -> None:
 
 
 def _add_sliding(mujoco: Any, spec: Any, obstacle: Obstacle, place: dict[str, list[float]]) -> Any:
-    """Add a body on rails, which keep it off all that stands fixed: what stands is the worldbody's."""
+    """Add a body on rails, without collisions with fixed obstacles, which belong to the worldbody."""
     slide, name = obstacle.slide, PREFIX + obstacle.name
     assert slide is not None
     body = spec.worldbody.add_body(name=name, **place)
@@ -73,7 +73,7 @@ def _add_sliding(mujoco: Any, spec: Any, obstacle: Obstacle, place: dict[str, li
         range=[0.0, slide.travel_m],
         damping=[slide.damping_n_s_per_m, 0.0, 0.0],
         frictionloss=slide.friction_n,
-        # by MuJoCo's default of 0.9 what is pulled with 95% of the friction creeps 5 mm/s; so it does 0.05
+        # with MuJoCo's default of 0.9, a pull of 95% of the friction creeps at 5 mm/s; with this, at 0.05 mm/s
         solimp_friction=[0.999, 0.999, 0.001, 0.5, 2.0],
     )
     spec.add_exclude(bodyname1="world", bodyname2=name)
@@ -95,10 +95,10 @@ def _add_geom(mujoco: Any, spec: Any, parent: Any, obstacle: Obstacle, place: di
         **place,
     )
     if obstacle.friction is not None:
-        # what stands counts before what is handled
+        # the friction of static obstacles takes precedence over that of manipulated objects
         geom.priority, geom.condim = 1 if obstacle.can_move else 2, 4
         geom.friction = [obstacle.friction, TORSION_M, ROLLING_M]
-        # friction cones as they are, and stiff against slipping, or what is grasped creeps out of the fingers
+        # elliptic friction cones, stiff against slip, or a grasped object creeps out of the fingers
         spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 10.0
     if obstacle.kinematic:
         geom.contype = geom.conaffinity = 0
@@ -107,10 +107,10 @@ def _add_geom(mujoco: Any, spec: Any, parent: Any, obstacle: Obstacle, place: di
 def to_sdf(world: World) -> str:
     """Return a world as SDF 1.9 text for Gazebo: sun, floor, obstacles, wind.
 
-    All static obstacles are links of one static model ``obstacles``; each one with a mass is a model of its own.
+    Static obstacles are links of one static model ``obstacles``; each obstacle with a mass is a separate model.
 
     Raises:
-        UserError: The world is a MuJoCo model, whose shapes only MuJoCo knows, or has something that slides.
+        UserError: The world is a MuJoCo model or has sliding obstacles.
     """
     if sliding := [obstacle.name for obstacle in world.obstacles if obstacle.slide is not None]:
         raise UserError(f"{sliding[0]} slides, which is not written as SDF: leave it and its parts out.")
@@ -164,7 +164,7 @@ def _quaternion_wxyz(yaw_rad: float) -> list[float]:
 
 
 def _moments(obstacle: Obstacle) -> tuple[float, float, float]:
-    """Return the moments of inertia of a solid of even density about its own x, y, z, kg m^2."""
+    """Return the moments of inertia of a homogeneous solid about its own x, y, z, kg m^2."""
     mass, (x, y, z) = obstacle.mass_kg, obstacle.size_m
     if obstacle.shape == "sphere":
         return (mass * x * x / 10.0,) * 3
@@ -179,7 +179,7 @@ def _add_floor(top: Xml.Element, world: World) -> None:
     _text(model, "static", "true")
     link = Xml.SubElement(model, "link", name="link")
     low, high = world.bounds_m
-    side = 2.0 * max(*(abs(c) for c in (*low[:2], *high[:2])), 5.0) + 20.0  # of what is drawn; collisions have no end
+    side = 2.0 * max(*(abs(c) for c in (*low[:2], *high[:2])), 5.0) + 20.0  # visible size; collisions have no bound
     for part in ("collision", "visual"):
         element = Xml.SubElement(link, part, name=part)
         plane = Xml.SubElement(Xml.SubElement(element, "geometry"), "plane")
@@ -210,11 +210,11 @@ def _add_colour(visual: Xml.Element, colour: tuple[float, float, float]) -> None
 
 
 def _text(parent: Xml.Element, tag: str, *values: float | str) -> None:
-    """Add an element with numbers that read back as they are."""
+    """Add an element whose numbers read back exactly."""
     Xml.SubElement(parent, tag).text = " ".join(v if isinstance(v, str) else repr(float(v)) for v in values)
 
 
 def _plain(name: str) -> str:
-    """Return a name that SDF takes for a world, from one that may be a path."""
+    """Return a valid SDF world name from a name that may be a path."""
     stem = name.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     return "".join(c if c.isalnum() or c in "_-" else "_" for c in stem) or "world"

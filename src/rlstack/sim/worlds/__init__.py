@@ -1,4 +1,4 @@
-"""World generators, one file each; another package adds one by the entry-point group ``rlstack.worlds``."""
+"""World generators, one file each; other packages add some through the entry-point group ``rlstack.worlds``."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Layout:
-    """What a generator has drawn; the world's origin, where the first robot starts, must be free.
+    """A generator's result; the world's origin, where the first robot starts, must be free.
 
-    A generator that knows itself where robots can start says so in ``starts_m``.
+    A generator that chooses start positions itself sets ``starts_m``.
     """
 
     obstacles: tuple[Obstacle, ...]
     bounds_m: tuple[Point, Point]
-    """The corners of the upright box that all obstacles are in, the lower one first; its lowest height is 0."""
+    """Lower and upper corner of the obstacles' bounding box; its lowest height is 0."""
     inside: tuple[Rectangle, ...]
-    """The floor that is meant to be used, which start places are on and nothing may cut off; may overlap."""
+    """The usable floor, which must be connected and contains the start positions; rectangles may overlap."""
     starts_m: tuple[Point, ...] | None = None
-    """Free places on the floor, the first robot's first; None: they are searched, from the origin on."""
+    """Free start positions, the first robot's first; None: they are searched, from the origin on."""
     floor_map: FloorMap | None = None
-    """What the obstacles are, if they are a map for a mobile base."""
+    """The map of a mobile base that the obstacles come from, if any."""
 
 
 @dataclass(frozen=True)
 class Generator:
-    """A way to draw worlds.
+    """A world generator.
 
     Args:
-        settings: A frozen dataclass of what a world file may set, each with a default.
+        settings: A frozen dataclass of a world file's settings, each with a default.
         draw: Draws a layout from such settings and a ``numpy.random.Generator``. Only its ``random()`` may be drawn
             from: NumPy promises that the other methods' numbers may change with its version, and a seed is to give the
             same world for ever.

@@ -32,7 +32,7 @@ _TRIES = 100
 
 
 class Dice:
-    """Draws from a generator's ``random()`` alone, whose numbers are the same in every version of NumPy."""
+    """Random draws from a generator's ``random()`` alone, whose values are the same in every version of NumPy."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -63,24 +63,24 @@ class Part:
     shape: Literal["box", "cylinder", "sphere"]
     size_m: tuple[float, float, float]
     at_m: tuple[float, float, float]
-    """Of the centre."""
+    """Position of the centre."""
     colour: Colour
     suffix: str = ""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A thing of one or more parts on a rectangle of floor."""
+    """An object of one or more parts on a rectangle of floor."""
 
     kind: str
     size_m: tuple[float, float]
-    """Of the rectangle that it covers, along its own x and y."""
+    """Size of the rectangle that it covers, along its own x and y."""
     parts: tuple[Part, ...]
 
 
 @dataclass
 class Scene:
-    """Obstacles placed so far, with numbers for names, and the rectangles of floor that they cover."""
+    """Obstacles placed so far, with numbered names, and the rectangles of floor that they cover."""
 
     obstacles: list[Obstacle] = field(default_factory=list)
     covered: list[tuple[float, float, float, float, float]] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Scene:
     _counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, piece: Piece, x: float, y: float, yaw: float = 0.0, z: float = 0.0) -> None:
-        """Put a piece with its origin there, whatever is there already."""
+        """Add a piece at a pose, without collision checks."""
         number = self._counts[piece.kind] = self._counts.get(piece.kind, 0) + 1
         c, s = math.cos(yaw), math.sin(yaw)
         for part in piece.parts:
@@ -106,11 +106,11 @@ class Scene:
         self.covered.append((x, y, piece.size_m[0] / 2.0, piece.size_m[1] / 2.0, yaw))
 
     def keep_free(self, x: float, y: float, half_x: float, half_y: float) -> None:
-        """Let nothing be placed on a rectangle of floor."""
+        """Keep a rectangle of floor free of pieces."""
         self.covered.append((x, y, half_x, half_y, 0.0))
 
     def place(self, piece: Piece, spot: Callable[[], tuple[float, float, float]], gap: float) -> bool:
-        """Put a piece at the first spot (x, y, yaw) that is ``gap`` from all others; return whether there was one."""
+        """Place a piece at the first spot (x, y, yaw) that is ``gap`` from all others; return whether there was one."""
         for _ in range(_TRIES):
             x, y, yaw = spot()
             mine = (x, y, piece.size_m[0] / 2.0, piece.size_m[1] / 2.0, yaw)

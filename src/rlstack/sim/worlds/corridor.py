@@ -30,24 +30,24 @@ _WALL_GAP_M = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class CorridorSettings:
-    """What a corridor may set; pairs are ranges that are drawn from uniformly."""
+    """Settings of a corridor; pairs are ranges of uniform draws."""
 
     width_m: float = value(2.4, unit="m", at_least=0.8, at_most=50.0)
-    """Between the walls."""
+    """Distance between the walls."""
     height_m: float = value(2.6, unit="m", at_least=0.5, at_most=50.0)
-    """Of the walls."""
+    """Height of the walls."""
     wall_thickness_m: float = value(0.15, unit="m", at_least=0.01, at_most=2.0)
     bends: int = value(4, at_least=0, at_most=40)
     leg_m: tuple[float, float] = value((5.0, 9.0), unit="m", above=0.0, at_most=200.0)
-    """Length between two bends, from middle to middle."""
+    """Length between two bends, from centre to centre."""
     clutter: int = value(14, at_least=0, at_most=500)
-    """Things that stand by the walls, or fewer when no more find room."""
+    """Number of objects along the walls; fewer if there is no room."""
     passage_m: float = value(1.2, unit="m", above=0.0)
-    """What clutter leaves free between itself and the wall across, and other clutter."""
+    """Gap between clutter and the opposite wall, and between clutter."""
     beams: int = value(3, at_least=0, at_most=100)
-    """Beams across, overhead."""
+    """Number of overhead beams across the corridor."""
     beam_height_m: float = value(2.0, unit="m", above=0.0)
-    """From the floor to a beam's lower side."""
+    """Height of a beam's lower side above the floor."""
 
     def __post_init__(self) -> None:
         low, high = self.leg_m

@@ -1,4 +1,4 @@
-"""A floor with nothing on it."""
+"""An empty floor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlstack.sim.worlds import Generator, Layout
 
 @dataclass(frozen=True, kw_only=True)
 class EmptySettings:
-    """What an empty world may set."""
+    """Settings of an empty world."""
 
     size_m: tuple[float, float, float] = value((10.0, 10.0, 5.0), unit="m", at_least=1.0, at_most=1000.0)
     """x, y and height of the bounds, around the origin."""

@@ -9,25 +9,25 @@ from rlstack.schema import value
 from rlstack.sim.worlds import Generator, Layout
 
 _PLACES = 12
-"""Further start places that are tried."""
+"""Number of further start positions to try."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FloorMapSettings:
-    """What such a world may set."""
+    """Settings of a map world."""
 
     kind: str = "clutter"
     """One of :data:`rlstack.sim.maps.kinds.KINDS`."""
     difficulty: float = value(0.5, at_least=0.0, at_most=1.0)
-    """Narrower ways, more obstacles, farther goals."""
+    """Difficulty: narrower passages, more obstacles, farther goals."""
     radius_m: float = value(0.105, unit="m", above=0.0, at_most=5.0)
-    """Of the robot that it is for; the map of a larger robot is larger."""
+    """Radius of the robot; the map of a larger robot is larger."""
     size_m: tuple[float, float] | None = value(None, unit="m", above=0.0)
-    """Of the floor, outer walls included; none: 8 x 8 m, for a radius of more than 0.2 m accordingly more."""
+    """Size of the floor, outer walls included; none: 8 x 8 m, scaled up for a radius above 0.2 m."""
     at_least_m: float | None = value(None, unit="m", at_least=0.0)
-    """Length of the shortest way to the goal; none: 0.3 to 0.5 of the floor's shorter side, by the difficulty."""
+    """Least length of the shortest path to the goal; none: 0.3 to 0.5 of the floor's shorter side, by difficulty."""
     at_most_m: float | None = value(None, unit="m", above=0.0)
-    """The same; none: any."""
+    """Greatest length of the shortest path to the goal; none: any."""
 
 
 def draw(settings: FloorMapSettings, seed: int) -> Layout:

@@ -12,23 +12,23 @@ from rlstack.sim.worlds import Generator, Layout
 from rlstack.sim.worlds._pieces import BARK, Dice, Scene, box
 
 _TRIES = 12
-"""Darts for each pole."""
+"""Placement attempts per pole."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForestSettings:
-    """What a forest may set; pairs are ranges that are drawn from uniformly."""
+    """Settings of a forest; pairs are ranges of uniform draws."""
 
     size_m: tuple[float, float] = value((24.0, 24.0), unit="m", at_least=4.0, at_most=500.0)
     """x and y of the forest, around the origin."""
     count: int = value(70, at_least=0, at_most=5000)
-    """Poles, or fewer when no more find room."""
+    """Number of poles; fewer if there is no room."""
     radius_m: tuple[float, float] = value((0.06, 0.22), unit="m", at_least=0.005, at_most=5.0)
     height_m: tuple[float, float] = value((3.0, 6.0), unit="m", at_least=0.1, at_most=100.0)
     gap_m: float = value(1.3, unit="m", at_least=0.0)
-    """Between the surfaces of two poles, at least."""
+    """Least gap between the surfaces of two poles."""
     clearing_m: float = value(1.5, unit="m", at_least=0.0)
-    """From the origin to the nearest pole's surface, at least."""
+    """Least distance from the origin to a pole's surface."""
 
     def __post_init__(self) -> None:
         for name in ("radius_m", "height_m"):

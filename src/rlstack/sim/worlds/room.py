@@ -36,7 +36,7 @@ _WALL_GAP_M, _CHAIR_M = 0.02, 0.45
 
 @dataclass(frozen=True, kw_only=True)
 class RoomSettings:
-    """What a room may set."""
+    """Settings of a room."""
 
     size_m: tuple[float, float, float] = value((12.0, 8.0, 2.8), unit="m", at_least=2.0, at_most=200.0)
     """x and y inside the outer walls, and the height of the walls."""
@@ -44,11 +44,11 @@ class RoomSettings:
     doorway_m: tuple[float, float] = value((1.2, 2.1), unit="m", above=0.0)
     """Width and height of the opening in the wall between the rooms."""
     furniture: int = value(15, at_least=0, at_most=500)
-    """Pieces, or fewer when no more find room: half of them along the walls, half anywhere."""
+    """Number of pieces, half of them along the walls, half anywhere; fewer if there is no room."""
     gap_m: float = value(1.0, unit="m", at_least=0.0)
-    """From a piece that stands anywhere to all others."""
+    """Gap between a free-standing piece and all others."""
     clearing_m: float = value(1.0, unit="m", at_least=0.0)
-    """No furniture is nearer to the origin, nor to the doorway."""
+    """Least distance of furniture from the origin and the doorway."""
 
     def __post_init__(self) -> None:
         width, height = self.doorway_m

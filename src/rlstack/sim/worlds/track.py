@@ -22,10 +22,10 @@ _STRAIGHT_RAD = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class TrackSettings:
-    """What a track may set."""
+    """Settings of a track."""
 
     height_m: float = value(0.6, unit="m", at_least=0.2, at_most=10.0)
-    """Of the walls."""
+    """Height of the walls."""
     wall_thickness_m: float = value(0.05, unit="m", at_least=0.01, at_most=0.1)
 
 

@@ -39,16 +39,16 @@ _GOODS: tuple[Colour, ...] = (CARTON, CARTON, TEXTILE, CONCRETE)
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseSettings:
-    """What a warehouse may set."""
+    """Settings of a warehouse."""
 
     size_m: tuple[float, float, float] = value((30.0, 20.0, 6.0), unit="m", at_least=2.0, at_most=500.0)
     """x and y inside the walls, and their height."""
     wall_thickness_m: float = value(0.2, unit="m", at_least=0.01, at_most=2.0)
     rack_depth_m: float = value(1.1, unit="m", at_least=0.3, at_most=5.0)
     bay_m: float = value(2.4, unit="m", at_least=0.6, at_most=10.0)
-    """Of a rack, from post to post."""
+    """Bay length of a rack, from post to post."""
     level_m: float = value(1.5, unit="m", at_least=0.5, at_most=10.0)
-    """From one board to the next."""
+    """Vertical distance between boards."""
     levels: int = value(2, at_least=1, at_most=20)
     """Boards above the floor; goods stand on the floor and on each board."""
     aisle_m: float = value(2.6, unit="m", at_least=0.5)
@@ -59,15 +59,15 @@ class WarehouseSettings:
     fill: float = value(0.7, at_least=0.0, at_most=1.0)
     """Share of the places in the racks that hold goods."""
     missing: float = value(0.08, at_least=0.0, at_most=1.0)
-    """Share of the bays that are not there, which leaves ways through."""
+    """Share of missing bays, which leave passages."""
     pallets: int = value(8, at_least=0, at_most=500)
-    """On the loading zone's floor, or fewer when no more find room."""
+    """Number of pallets on the loading zone's floor; fewer if there is no room."""
     aisle_pallets: int = value(4, at_least=0, at_most=500)
     """Beside racks, in the aisles."""
     pillars: int = value(6, at_least=0, at_most=500)
     """In the loading zone, the cross aisle and the end aisle."""
     passage_m: float = value(1.2, unit="m", above=0.0)
-    """What pallets and pillars leave free between themselves and everything else."""
+    """Gap between pallets or pillars and everything else."""
 
     def __post_init__(self) -> None:
         depth = self.rack_depth_m + 2.0 * self.aisle_m
