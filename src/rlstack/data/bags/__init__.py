@@ -1,7 +1,7 @@
-"""ROS 2 bags as datasets and back: joint states, commands and pictures, at the dataset's rate.
+"""Convert ROS 2 bags to datasets and back: joint states, commands and images, at the dataset's rate.
 
-Bags are read and written by rosbags, in plain Python: MCAP or SQLite, compressed or not, with the definitions of their
-messages, and no ROS. What ``ros2 bag record`` writes can be read here, and the other way round.
+rosbags reads and writes them in plain Python without ROS: MCAP or SQLite, compressed or not, with their message
+definitions, compatible with ``ros2 bag``.
 """
 
 from rlstack.data.bags.reading import Recording, open_bag

@@ -1,4 +1,4 @@
-"""A bag of one robot: its joints, its commands and its cameras, each with the stamps that its messages bear."""
+"""Read a robot's bag: joints, commands and cameras, each with the stamps of its messages."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ POSES = (GOAL, OBJECT)
 
 
 def message_definitions() -> Any:
-    """Return what rosbags knows of the messages of ROS 2 Jazzy, for bags that do not define their own."""
+    """Return rosbags' message definitions of ROS 2 Jazzy, for bags without their own."""
     typesys = import_library("rosbags.typesys", "data")
     return typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What a bag holds of one robot.
+    """A bag's data on one robot.
 
     Attributes:
-        path: Of the bag.
-        namespace: Of the robot's topics, such as ``/panda``.
-        state_ns: (states,) stamps of the joints' states, increasing.
-        position: (states, joints) rad or m, by the robot's order.
+        path: Path of the bag.
+        namespace: Namespace of the robot's topics, such as ``/panda``.
+        state_ns: (states,) stamps of the joint states, increasing.
+        position: (states, joints) rad or m, in the robot's order.
         velocity: (states, joints) rad/s or m/s; None: the states have none.
-        command_ns: (commands,) stamps, increasing: of the observations that they answer, where commands say so.
+        command_ns: (commands,) stamps, increasing: those of the observations answered, if the commands carry them.
         command: (commands, joints) rad or m.
         cameras: By name, the stamps of its pictures as they lie in the bag, and their size (height, width).
         topics: By camera's name, its topic.
@@ -71,7 +71,7 @@ class Recording:
     poses: Mapping[str, tuple[Stamps, Array]] = field(default_factory=dict)
 
     def pictures(self, camera: str) -> Iterator[tuple[int, Any]]:
-        """Yield number and message of each picture of a camera, as they lie in the bag; see :func:`rgb`."""
+        """Yield index and message of each of a camera's images, in the bag's order; see :func:`rgb`."""
         with _opened(self.path) as reader:
             of = [c for c in reader.connections if c.topic == self.topics[camera]]
             for number, (connection, _, data) in enumerate(reader.messages(connections=of)):
@@ -79,10 +79,10 @@ class Recording:
 
 
 def rgb(message: Any, where: str) -> NDArray[np.uint8]:
-    """Return a picture (height, width, 3).
+    """Decode an image message to (height, width, 3).
 
     Raises:
-        UserError: It is none of colours or grey.
+        UserError: It is neither a colour nor a grey image.
     """
     try:
         return rgb_array(message)
@@ -93,16 +93,16 @@ def rgb(message: Any, where: str) -> NDArray[np.uint8]:
 def open_bag(
     path: str | Path, joints: Sequence[str], *, namespace: str = "", command: str = JOINT_COMMAND
 ) -> Recording:
-    """Read all of a bag but its pictures.
+    """Read a bag except for its images.
 
     Args:
         path: Its folder, or its ``.mcap`` or ``.db3`` file.
-        joints: The robot's, in the order that is wanted.
-        namespace: Of the robot's topics; empty: where the only ``joint_states`` are.
+        joints: The robot's joints, in the required order.
+        namespace: Namespace of the robot's topics; empty: that of the only ``joint_states``.
         command: The topic of its commands in this namespace.
 
     Raises:
-        UserError: It cannot be read, has no such topics, or is of a robot with other joints.
+        UserError: It cannot be read, lacks these topics, or is for a robot with other joints.
     """
     path = Path(path)
     order = NameOrder(joints)
@@ -212,10 +212,10 @@ def _stamp(message: Any) -> int:
 
 
 def _pose(message: Any, where: str) -> Array:
-    """Return the place and orientation (7,) of a pose.
+    """Return the position and orientation (7,) of a pose.
 
     Raises:
-        UserError: It is in a frame of its own, which nobody here can look up.
+        UserError: It is in another frame, whose transform is not available.
     """
     frame = message.header.frame_id
     if not in_world(frame):
@@ -225,15 +225,15 @@ def _pose(message: Any, where: str) -> Array:
 
 
 def _stops(message: Any) -> bool:
-    """Return whether a message says "stop where you are", as guards do before and after: no joints, no points."""
+    """Return whether a message commands a stop, as guards send before and after a run: no joints, no points."""
     return hasattr(message, "points") and not len(message.points) and not len(message.joint_names)
 
 
 def _joints(message: Any, order: NameOrder) -> tuple[Array, Array | None]:
-    """Return positions and, where there are some, velocities in the wanted order.
+    """Return positions and, if present, velocities in the required order.
 
     Raises:
-        ValueError: The joints are others, or there is not one number for each.
+        ValueError: The joints differ, or the number of values does not match.
     """
     if hasattr(message, "points"):  # a trajectory
         if len(message.points) != 1:
@@ -254,7 +254,7 @@ def _joints(message: Any, order: NameOrder) -> tuple[Array, Array | None]:
 
 
 class _Row(NamedTuple):
-    """A message: its stamp, 0 without one, when it was recorded, and what it says."""
+    """A message: its stamp (0 without one), its recording time, and its content."""
 
     stamp_ns: int
     logged_ns: int
@@ -262,13 +262,13 @@ class _Row(NamedTuple):
 
 
 def _times(found: list[_Row]) -> list[int]:
-    """Return the time of each message of a topic: its stamp; if none of them has one, when it was recorded."""
+    """Return the time of each message of a topic: its stamp, or if none has one, its recording time."""
     stamped = any(row.stamp_ns for row in found)  # the first of a simulation bears 0 like those without
     return [row.stamp_ns if stamped else row.logged_ns for row in found]
 
 
 def _in_order(found: list[_Row], path: Path, topic: str) -> tuple[Stamps, list[Any]]:
-    """Return stamps, increasing, and what bears them; of several with one stamp the last."""
+    """Return increasing stamps and their contents; the last one for equal stamps."""
     if not found:
         raise UserError(f"{path}: nothing was recorded on {topic}.")
     last = dict(sorted(zip(_times(found), (row.said for row in found)), key=lambda row: row[0]))

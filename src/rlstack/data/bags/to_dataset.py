@@ -1,4 +1,4 @@
-"""From a bag to an episode of a dataset: at each of its frames, what was known then."""
+"""Convert a bag to an episode of a dataset; each frame holds the newest data at its time."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ STATE, ACTION = "observation.state", "action"
 CAMERA = "observation.images."
 
 INTERVENTION = "intervention"
-"""Whether a human led, as demonstrations call it too."""
+"""Feature that tells whether the operator intervened, as in demonstrations."""
 
 STALE_S = 0.5
-"""What is older than this says nothing of the present."""
+"""Largest age of data in a frame."""
 
 
 def features_of(recording: Recording, joints: tuple[str, ...], *, films: bool = False) -> dict[str, Feature]:
-    """Return what the frames of such a recording hold: joints, targets as actions, and a picture of each camera.
+    """Return the features of such a recording: joints, targets as actions, and an image of each camera.
 
-    Where a human could intervene, they also say whether one did.
+    If an operator could intervene, the frames also tell whether one did.
 
     Args:
         recording: The bag.
-        joints: The robot's.
-        films: Keep the cameras' pictures as films, which are smaller and not exact.
+        joints: The robot's joints.
+        films: Store images as video, which is smaller and lossy.
     """
     camera = film if films else image
     speeds = [f"{name}.vel" for name in joints] if recording.velocity is not None else []
@@ -50,21 +50,21 @@ def features_of(recording: Recording, joints: tuple[str, ...], *, films: bool = 
 def add_bag(writer: DatasetWriter, recording: Recording, fps: float, task: str) -> int:
     """Add a recording to a dataset as an episode.
 
-    A frame has the newest state and pictures that are not younger than it, and the newest command likewise: commands
-    here bear the stamp of the observation that they answer.
+    A frame takes the newest state, images and command with stamps up to its time; commands here carry the stamp of the
+    observation that they answer.
 
     Args:
-        writer: Of a dataset with the features of :func:`features_of`.
+        writer: Writer of a dataset with the features of :func:`features_of`.
         recording: The bag.
         fps: The dataset's rate.
-        task: What the robot did, in words.
+        task: Description of the task.
 
     Returns:
         The episode's number.
 
     Raises:
         UserError: The states are slower than the dataset, a topic was silent for too long, or the recording is too
-            short; says which.
+            short; names which.
     """
     known = moments(recording, fps, cameras=tuple(recording.cameras))
     try:
@@ -88,16 +88,16 @@ def add_bag(writer: DatasetWriter, recording: Recording, fps: float, task: str) 
 
 @dataclass(frozen=True)
 class Moments:
-    """What was known at each of the N frames that a recording becomes.
+    """Data at each of the N frames of a recording.
 
     Attributes:
         position: (N, joints) rad or m.
         velocity: (N, joints) rad/s or m/s; None: the states have none.
         command: (N, joints) rad or m.
-        led: (N,) whether a human led; None: nobody could.
-        poses: By topic (N, 7) place, m, and orientation, xyzw.
-        pictures: By camera what gives each frame's picture, once and in order.
-        ages: By camera (N,) s since the frame's picture was taken.
+        led: (N,) whether an operator intervened; None: not possible.
+        poses: By topic (N, 7) position, m, and orientation, xyzw.
+        pictures: By camera, the source of each frame's image, read once and in order.
+        ages: By camera (N,) age of the frame's image, s.
     """
 
     position: Array
@@ -121,18 +121,18 @@ def moments(
     poses: Sequence[str] = (),
     until_next: bool = False,
 ) -> Moments:
-    """Return what was known at each frame: the newest of everything that is not younger than it.
+    """Return the newest data at each frame, with stamps up to its time.
 
     Args:
         recording: The bag.
         fps: Frames per second.
-        cameras: Whose pictures are wanted.
-        poses: Topics of the recording's poses that are wanted.
-        until_next: A frame's command is the last one before the next frame, and not the newest one at its own time:
-            where the joints were driven to by then, whoever commands how often.
+        cameras: The required cameras.
+        poses: The required topics of poses.
+        until_next: A frame's command is the last one before the next frame instead of the newest one at its own time:
+            the joint targets by then, at any command rate.
 
     Raises:
-        UserError: As :func:`add_bag`.
+        UserError: See :func:`add_bag`.
     """
     tracked = [name for name in poses if name != GOAL]
     at_ns = _frames(
@@ -168,7 +168,7 @@ def moments(
 
 
 def _led(recording: Recording, at_ns: Stamps) -> NDArray[np.bool_] | None:
-    """Return for each time whether a human led; nobody does until it is said."""
+    """Return for each time whether an operator intervened; False before the first message."""
     if recording.intervened is None:
         return None
     stamps, led = recording.intervened
@@ -176,7 +176,7 @@ def _led(recording: Recording, at_ns: Stamps) -> NDArray[np.bool_] | None:
 
 
 class Pictures:
-    """One camera's pictures, decoded when they are first wanted and dropped when they are no more."""
+    """One camera's images, decoded on first use and dropped afterwards."""
 
     def __init__(self, recording: Recording, camera: str, chosen: Index) -> None:
         self._where = f"{recording.path}: {recording.topics[camera]}"
@@ -185,7 +185,7 @@ class Pictures:
         self._held: dict[int, NDArray[np.uint8]] = {}
 
     def take(self, frame: int) -> NDArray[np.uint8]:
-        """Return the picture of a frame (height, width, 3); frames must be asked for in order."""
+        """Return a frame's image (height, width, 3); call it for frames in order."""
         number = int(self._chosen[frame])
         while number not in self._held:
             found, message = next(self._source)
@@ -197,7 +197,7 @@ class Pictures:
 
 
 def _frames(recording: Recording, fps: float, others: Sequence[Stamps]) -> Stamps:
-    """Return the frames' times, ns: from when everything has come to when the first thing ends."""
+    """Return the frames' times, ns: from when every topic has started until the first ends."""
     if not (fps > 0 and math.isfinite(fps)):
         raise UserError(f"The rate {fps} is not allowed: give the dataset's frames per second.")
     spans = [recording.state_ns, recording.command_ns, *(np.sort(stamps) for stamps in others)]

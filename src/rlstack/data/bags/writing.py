@@ -1,4 +1,4 @@
-"""From an episode of a dataset to a bag, as if it had been recorded from the robot's topics."""
+"""Write an episode of a dataset into a bag, as if recorded from the robot's topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlstack.interfaces.topics import BODY_FRAME, GOAL, IMAGE, JOINT_COMMAND, JO
 from rlstack.libraries import import_library
 
 COMMAND = "command"
-"""Targets of the joints, where a dataset's actions are something else."""
+"""Feature of the joint targets, if a dataset's actions are something else."""
 
 START_NS = NANOSECONDS
 """The stamp of the first frame: datasets do not say when they were recorded, and a stamp of 0 means none."""
@@ -27,17 +27,16 @@ START_NS = NANOSECONDS
 def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "") -> None:
     """Write an episode into a new bag (MCAP): ``joint_states``, ``cmd/joints`` and ``CAMERA/image_raw``.
 
-    Where frames say whether a human led, ``teleop/intervene`` does; where they say where goal and object are, these
-    topics do.
+    Also writes ``teleop/intervene`` and the poses of goal and object, if the frames hold them.
 
     Args:
         path: Its folder, which must not exist yet.
-        dataset: Of a robot with joints: its ``observation.state`` and commands are of elements ``NAME.pos``.
+        dataset: A dataset with joints: ``observation.state`` and commands have elements ``NAME.pos``.
         episode: Its number.
-        namespace: Of the topics; empty: the robot's name.
+        namespace: Namespace of the topics; empty: the robot's name.
 
     Raises:
-        UserError: The folder exists, or the dataset has no joints or no targets of joints.
+        UserError: The folder exists, or the dataset has no joints or no joint targets.
     """
     joints, columns = _joints(dataset, STATE, ".pos")
     speeds, speed_columns = _joints(dataset, STATE, ".vel")
@@ -82,7 +81,7 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
 
 
 class _Bag:
-    """A bag that is being written."""
+    """A bag being written."""
 
     def __init__(self, path: Path) -> None:
         rosbag2 = import_library("rosbags.rosbag2", "data")
@@ -111,7 +110,7 @@ class _Bag:
         self._writer.write(self._connections[topic], stamp_ns, self._store.serialize_cdr(message, kind))
 
     def trajectory(self, topic: str, stamp_ns: int, joints: Sequence[str], target: np.ndarray) -> None:
-        """Write targets of joints."""
+        """Write joint targets."""
         none, at_once = np.empty(0), self._store.types["builtin_interfaces/msg/Duration"](sec=0, nanosec=0)
         point = self._store.types["trajectory_msgs/msg/JointTrajectoryPoint"](
             positions=target.astype(np.float64),
@@ -124,7 +123,7 @@ class _Bag:
         self.say(topic, kind, stamp_ns, header=self.header(stamp_ns), joint_names=list(joints), points=[point])
 
     def pose(self, topic: str, stamp_ns: int, said: Sequence[np.ndarray]) -> None:
-        """Write a place, m, and where it is said an orientation, xyzw."""
+        """Write a position, m, and if given an orientation, xyzw."""
         place, turn = said[0], said[1] if len(said) > 1 else np.array([0.0, 0.0, 0.0, 1.0])
         pose = self._store.types["geometry_msgs/msg/Pose"](
             position=self._store.types["geometry_msgs/msg/Point"](*place.astype(np.float64).tolist()),
@@ -133,7 +132,7 @@ class _Bag:
         self.say(topic, TYPES[GOAL], stamp_ns, header=self.header(stamp_ns, WORLD_FRAME), pose=pose)
 
     def picture(self, topic: str, stamp_ns: int, picture: np.ndarray) -> None:
-        """Write a picture (height, width, 3)."""
+        """Write an image (height, width, 3)."""
         height, width, _ = picture.shape
         self.say(
             topic,

@@ -1,6 +1,6 @@
 """Datasets in the layout LeRobotDataset v3.0, written and read directly: PyArrow, Pillow, PyAV, without lerobot itself.
 
-An episode is in the dataset as a whole or not at all, whatever happens while it is written.
+Episodes are added atomically: an interrupted write leaves none of it.
 """
 
 from rlstack.data.lerobot.episodes import Episode

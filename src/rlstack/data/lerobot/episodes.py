@@ -1,4 +1,4 @@
-"""Where a dataset's episodes are: as ``meta/episodes`` lists them, or where that is broken, as their frames say."""
+"""Locate a dataset's episodes, from ``meta/episodes``, or from their frames if that is broken."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rlstack.errors import UserError
 _PLACE = ("episode_index", "tasks", "length", "dataset_from_index", "dataset_to_index")
 _FILE = ("data/chunk_index", "data/file_index")
 _NUMBERS = ("episode_index", "frame_index", "index", "task_index")
-"""What every frame says of itself."""
+"""Index columns of every frame."""
 
 
 @dataclass(frozen=True)
 class Film:
-    """Where an episode's pictures of one camera are.
+    """Location of an episode's video of one camera.
 
     Attributes:
-        place: Chunk and file of the film.
-        start_s: Where the episode begins in it, s.
+        place: Chunk and file of the video.
+        start_s: Start of the episode in it, s.
     """
 
     place: tuple[int, int]
@@ -37,13 +37,13 @@ class Film:
 
 @dataclass(frozen=True)
 class Episode:
-    """Where an episode is in a dataset.
+    """Location of an episode in a dataset.
 
     Attributes:
         index: Its number, from 0.
-        tasks: What the robot was to do, in words.
-        length: Its frames.
-        start: The number of its first frame in the dataset.
+        tasks: Task descriptions.
+        length: Number of its frames.
+        start: Index of its first frame in the dataset.
         place: Chunk and file of its frames.
         row: The row of its first frame in that file.
         films: Of the cameras that are kept as films, by name.
@@ -76,14 +76,14 @@ class Episode:
 
 @dataclass(frozen=True)
 class Found:
-    """What is whole of a dataset.
+    """The complete episodes of a dataset.
 
     Attributes:
-        episodes: Those that are whole, up to the first that is not.
-        tasks: What the robot was to do, in words, by number.
-        unlisted: The numbers of those that ``meta/episodes`` lost, and that were found by their frames.
-        disorder: Whether ``meta/episodes`` must be written anew before anything is added to it.
-        cut_off: What is missing, in sentences; empty if nothing is.
+        episodes: Complete episodes, up to the first incomplete one.
+        tasks: Task descriptions, by number.
+        unlisted: Numbers of the episodes missing in ``meta/episodes`` and found by their frames.
+        disorder: Whether ``meta/episodes`` must be rewritten before appending.
+        cut_off: Missing parts, in sentences; empty if complete.
     """
 
     episodes: tuple[Episode, ...]
@@ -94,17 +94,16 @@ class Found:
 
 
 def episode_files(folder: Path) -> list[Path]:
-    """Return the files that say where episodes are, in their order."""
+    """Return the files of the episode index, in order."""
     return sorted((folder / "meta" / "episodes").glob("*/*.parquet"))
 
 
 def find_episodes(folder: Path, said: Info) -> Found:
-    """Return the episodes up to the first that is not whole, and in words what is missing.
+    """Return the episodes up to the first incomplete one, and the missing parts in words.
 
     Args:
-        folder: The dataset's.
-        said: What its ``meta/info.json`` says; what follows the episodes that it counts was being written when its
-            writer stopped.
+        folder: The dataset's folder.
+        said: Its ``meta/info.json``; data beyond the episodes that it counts is an interrupted write.
     """
     listed, reasons, doubled = _listed(folder, said)
     search, missing = _Search(folder, said), ""
@@ -135,15 +134,15 @@ def find_episodes(folder: Path, said: Info) -> Found:
 
 
 class _Missing(Exception):
-    """Why the next episode is not whole."""
+    """Reason why the next episode is incomplete."""
 
 
 class _Search:
-    """The episodes that were found so far, one after the other.
+    """A sequential search for episodes.
 
     Attributes:
-        found: They.
-        tasks: Of those that are not listed, the numbers of their tasks.
+        found: The episodes found so far.
+        tasks: Task numbers of the unlisted ones.
     """
 
     def __init__(self, folder: Path, said: Info) -> None:
@@ -160,7 +159,7 @@ class _Search:
         """Add the next episode, by its row of ``meta/episodes`` if that is there and right, else by its frames.
 
         Raises:
-            _Missing: It is not whole.
+            _Missing: It is incomplete.
         """
         tasks: tuple[int, ...] | None = None
         if row is None or not _follows(row, number, self._frames):

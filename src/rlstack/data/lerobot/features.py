@@ -1,4 +1,4 @@
-"""What a frame of a dataset holds: vectors with named elements, numbers, truth values and images."""
+"""Features of a dataset's frames: vectors with named elements, numbers, booleans and images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NUMBERS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "ui
 """Types of numbers that a feature may have, by NumPy's and LeRobot's common names."""
 
 IMAGES = ("image", "video")
-"""Types of a camera's feature: PNG files within the table, or films beside it."""
+"""Types of a camera's feature: PNG images within the table, or videos beside it."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Feature:
 
     @property
     def is_film(self) -> bool:
-        """Whether its pictures are a film beside the table."""
+        """Whether its images are a video beside the table."""
         return self.dtype == "video"
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as it stands in ``meta/info.json``."""
+        """Return its entry of ``meta/info.json``."""
         return {"dtype": self.dtype, "shape": list(self.shape), "names": list(self.names) or None}
 
 
@@ -62,7 +62,7 @@ def image(height: int, width: int) -> Feature:
 
 
 def film(height: int, width: int) -> Feature:
-    """Return the feature of a colour camera whose pictures are kept as a film: smaller, and not exact to the bit."""
+    """Return the feature of a colour camera stored as video: smaller, but lossy."""
     return Feature("video", (height, width, 3), ("height", "width", "channels"))
 
 
@@ -73,7 +73,7 @@ ALWAYS = {
     "index": Feature("int64", (1,)),
     "task_index": Feature("int64", (1,)),
 }
-"""What every frame has beside what it was given: seconds since the episode's start, and its place in the dataset."""
+"""Features added to every frame: seconds since the episode's start, and its indices in the dataset."""
 
 _TAKEN = (*ALWAYS, "task", "size")
 
@@ -88,10 +88,10 @@ def from_data(data: Mapping[str, Any]) -> Feature:
 
 
 def check_features(features: Mapping[str, Feature]) -> None:
-    """Refuse features that a dataset cannot be written with.
+    """Refuse features that a dataset cannot store.
 
     Raises:
-        UserError: Says which, and what to do.
+        UserError: Names the feature and the remedy.
     """
     if not features:
         raise UserError("A dataset needs at least one feature, such as observation.state or action.")
@@ -156,13 +156,13 @@ def check_fits(
     *,
     all_of_it: bool = False,
 ) -> None:
-    """Refuse a dataset of another robot, rate, camera or vector than what is wanted.
+    """Refuse a dataset whose robot, rate, cameras or features differ from the required ones.
 
     Args:
         held: The dataset's robot, frames per second and features.
-        wanted: The same of who wants to use it.
-        where: What to call the dataset in errors.
-        all_of_it: Whether it must have no other features beside those that are wanted, as for appending to it.
+        wanted: The required robot, frames per second and features.
+        where: The dataset's name in errors.
+        all_of_it: Whether it must have no further features, as for appending to it.
 
     Raises:
         UserError: Names what differs first: robot, rate, cameras, other features.
