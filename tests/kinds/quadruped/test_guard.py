@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def go1() -> Quadruped:
 class Loop:
     """Observations at 50 Hz around a guard; the legs are at their targets at once."""
 
-    def __init__(self, joints: Array | None = None, **settings: float) -> None:
+    def __init__(self, joints: Array | None = None, **settings: Any) -> None:
         robot = go1()
         self.guard = QuadrupedGuard(robot, QuadrupedGuardConfig.from_robot(robot, **settings))
         self.joints = robot.standing if joints is None else joints

@@ -44,7 +44,7 @@ def test_trials_are_within_the_settings(task: Any, go1: Quadruped) -> None:
     trials = draw_trials(task, go1, np.random.default_rng(0), 200)
     assert np.abs(trials.joints - go1.standing).max() <= task.start_rad
     assert 0.1 <= trials.payload_kg.min() < trials.payload_kg.max() <= 4.0
-    assert np.linalg.norm(trials.push_m_s, axis=1).max() <= 1.5
+    assert 0.5 <= np.linalg.norm(trials.push_m_s, axis=1).min() < np.linalg.norm(trials.push_m_s, axis=1).max() <= 1.3
     assert trials.push_step.min() >= 50 and trials.push_step.max() <= 100
     assert len(trials.take(np.arange(3))) == 3
 
@@ -96,7 +96,7 @@ def test_a_trial_succeeds_where_it_stands_at_its_end_and_never_fell(task: Any, g
     for k in range(task.steps + 1):
         high = go1.standing_height_m + (0.02 if k > task.steps - 10 else 0.0)
         height = np.array([go1.standing_height_m, high, 0.1 if k == 20 else go1.standing_height_m])
-        log.observe(slice(None), k, height, np.zeros(3), False)
+        log.observe(slice(None), k, (height, np.zeros(3)), False)
     record = log.record("batch")
     assert record.success.tolist() == [True, False, False] and record.lost.tolist() == [False, False, True]
     assert np.isnan(record.height_m[30, 2])

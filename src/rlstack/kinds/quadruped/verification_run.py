@@ -69,8 +69,16 @@ class StandLog:
         self._height, self._tilt = np.full((2, task.steps + 1, count), np.nan)
         self._lost = np.zeros(count, dtype=np.bool_)
 
-    def observe(self, rows: runner.Rows, k: int, height: Array, tilt: Array, lost: Mask | bool) -> Mask:
-        """Record the present of n trials after ``k`` periods; return (n,) whether they are over."""
+    def observe(self, rows: runner.Rows, k: int, posture: tuple[Array, Array], lost: Mask | bool) -> Mask:
+        """Record the present of n trials after ``k`` periods; return (n,) whether they are over.
+
+        Args:
+            rows: n of the trials.
+            k: Periods since the start.
+            posture: (n,) m heights of the trunks, and (n,) rad tilts.
+            lost: (n,) whether the state became non-finite.
+        """
+        height, tilt = posture
         self._lost[rows] |= lost | self._task.fallen(height, tilt)
         self._height[k, rows] = np.where(self._lost[rows], np.nan, height)
         self._tilt[k, rows] = np.where(self._lost[rows], np.nan, tilt)
@@ -322,7 +330,7 @@ class _Batch(runner.Trials):
 
     def observe(self, k: int) -> Mask:
         self._k = k
-        self._over = self._over | self.log.observe(slice(None), k, *self._scene.posture(), self._scene.lost())
+        self._over = self._over | self.log.observe(slice(None), k, self._scene.posture(), self._scene.lost())
         return self._over
 
     def signals(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -335,7 +343,7 @@ class _Batch(runner.Trials):
         diverged: Index = np.flatnonzero(~np.isfinite(self._scene.worlds.state).all(axis=1))
         if len(diverged):  # a diverged world must not end the others' trials
             self._over[diverged] = True
-            self.log.observe(diverged.tolist(), self._k, *np.zeros((2, len(diverged))), True)
+            self.log.observe(diverged.tolist(), self._k, (np.zeros(1), np.zeros(1)), True)
             self._scene.start(diverged, self._trials.take(diverged))
 
 
@@ -348,7 +356,7 @@ class _InEngine(runner.Trials):
         place.enter(number)
 
     def observe(self, k: int) -> Mask:
-        return self._log.observe([self._number], k, *self._place.posture, self._place.lost)
+        return self._log.observe([self._number], k, self._place.posture, self._place.lost)
 
     def signals(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         sensed = self._place.read().signals
@@ -372,4 +380,4 @@ class _Recorder(EpisodeRecorder):
         k, between = divmod(self.period, self.simulator.every)
         if between:
             return False
-        return bool(self.log.observe([self.episode], k, *self.simulator.posture, self.simulator.lost)[0])
+        return bool(self.log.observe([self.episode], k, self.simulator.posture, self.simulator.lost)[0])

@@ -70,7 +70,7 @@ class StandTask(Task):
     start_rad: float = value(0.3, unit="rad", at_least=0.0)
     """Largest start offset of each joint from the standing posture."""
     payload_kg: tuple[float, float] = value((0.1, 4.0), unit="kg", above=0.0)
-    push_m_s: tuple[float, float] = value((0.0, 1.5), unit="m/s", at_least=0.0)
+    push_m_s: tuple[float, float] = value((0.5, 1.3), unit="m/s", at_least=0.0)
     """Horizontal velocity that a push adds to the trunk, in a random direction."""
     push_at_s: tuple[float, float] = value((1.0, 2.0), unit="s", at_least=0.0)
     """When it comes."""

@@ -53,17 +53,18 @@ class StandTrials:
 
 def draw_trials(task: Any, robot: Quadruped, rng: np.random.Generator, count: int) -> StandTrials:
     """Draw trials of a task such as ``quadruped_stand``."""
-    joints = robot.standing + rng.uniform(-task.start_rad, task.start_rad, (count, len(robot.drives)))
+    joints = robot.standing + task.start_rad * rng.uniform(-1.0, 1.0, (count, len(robot.drives)))
     joints = np.clip(joints, [d.lower for d in robot.drives], [d.upper for d in robot.drives])
-    heading, speed = rng.uniform(-np.pi, np.pi, count), rng.uniform(*task.push_m_s, count)
+    (slow, fast), (light, heavy) = task.push_m_s, task.payload_kg
+    heading, speed = rng.uniform(-np.pi, np.pi, count), rng.uniform(slow, fast, count)
     push = np.stack([speed * np.cos(heading), speed * np.sin(heading), np.zeros(count)], axis=1)
-    steps = (round(moment * task.rate_hz) for moment in task.push_at_s)
+    earliest, latest = (round(moment * task.rate_hz) for moment in task.push_at_s)
     return StandTrials(
         joints=joints,
         height_m=lowest_foot(robot, joints),
-        payload_kg=rng.uniform(*task.payload_kg, count),
+        payload_kg=rng.uniform(light, heavy, count),
         push_m_s=push,
-        push_step=rng.integers(*steps, count, endpoint=True),
+        push_step=rng.integers(earliest, latest, count, endpoint=True),
     )
 
 
