@@ -33,7 +33,7 @@ class GoalPull(Pipeline):
     """
 
     action_scale = 1.0 / _REACH
-    """Number of actions that have an effect."""
+    """Typical magnitude of actions."""
 
     def __init__(self, terms: Sequence[Term], fastest_m_s: float, turning_rad_s: float, offset_m: float) -> None:
         super().__init__(terms, "twist", [-fastest_m_s, -turning_rad_s], [fastest_m_s, turning_rad_s])
@@ -60,7 +60,7 @@ class GoalWay(Pipeline):
     """
 
     action_scale = 3.0 / _GOAL_REACH
-    """Number of actions that have an effect."""
+    """Typical magnitude of actions."""
 
     def __init__(self, terms: Sequence[Term], fastest_m_s: float) -> None:
         super().__init__(terms, "planar_twist", [-fastest_m_s] * 2, [fastest_m_s] * 2)
