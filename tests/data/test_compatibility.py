@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_refused(predictions: np.ndarray, actions: np.ndarr
 def test_thresholds_that_say_nothing_are_refused() -> None:
     with pytest.raises(UserError, match="above 0"):
         Thresholds(0.0, 1.0)
-    with pytest.raises(UserError, match="all the same"):
+    with pytest.raises(UserError, match="members are identical"):
         thresholds_from([np.zeros((3, 5, 2))], [np.ones((5, 2))])
     with pytest.raises(UserError, match="at least one demonstration"):
         thresholds_from([], [])

@@ -168,7 +168,7 @@ def test_a_dataset_with_other_cameras_than_the_tasks_is_refused_by_name(tmp_path
 
 def test_what_a_dataset_does_not_tell_is_not_guessed(arms: ArmEnvironment, tmp_path: Path) -> None:
     dense: Any = SimpleNamespace(task=PushTask(rewards="dense"))
-    with pytest.raises(UserError, match=r"dataset: shown is not allowed with task_settings: rewards: dense: what its"):
+    with pytest.raises(UserError, match=r"dataset: shown is not allowed with task_settings: rewards: dense: a dataset"):
         open_demonstrations(dense, None, 2, "shown")
     record(tmp_path / "shown", arms, 2, "Push the box to its place.")
     dense_arms = PushTask(rewards="dense", noise=EXACT).environment(arms.robot, arms.pipeline, 1, "cpu", 0)

@@ -394,7 +394,7 @@ def test_what_was_demonstrated_is_kept_and_gone_on_from(tmp_path: Path, monkeypa
     recipe, folder = small_recipe(steps=1), tmp_path / "run"
     sets_up(monkeypatch, steps=3, ends=UserError("The disk is full."))
     with pytest.raises(
-        UserError, match=rf"^The disk is full\. What was .* kept: .*`rlstack train --resume {folder}`\.$"
+        UserError, match=rf"^The disk is full\. The data so far are kept: .*`rlstack train --resume {folder}`\.$"
     ):
         run.start(recipe, folder)
     assert len(ReplayReader(folder / "demonstrations")) == 3

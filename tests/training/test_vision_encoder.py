@@ -68,7 +68,7 @@ def test_shifted_pictures_are_moved_whole() -> None:
 
 def test_a_task_without_pictures_is_refused_in_words() -> None:
     robot, task = small_panda(20), PickPlaceTask()
-    with pytest.raises(UserError, match="bc_camera is not allowed: this task's observation has no pictures"):
+    with pytest.raises(UserError, match="bc_camera is not allowed: this task's observation has no images"):
         split_of(task.pipeline(robot), "bc_camera")
 
 
@@ -148,7 +148,7 @@ def _go_on_by_trying(folder: Path, encoder: Encoder) -> None:
     observation = made.observe()[0]
     head = some.learner.actor(encoded(some.encoder, observation), {})[0]
     torch.testing.assert_close(some.actor()(observation, {})[0], head)
-    for wrong, told in (("", "cloned: is empty"), (str(folder / "tried"), "is not a run")):
+    for wrong, told in (("", "cloned: is empty"), (str(folder / "tried"), "cannot be resumed")):
         with pytest.raises(UserError, match=told):
             RLPDCamera(replace(settings, cloned=wrong), made).open(None)
     large = replace(settings, encoder=replace(SMALL, size=7))
