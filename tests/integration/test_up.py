@@ -55,7 +55,7 @@ def test_it_takes_off_and_hovers_at_its_goal(up, tmp_path):
     nodes = list(flight.nodes().values())
     assert len(nodes) == 3
     assert flight.end() == 0, flight.seen
-    assert "m from the goal" in flight.seen
+    assert "Distance from the goal: " in flight.seen
     flown = re.search(r"Flew (\d+\.\d) s", flight.seen)
     assert flown is not None and 6.0 <= float(flown[1]) < 36.0  # in lock step time runs on until the signal has come
     data = json.loads(figures.read_text())
